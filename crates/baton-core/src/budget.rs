@@ -1,0 +1,181 @@
+//! How much a run tree may use: reserved before an effect starts, settled after it ended.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chat::TokenUsage;
+
+/// What a run tree may use. Absent: as much as it likes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Rounds of one model call with tools and the tools it asked for.
+    pub iterations: u32,
+    /// Time spent on anything but waiting for people.
+    pub active_ms: u64,
+    /// Tokens read and written.
+    pub tokens: Option<u64>,
+    /// Tool calls started.
+    pub tool_calls: Option<u32>,
+    /// Cost in millionths of a US dollar.
+    pub cost_micro_usd: Option<u64>,
+    /// Tokens that one answer may have; what a model call reserves.
+    pub answer_tokens: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            iterations: 8,
+            active_ms: 600_000,
+            tokens: None,
+            tool_calls: None,
+            cost_micro_usd: None,
+            answer_tokens: 4096,
+        }
+    }
+}
+
+/// A limit that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// See [`Limits::iterations`].
+    Iterations,
+    /// See [`Limits::active_ms`].
+    ActiveTime,
+    /// See [`Limits::tokens`].
+    Tokens,
+    /// See [`Limits::tool_calls`].
+    ToolCalls,
+    /// See [`Limits::cost_micro_usd`].
+    Cost,
+    /// A cost limit is set and what a call costs is not known.
+    UnknownPrice,
+}
+
+impl Limit {
+    /// In words, for warnings and errors.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Limit::Iterations => "the limit of tool rounds",
+            Limit::ActiveTime => "the time limit",
+            Limit::Tokens => "the token limit",
+            Limit::ToolCalls => "the limit of tool calls",
+            Limit::Cost => "the cost limit",
+            Limit::UnknownPrice => "a cost limit for a model whose price is not known",
+        }
+    }
+}
+
+/// What a run tree has used and set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Budget {
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+    /// Model calls started.
+    pub model_calls: u32,
+    /// Tool calls started.
+    pub tool_calls: u32,
+    /// Time spent, without waiting for people.
+    pub active_ms: u64,
+    /// Cost so far.
+    pub cost_micro_usd: u64,
+    /// Model calls whose price is not known.
+    pub unpriced: u32,
+    /// Tokens set aside for calls in flight.
+    pub reserved_tokens: u64,
+}
+
+impl Budget {
+    /// Sets aside what a model call may use.
+    pub fn reserve_model(&mut self, limits: &Limits) -> Result<(), Limit> {
+        let total = self.prompt_tokens + self.completion_tokens + self.reserved_tokens + limits.answer_tokens;
+        if limits.tokens.is_some_and(|most| total > most) {
+            return Err(Limit::Tokens);
+        }
+        if let Some(most) = limits.cost_micro_usd {
+            if self.unpriced > 0 {
+                return Err(Limit::UnknownPrice);
+            }
+            if self.cost_micro_usd >= most {
+                return Err(Limit::Cost);
+            }
+        }
+        self.reserved_tokens += limits.answer_tokens;
+        self.model_calls += 1;
+        Ok(())
+    }
+
+    /// Replaces what was set aside by what was used.
+    pub fn settle_model(&mut self, limits: &Limits, usage: Option<&TokenUsage>) {
+        self.reserved_tokens = self.reserved_tokens.saturating_sub(limits.answer_tokens);
+        let Some(usage) = usage else { return };
+        self.prompt_tokens += usage.prompt_tokens;
+        self.completion_tokens += usage.completion_tokens;
+        match usage.cost_micro_usd {
+            Some(cost) => self.cost_micro_usd += cost,
+            None => self.unpriced += 1,
+        }
+    }
+
+    /// Counts a tool call that is about to start.
+    pub fn reserve_tool(&mut self, limits: &Limits) -> Result<(), Limit> {
+        if limits.tool_calls.is_some_and(|most| self.tool_calls >= most) {
+            return Err(Limit::ToolCalls);
+        }
+        self.tool_calls += 1;
+        Ok(())
+    }
+
+    /// Milliseconds of activity that are left.
+    pub fn active_left_ms(&self, limits: &Limits) -> u64 {
+        limits.active_ms.saturating_sub(self.active_ms)
+    }
+
+    /// The sum for a `done` event.
+    pub fn usage(&self) -> crate::run::Usage {
+        crate::run::Usage {
+            tokens: self.prompt_tokens + self.completion_tokens,
+            prompt_tokens: self.prompt_tokens,
+            completion_tokens: self.completion_tokens,
+            cost_usd: (self.unpriced == 0).then(|| self.cost_micro_usd as f64 / 1e6),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_the_budget_cannot_cover_is_not_begun() {
+        let limits = Limits { tokens: Some(100), answer_tokens: 60, ..Limits::default() };
+        let mut budget = Budget::default();
+        assert_eq!(budget.reserve_model(&limits), Ok(()));
+        assert_eq!(budget.reserve_model(&limits), Err(Limit::Tokens), "60 are already set aside");
+        let usage = TokenUsage { prompt_tokens: 30, completion_tokens: 5, cost_micro_usd: Some(0) };
+        budget.settle_model(&limits, Some(&usage));
+        assert_eq!((budget.reserved_tokens, budget.usage().tokens), (0, 35));
+        assert_eq!(budget.reserve_model(&limits), Ok(()), "35 + 60 fits");
+    }
+
+    #[test]
+    fn calls_are_counted_exactly() {
+        let limits = Limits { tool_calls: Some(2), ..Limits::default() };
+        let mut budget = Budget::default();
+        let taken: Vec<_> = (0..3).map(|_| budget.reserve_tool(&limits)).collect();
+        assert_eq!(taken, [Ok(()), Ok(()), Err(Limit::ToolCalls)]);
+        assert_eq!(budget.tool_calls, 2);
+    }
+
+    #[test]
+    fn an_unknown_price_is_never_zero() {
+        let mut budget = Budget::default();
+        let limits = Limits { cost_micro_usd: Some(10), ..Limits::default() };
+        budget.settle_model(&limits, Some(&TokenUsage::default()));
+        assert_eq!(budget.usage().cost_usd, None);
+        assert_eq!(budget.reserve_model(&limits), Err(Limit::UnknownPrice));
+    }
+}

@@ -1,0 +1,212 @@
+//! What is done in the world or waited for, and what came of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::chat::{FinishReason, TokenUsage};
+use crate::fault::Fault;
+use crate::thread::Closing;
+use crate::time::Timestamp;
+use crate::tool::EffectClass;
+
+/// Something that a flow wants outstanding. `n` is its number in the frame, the same after a crash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Its number in the frame.
+    pub n: u32,
+    /// What it is.
+    pub kind: EffectKind,
+}
+
+/// The kinds of effects.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EffectKind {
+    /// Ask a model. Says what to render, never the messages.
+    Model {
+        /// Which role answers.
+        role: String,
+        /// The last entry that it sees, by index on the branch.
+        head: i64,
+        /// Whether tools are offered.
+        tools: bool,
+        /// The id of the message that its text belongs to.
+        message_id: String,
+    },
+    /// Run a tool.
+    Tool {
+        /// Our id of the call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// Where the arguments are: the index of the `ToolCall` entry.
+        entry: i64,
+        /// What a crash means for it.
+        class: EffectClass,
+        /// The approval whose arguments run instead of the entry's, if a person edited them.
+        edited_by: Option<String>,
+    },
+    /// Wait for a person or a moment.
+    Wait {
+        /// What ends it.
+        what: Wait,
+        /// When it ends by itself.
+        deadline: Timestamp,
+    },
+}
+
+impl EffectKind {
+    /// Whether it is only waited for: a run with nothing else outstanding is suspended.
+    pub fn is_wait(&self) -> bool {
+        matches!(self, EffectKind::Wait { .. })
+    }
+
+    /// Whether it may be started a second time when nobody knows what became of the first.
+    pub fn may_run_again(&self) -> bool {
+        match self {
+            EffectKind::Tool { class, .. } => class.may_run_again(),
+            EffectKind::Model { .. } | EffectKind::Wait { .. } => true,
+        }
+    }
+}
+
+/// What a wait waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Wait {
+    /// A decision about one call.
+    Approval {
+        /// The approval's id.
+        approval_id: String,
+    },
+    /// A person's answer.
+    Answer {
+        /// The call that asked.
+        call_id: String,
+    },
+    /// Only its deadline.
+    Time,
+}
+
+/// What came of an effect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// A model answered.
+    Reply(Reply),
+    /// A model failed.
+    ModelFailed {
+        /// How.
+        fault: Fault,
+        /// The text that was already shown.
+        shown: String,
+    },
+    /// A tool ended.
+    Tool(ToolOutcome),
+    /// A person decided, or the wait expired.
+    Waited(Waited),
+    /// It was told to stop, and did.
+    Stopped {
+        /// The text that was already shown.
+        shown: String,
+    },
+    /// Nobody knows whether it happened.
+    Unknown,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Waited {
+    /// A person allowed the call, perhaps with other arguments.
+    Approved {
+        /// Whether the approval holds other arguments.
+        edited: bool,
+    },
+    /// A person refused the call.
+    Denied {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// A person answered.
+    Answered {
+        /// What.
+        text: String,
+    },
+    /// Its time was up.
+    Expired,
+}
+
+/// How a tool ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutcome {
+    /// Whether it worked.
+    pub status: Closing,
+    /// What it returned, or why not.
+    pub result: Value,
+    /// Where all of it is, if it was too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<BlobRef>,
+}
+
+impl ToolOutcome {
+    /// A failure that the model is told about.
+    pub fn error(message: impl Into<String>) -> Self {
+        ToolOutcome { status: Closing::Error, result: Value::String(message.into()), blob: None }
+    }
+}
+
+/// A stored large output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobRef {
+    /// SHA-256 of what is stored, in hexadecimal.
+    pub hash: String,
+    /// How many bytes are stored.
+    pub size: u64,
+    /// How many bytes were dropped beyond the limit.
+    pub dropped: u64,
+}
+
+/// A model's answer, its calls already checked against the tools that were offered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The text.
+    pub text: String,
+    /// The calls, in the model's order.
+    pub calls: Vec<CheckedCall>,
+    /// Why it stopped.
+    pub finish: FinishReason,
+    /// What it used.
+    pub usage: TokenUsage,
+    /// Who answered, as `provider/name`.
+    pub model: String,
+}
+
+/// A call that the model wants, with what the registry says of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckedCall {
+    /// The provider's id, if it gave a usable one.
+    pub provider_id: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// The arguments; an empty object where they could not be read.
+    pub arguments: Value,
+    /// Whether it can run.
+    pub admission: Admission,
+}
+
+/// Whether a call can run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "admission", rename_all = "snake_case")]
+pub enum Admission {
+    /// The tool exists and the arguments fit.
+    Fits {
+        /// What a crash means for it.
+        class: EffectClass,
+    },
+    /// It cannot, and this is what the model is told.
+    Refused {
+        /// Why, and what would be right.
+        reason: String,
+    },
+}

@@ -1,0 +1,137 @@
+//! What is seen of a run: one gapless sequence of these, numbered by the owner.
+//!
+//! The names are Baton's own; a *dialect* renders them for one audience at the very edge.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::effect::BlobRef;
+use crate::fault::{Code, Fault};
+use crate::id::{BranchName, ThreadId};
+use crate::run::{Receipt, RunStatus, Usage};
+use crate::thread::Closing;
+use crate::time::Timestamp;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The run began.
+    Started {
+        /// On this thread.
+        thread: ThreadId,
+        /// On this branch.
+        branch: BranchName,
+        /// With this flow.
+        flow: String,
+    },
+    /// A piece of model text, as it arrives.
+    Delta {
+        /// The effect that it belongs to.
+        effect: u32,
+        /// The message that it is a piece of.
+        message_id: String,
+        /// The piece.
+        text: String,
+        /// Whether it is the model's private reasoning.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reasoning: bool,
+    },
+    /// A tool's call was taken up.
+    ToolStart {
+        /// The tool.
+        name: String,
+        /// Its arguments.
+        args: Value,
+        /// Our id of the call.
+        call_id: String,
+    },
+    /// A tool's call was closed.
+    ToolResult {
+        /// The tool.
+        name: String,
+        /// What came of it, as text.
+        result: String,
+        /// Our id of the call.
+        call_id: String,
+        /// How it was closed.
+        status: Closing,
+        /// Where all of it is, if it was too long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<BlobRef>,
+    },
+    /// A call waits for a person's decision.
+    ApprovalRequired {
+        /// The approval.
+        approval_id: String,
+        /// The call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// Its exact arguments.
+        args: Value,
+        /// What the approval is bound to.
+        digest: String,
+        /// Why it is asked.
+        reason: String,
+        /// When it expires.
+        expires_at: Timestamp,
+    },
+    /// The agent asks the person.
+    Question {
+        /// The call that asks.
+        call_id: String,
+        /// What.
+        question: String,
+        /// Until when.
+        deadline: Timestamp,
+    },
+    /// A message to the running agent was taken in.
+    Input {
+        /// Its id.
+        input_id: String,
+    },
+    /// Something that the reader should know.
+    Warning {
+        /// Which.
+        code: Code,
+        /// In words.
+        message: String,
+    },
+    /// A model call runs again: its text so far is void.
+    Restarted {
+        /// The message.
+        message_id: String,
+    },
+    /// The run ended. The last event of every log, and the only one of its kind.
+    Ended {
+        /// How.
+        status: RunStatus,
+        /// Why, if it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Fault>,
+        /// What it used.
+        usage: Usage,
+        /// What became of its effects, if it was cancelled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<Receipt>,
+    },
+}
+
+impl Event {
+    /// Whether nothing can follow.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Event::Ended { .. })
+    }
+}
+
+/// An event with its number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NumberedEvent {
+    /// The claim under which it was numbered.
+    pub epoch: u32,
+    /// Its number in the run, from 1.
+    pub seq: u64,
+    /// What happened.
+    pub event: Event,
+}

@@ -1,0 +1,114 @@
+//! What can go wrong in a run, as a closed set of codes.
+
+use serde::{Deserialize, Serialize};
+
+/// The codes that events, steps and commands use. The names are part of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// A model did not answer in time.
+    LlmTimeout,
+    /// A model's answer could not be understood.
+    LlmInvalidResponse,
+    /// A model could not be reached.
+    LlmConnection,
+    /// A model's server failed.
+    LlmServer,
+    /// A model's server asked us to slow down.
+    LlmRateLimited,
+    /// A model's server did not accept our key.
+    LlmAuth,
+    /// The conversation no longer fits the model.
+    ContextTooLong,
+    /// The model refused.
+    Refused,
+    /// A tool failed.
+    ToolFailed,
+    /// A limit of the run was reached.
+    BudgetExceeded,
+    /// The run's time was up.
+    Deadline,
+    /// The run brought its process down too often.
+    Poisoned,
+    /// The store could not be reached.
+    StoreUnavailable,
+    /// No plan could be made.
+    PlanningFailed,
+    /// An action failed.
+    ActionFailed,
+    /// A verification failed.
+    VerificationFailed,
+    /// A goal was not reached in its turns.
+    MaxTurnsExceeded,
+    /// The same call failed again and again.
+    NoProgress,
+    /// A cost limit was set and a price is not known.
+    PriceUnknown,
+    /// A fault of ours.
+    Internal,
+}
+
+impl Code {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::LlmTimeout => "llm_timeout",
+            Code::LlmInvalidResponse => "llm_invalid_response",
+            Code::LlmConnection => "llm_connection",
+            Code::LlmServer => "llm_server",
+            Code::LlmRateLimited => "llm_rate_limited",
+            Code::LlmAuth => "llm_auth",
+            Code::ContextTooLong => "context_too_long",
+            Code::Refused => "refused",
+            Code::ToolFailed => "tool_failed",
+            Code::BudgetExceeded => "budget_exceeded",
+            Code::Deadline => "deadline",
+            Code::Poisoned => "poisoned",
+            Code::StoreUnavailable => "store_unavailable",
+            Code::PlanningFailed => "planning_failed",
+            Code::ActionFailed => "action_failed",
+            Code::VerificationFailed => "verification_failed",
+            Code::MaxTurnsExceeded => "max_turns_exceeded",
+            Code::NoProgress => "no_progress",
+            Code::PriceUnknown => "price_unknown",
+            Code::Internal => "internal",
+        }
+    }
+}
+
+/// A failure, with the decision about it as data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Which of the known failures.
+    pub code: Code,
+    /// What happened and what to do, for a person.
+    pub message: String,
+    /// Milliseconds after which the same request may be tried again; absent: do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Fault {
+    /// A failure that is not worth another try.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Fault { code, message: message.into(), retry_after_ms: None }
+    }
+
+    /// The same failure, worth another try after a while.
+    pub fn retry_after_ms(mut self, ms: u64) -> Self {
+        self.retry_after_ms = Some(ms);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_on_the_wire_are_the_serialized_ones() {
+        for code in [Code::LlmTimeout, Code::BudgetExceeded, Code::NoProgress, Code::Internal, Code::LlmInvalidResponse] {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! JSON that strangers sent: bounded when read, canonical when compared.
+//!
+//! `serde_json` refuses depth 128 on read but not on write, so a value that is wrapped once too
+//! often could be stored and never read again. What we accept is therefore at most [`MAX_DEPTH`] deep.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// The deepest nesting that is accepted from outside.
+pub const MAX_DEPTH: usize = 64;
+
+/// Why a text was not accepted as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadJson {
+    /// Not JSON at all.
+    #[error("not valid JSON: {0}")]
+    Syntax(String),
+    /// Nested beyond [`MAX_DEPTH`].
+    #[error("nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+}
+
+/// Reads JSON of bounded depth.
+pub fn parse(text: &str) -> Result<Value, BadJson> {
+    let value = serde_json::from_str(text).map_err(|error| {
+        if error.to_string().starts_with("recursion limit") {
+            BadJson::TooDeep
+        } else {
+            BadJson::Syntax(error.to_string())
+        }
+    })?;
+    if is_deeper_than(&value, MAX_DEPTH) { Err(BadJson::TooDeep) } else { Ok(value) }
+}
+
+/// Whether a value nests beyond a depth; a scalar has depth 0.
+pub fn is_deeper_than(value: &Value, depth: usize) -> bool {
+    let mut children: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(map) => Box::new(map.values()),
+        _ => return false,
+    };
+    depth == 0 || children.any(|child| is_deeper_than(child, depth - 1))
+}
+
+/// The one text of a value: keys sorted, no white space.
+pub fn canonical(value: &Value) -> String {
+    // serde_json's map is ordered by key (the `preserve_order` feature is banned by the tidy test).
+    value.to_string()
+}
+
+/// SHA-256 in hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What an approval is bound to, and how equal calls are recognised: the tool and its exact arguments.
+pub fn call_digest(name: &str, arguments: &Value) -> String {
+    sha256_hex(format!("{name}\n{}", canonical(arguments)).as_bytes())
+}
+
+/// A result as text: text as it is, anything else as compact JSON.
+pub fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Cuts a text at a byte limit without splitting a character.
+pub fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn nested(depth: usize) -> String {
+        format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+    }
+
+    #[test]
+    fn depth_is_bounded_at_64() {
+        assert!(parse(&nested(63)).is_ok());
+        assert!(parse(&nested(64)).is_ok());
+        for depth in [65, 127, 128, 100_000] {
+            assert_eq!(parse(&nested(depth)), Err(BadJson::TooDeep), "{depth}");
+        }
+    }
+
+    #[test]
+    fn equal_calls_have_equal_digests() {
+        let one = call_digest("t", &json!({"a": 1, "b": [2]}));
+        assert_eq!(one, call_digest("t", &parse(r#"{"b":[2], "a":1}"#).unwrap()));
+        assert_ne!(one, call_digest("u", &json!({"a": 1, "b": [2]})));
+        assert_ne!(one, call_digest("t", &json!({"a": 1, "b": [3]})));
+    }
+
+    #[test]
+    fn cutting_never_splits_a_character() {
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("aé", 3), "aé");
+        assert_eq!(cut("a", 9), "a");
+    }
+}

@@ -1,0 +1,271 @@
+//! One execution: its definition, its status, the messages that reach it, and what it leaves behind.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fault::Fault;
+use crate::id::RunId;
+use crate::policy::Decision;
+use crate::time::Timestamp;
+use crate::tool::ToolSpec;
+
+/// The version of what runs store. A process claims only runs whose `min_version` it knows.
+pub const RUN_VERSION: u32 = 1;
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It waits for its turn.
+    Queued,
+    /// A process drives it, or did when it died.
+    Running,
+    /// Only waits are outstanding; nobody holds it.
+    Suspended,
+    /// It ended well.
+    Ok,
+    /// It failed.
+    Error,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// All of them, in stored order.
+    pub const ALL: [RunStatus; 6] = [
+        RunStatus::Queued,
+        RunStatus::Running,
+        RunStatus::Suspended,
+        RunStatus::Ok,
+        RunStatus::Error,
+        RunStatus::Cancelled,
+    ];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Queued => "queued",
+            RunStatus::Running => "running",
+            RunStatus::Suspended => "suspended",
+            RunStatus::Ok => "ok",
+            RunStatus::Error => "error",
+            RunStatus::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing will happen any more.
+    pub fn has_ended(self) -> bool {
+        matches!(self, RunStatus::Ok | RunStatus::Error | RunStatus::Cancelled)
+    }
+}
+
+/// Everything that a run is pinned to: it finishes under the definition it started with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// The version of this record.
+    pub v: u32,
+    /// Which flow decides.
+    pub flow: String,
+    /// The agent's instructions.
+    pub system: String,
+    /// Which model answers, as `provider/name`.
+    pub model: String,
+    /// What it may do.
+    pub decision: Decision,
+    /// The tools that are offered.
+    pub tools: Vec<ToolSpec>,
+    /// How many entries a model sees; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_n: Option<u32>,
+}
+
+/// What a run used, as `done` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// All tokens.
+    pub tokens: u64,
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+    /// Cost; null where a price is not known, never 0.
+    pub cost_usd: Option<f64>,
+}
+
+/// What became of the calls of a cancelled run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Receipt {
+    /// They ended by themselves.
+    pub finished: Vec<ReceiptCall>,
+    /// They were told to stop, and did.
+    pub stopped: Vec<ReceiptCall>,
+    /// Nobody knows.
+    pub unknown: Vec<ReceiptCall>,
+    /// They never began.
+    pub not_started: Vec<ReceiptCall>,
+}
+
+/// One call of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptCall {
+    /// Our id of the call.
+    pub call_id: String,
+    /// The tool.
+    pub name: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Well.
+    Ok,
+    /// Not.
+    Error(Fault),
+    /// It was cancelled.
+    Cancelled(Receipt),
+}
+
+/// What a person decided about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// It runs as asked.
+    Approve,
+    /// It does not run.
+    Deny,
+    /// It runs with other arguments.
+    Edit,
+}
+
+/// A message to a run, from any process: the only way in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Message {
+    /// Stop.
+    Cancel,
+    /// A decision about one call.
+    Decision {
+        /// The approval.
+        approval_id: String,
+        /// What was decided.
+        choice: Choice,
+        /// The arguments to run instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The answer to a question, or steering.
+    Input {
+        /// Its id.
+        input_id: String,
+        /// The text.
+        text: String,
+    },
+}
+
+/// Where an approval stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// Nobody decided yet.
+    Pending,
+    /// See [`Choice::Approve`].
+    Approved,
+    /// See [`Choice::Deny`].
+    Denied,
+    /// See [`Choice::Edit`].
+    Edited,
+    /// Nobody decided in time.
+    Expired,
+    /// Its run ended first.
+    Cancelled,
+}
+
+impl ApprovalStatus {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ApprovalStatus::Pending => "pending",
+            ApprovalStatus::Approved => "approved",
+            ApprovalStatus::Denied => "denied",
+            ApprovalStatus::Edited => "edited",
+            ApprovalStatus::Expired => "expired",
+            ApprovalStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<Choice> for ApprovalStatus {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Approve => ApprovalStatus::Approved,
+            Choice::Deny => ApprovalStatus::Denied,
+            Choice::Edit => ApprovalStatus::Edited,
+        }
+    }
+}
+
+/// A question to a person about one call and its exact arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Its id.
+    pub id: String,
+    /// The run that waits.
+    pub run_id: RunId,
+    /// The call.
+    pub call_id: String,
+    /// What is asked: may it run.
+    pub kind: String,
+    /// The tool.
+    pub name: String,
+    /// The exact arguments, or those that a person put in their place.
+    pub args: Value,
+    /// What it is bound to.
+    pub digest: String,
+    /// Why it is asked.
+    pub reason: String,
+    /// When it was asked.
+    pub created: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
+    /// Where it stands.
+    pub status: ApprovalStatus,
+    /// Who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// One line of the account that a run gives of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// `llm_call`, `tool_call`, `plan`, `summary` or `warning`.
+    #[serde(rename = "type")]
+    pub kind: StepKind,
+    /// In words.
+    pub description: String,
+    /// Spans, roles, names, errors.
+    pub metadata: Map<String, Value>,
+}
+
+/// The kinds of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// A model was asked.
+    LlmCall,
+    /// A tool was called.
+    ToolCall,
+    /// A plan was made.
+    Plan,
+    /// History was summarised.
+    Summary,
+    /// Something went wrong or was limited.
+    Warning,
+}
