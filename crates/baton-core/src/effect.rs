@@ -32,6 +32,8 @@ pub enum EffectKind {
         tools: bool,
         /// The id of the message that its text belongs to.
         message_id: String,
+        /// Which try of the flow this is, from 1.
+        attempt: u32,
     },
     /// Run a tool.
     Tool {
@@ -103,8 +105,8 @@ pub enum Outcome {
     },
     /// A tool ended.
     Tool(ToolOutcome),
-    /// A person decided, or the wait expired.
-    Waited(Waited),
+    /// A wait's time was up. (That somebody answered comes as a message, and ends the wait by itself.)
+    Expired,
     /// It was told to stop, and did.
     Stopped {
         /// The text that was already shown.
@@ -112,29 +114,6 @@ pub enum Outcome {
     },
     /// Nobody knows whether it happened.
     Unknown,
-}
-
-/// How a wait ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "how", rename_all = "snake_case")]
-pub enum Waited {
-    /// A person allowed the call, perhaps with other arguments.
-    Approved {
-        /// Whether the approval holds other arguments.
-        edited: bool,
-    },
-    /// A person refused the call.
-    Denied {
-        /// Why.
-        reason: Option<String>,
-    },
-    /// A person answered.
-    Answered {
-        /// What.
-        text: String,
-    },
-    /// Its time was up.
-    Expired,
 }
 
 /// How a tool ended.

@@ -77,15 +77,6 @@ pub enum Event {
         /// When it expires.
         expires_at: Timestamp,
     },
-    /// The agent asks the person.
-    Question {
-        /// The call that asks.
-        call_id: String,
-        /// What.
-        question: String,
-        /// Until when.
-        deadline: Timestamp,
-    },
     /// A message to the running agent was taken in.
     Input {
         /// Its id.

@@ -107,7 +107,13 @@ mod tests {
 
     #[test]
     fn names_on_the_wire_are_the_serialized_ones() {
-        for code in [Code::LlmTimeout, Code::BudgetExceeded, Code::NoProgress, Code::Internal, Code::LlmInvalidResponse] {
+        for code in [
+            Code::LlmTimeout,
+            Code::BudgetExceeded,
+            Code::NoProgress,
+            Code::Internal,
+            Code::LlmInvalidResponse,
+        ] {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }

@@ -216,7 +216,8 @@ impl fmt::Display for Cursor {
 impl FromStr for Cursor {
     type Err = BadId;
     fn from_str(text: &str) -> Result<Self, BadId> {
-        let bad = || BadId { what: "cursor", given: excerpt(text), expected: "expected EPOCH.SEQ, like 1.42" };
+        let bad =
+            || BadId { what: "cursor", given: excerpt(text), expected: "expected EPOCH.SEQ, like 1.42" };
         let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let (epoch, seq) = text.split_once('.').filter(|(e, s)| plain(e) && plain(s)).ok_or_else(bad)?;
         Ok(Cursor { epoch: epoch.parse().map_err(|_| bad())?, seq: seq.parse().map_err(|_| bad())? })
@@ -250,7 +251,8 @@ mod tests {
     #[test]
     fn cursors_are_two_plain_numbers() {
         assert_eq!("3.42".parse(), Ok(Cursor { epoch: 3, seq: 42 }));
-        for bad in ["", "3", "3.", ".4", "-1.4", "+1.4", "1.4.5", "1.99999999999999999999999", " 1.2", "a.b"] {
+        for bad in ["", "3", "3.", ".4", "-1.4", "+1.4", "1.4.5", "1.99999999999999999999999", " 1.2", "a.b"]
+        {
             assert!(bad.parse::<Cursor>().is_err(), "{bad:?}");
         }
     }

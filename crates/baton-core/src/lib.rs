@@ -12,7 +12,7 @@ pub mod chat;
 pub mod effect;
 pub mod event;
 pub mod fault;
-//FLOW pub mod flow;
+pub mod flow;
 pub mod id;
 pub mod json;
 pub mod policy;

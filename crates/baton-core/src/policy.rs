@@ -165,7 +165,16 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_text() {
-        let yes = [("*", "a"), ("*", ""), ("a*", "abc"), ("*c", "abc"), ("a*c", "abc"), ("a*b*c", "aXbYc"), ("abc", "abc"), ("a*", "a")];
+        let yes = [
+            ("*", "a"),
+            ("*", ""),
+            ("a*", "abc"),
+            ("*c", "abc"),
+            ("a*c", "abc"),
+            ("a*b*c", "aXbYc"),
+            ("abc", "abc"),
+            ("a*", "a"),
+        ];
         let no = [("", "a"), ("a", "ab"), ("a*c", "ab"), ("b*", "abc"), ("a*b*c", "acb"), ("abc", "ab")];
         assert!(yes.iter().all(|(p, n)| matches(p, n)), "{:?}", yes.iter().find(|(p, n)| !matches(p, n)));
         assert!(!no.iter().any(|(p, n)| matches(p, n)), "{:?}", no.iter().find(|(p, n)| matches(p, n)));

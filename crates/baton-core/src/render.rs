@@ -53,7 +53,13 @@ pub fn whole_groups(entries: &[Entry], wanted: usize) -> usize {
     let inside = |entry: &Entry| {
         matches!(
             entry,
-            Entry::ToolCall(_) | Entry::ToolResult(_) | Entry::AgentCall(_) | Entry::AgentResult(_) | Entry::UserResponse(_) | Entry::Waiting(_) | Entry::Custom(_)
+            Entry::ToolCall(_)
+                | Entry::ToolResult(_)
+                | Entry::AgentCall(_)
+                | Entry::AgentResult(_)
+                | Entry::UserResponse(_)
+                | Entry::Waiting(_)
+                | Entry::Custom(_)
         )
     };
     while first > 0 && entries.get(first).is_some_and(inside) {
@@ -131,7 +137,10 @@ mod tests {
             entry("ToolCall", json!({"id": "2", "function_name": "b", "arguments": {"x": 1}})),
             entry("note", json!({})),
             entry("ToolResult", json!({"tool_call_id": "2", "tool_name": "b", "result": {"n": 2}})),
-            entry("ToolResult", json!({"tool_call_id": "1", "tool_name": "a", "result": "no", "status": "error"})),
+            entry(
+                "ToolResult",
+                json!({"tool_call_id": "1", "tool_name": "a", "result": "no", "status": "error"}),
+            ),
             entry("AssistantMessage", json!({"content": "done"})),
         ]
     }

@@ -151,7 +151,7 @@ pub enum Message {
         approval_id: String,
         /// What was decided.
         choice: Choice,
-        /// The arguments to run instead.
+        /// What runs: the arguments that were approved, or those put in their place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
         /// Why.

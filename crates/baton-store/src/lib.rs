@@ -1,1 +1,410 @@
-//! Soon.
+//! Remembers: threads, runs and their logs.
+//!
+//! [`Store`] is a closed enum, not a trait: we own every variant, and one behaviour suite runs against
+//! all of them. Every method takes the tenant first; there is no way to ask without one.
+//!
+//! Two calls write to a run: [`Store::commit`] (one atomic, fenced [`Transition`]) and [`Store::post`]
+//! (a message from any process). [`Store::start`] is a commit that creates its run, and
+//! [`Store::claim`] decides whose commits count.
+
+mod envelope;
+mod error;
+pub mod failpoint;
+#[cfg(feature = "failpoints")]
+mod faulty;
+mod memory;
+mod record;
+mod runs;
+mod sqlite;
+mod threads;
+mod transition;
+mod view;
+
+use std::sync::Arc;
+
+use baton_core::event::NumberedEvent;
+use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
+use baton_core::json::{canonical, sha256_hex};
+use baton_core::run::{Approval, ApprovalStatus, Definition, Message};
+use baton_core::thread::{NewEntry, Place, PlacedEntry};
+use baton_core::time::Timestamp;
+use uuid::Uuid;
+
+pub use envelope::{decode as decode_envelope, encode as encode_envelope};
+pub use error::StoreError;
+#[cfg(feature = "failpoints")]
+pub use faulty::FaultyStore;
+pub use memory::MemoryStore;
+pub use sqlite::{OpenError, Opened, SqliteStore};
+pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Rest, Transition};
+pub use view::{
+    BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, ForkAt, Posted, PruneRequest, Pruned, Pulse,
+    Rewound, RunFilter, RunRow, Slice, StepRow, ThreadView,
+};
+
+/// Wherever things are kept.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// In memory, for tests.
+    Memory(Arc<MemoryStore>),
+    /// In one file, for any number of processes on one machine.
+    Sqlite(SqliteStore),
+    /// Another store that fails now and then, for tests.
+    #[cfg(feature = "failpoints")]
+    Faulty(Arc<FaultyStore>),
+}
+
+/// Calls the method of whichever store this is.
+macro_rules! on_store {
+    ($self:ident, $method:ident($($arg:expr),*)) => {
+        match $self {
+            Store::Memory(store) => store.$method($($arg),*),
+            Store::Sqlite(store) => store.$method($($arg),*).await,
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => {
+                store.before(stringify!($method))?;
+                let result = Box::pin(store.inner().$method($($arg),*)).await;
+                store.after(stringify!($method), result)
+            }
+        }
+    };
+}
+
+impl Store {
+    /// An empty store in memory.
+    pub fn memory() -> Store {
+        Store::Memory(Arc::new(MemoryStore::new()))
+    }
+
+    /// Makes a living owner: it counts as dead when the value is dropped or the process is gone.
+    pub fn enlist(&self) -> Result<Owner, StoreError> {
+        let id = OwnerId(Uuid::now_v7());
+        let life = match self {
+            Store::Memory(store) => {
+                store.register(id);
+                Life::Memory(store.clone())
+            }
+            Store::Sqlite(store) => Life::Lock(store.enlist(id)?),
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => return store.inner().enlist(),
+        };
+        Ok(Owner { id, _life: life })
+    }
+
+    /// Whether an owner still lives.
+    pub fn is_alive(&self, owner: OwnerId) -> bool {
+        match self {
+            Store::Memory(store) => store.is_alive(owner),
+            Store::Sqlite(store) => store.is_alive(owner),
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => store.inner().is_alive(owner),
+        }
+    }
+
+    /// Makes a thread.
+    pub async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
+        on_store!(self, create_thread(tenant, new.clone()))
+    }
+
+    /// Reads a thread.
+    pub async fn thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, StoreError> {
+        on_store!(self, thread(tenant, id))
+    }
+
+    /// Lists threads, newest first.
+    pub async fn threads(
+        &self,
+        tenant: &Tenant,
+        limit: u32,
+        after: Option<&ThreadId>,
+    ) -> Result<Vec<ThreadView>, StoreError> {
+        on_store!(self, threads(tenant, limit, after))
+    }
+
+    /// Removes a thread with its runs. Refused while a run is active on it.
+    pub async fn delete_thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+        on_store!(self, delete_thread(tenant, id))
+    }
+
+    /// Reads entries of a branch (absent: the current one), oldest first.
+    pub async fn entries(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+        slice: Slice,
+    ) -> Result<Vec<PlacedEntry>, StoreError> {
+        on_store!(self, entries(tenant, id, branch, slice))
+    }
+
+    /// Reads where a branch ends and what may follow.
+    pub async fn end(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+    ) -> Result<BranchEnd, StoreError> {
+        on_store!(self, end(tenant, id, branch))
+    }
+
+    /// Appends one entry outside a run; answers its index.
+    pub async fn push(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+        mut new: NewEntry,
+    ) -> Result<i64, StoreError> {
+        new.entry = new.entry.with_id(new.id);
+        on_store!(self, push(tenant, id, branch, new.clone()))
+    }
+
+    /// Adds a branch; answers where it ends.
+    pub async fn fork(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        from: Option<&BranchName>,
+        at: &ForkAt,
+        name: BranchName,
+        now: Timestamp,
+    ) -> Result<Place, StoreError> {
+        on_store!(self, fork(tenant, id, from, at, name.clone(), now))
+    }
+
+    /// Makes a branch the current one.
+    pub async fn checkout(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: &BranchName,
+    ) -> Result<(), StoreError> {
+        on_store!(self, checkout(tenant, id, branch))
+    }
+
+    /// Moves the end of a branch back.
+    pub async fn rewind(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+        index: i64,
+    ) -> Result<Rewound, StoreError> {
+        on_store!(self, rewind(tenant, id, branch, index))
+    }
+
+    /// Removes a branch; its entries stay until prune.
+    pub async fn delete_branch(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: &BranchName,
+    ) -> Result<(), StoreError> {
+        on_store!(self, delete_branch(tenant, id, branch))
+    }
+
+    /// Removes idle branches, then what neither a branch nor an unfinished run reaches.
+    pub async fn prune(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        request: &PruneRequest,
+    ) -> Result<Pruned, StoreError> {
+        on_store!(self, prune(tenant, id, request))
+    }
+
+    /// Begins a run with its first transition; answers the lane that it writes to.
+    pub async fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
+        on_store!(self, start(tenant, new.clone(), first.clone()))
+    }
+
+    /// Takes over a run: from now on only commits of the new epoch count.
+    pub async fn claim(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        owner: OwnerId,
+        mode: ClaimMode,
+        at: Timestamp,
+    ) -> Result<Claimed, StoreError> {
+        on_store!(self, claim(tenant, run, owner, mode, at))
+    }
+
+    /// Writes one transition, or nothing at all.
+    pub async fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        on_store!(self, commit(tenant, transition.clone()))
+    }
+
+    /// Lets go of a run that goes on elsewhere.
+    pub async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        on_store!(self, release(tenant, run, epoch))
+    }
+
+    /// Sends a message to a run; answers its number. A decision is checked and recorded in the same write.
+    pub async fn post(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        on_store!(self, post(tenant, run, message.clone(), by.clone(), at))
+    }
+
+    /// Reads messages of a run beyond a number.
+    pub async fn inbox(&self, tenant: &Tenant, run: RunId, after: u32) -> Result<Vec<Posted>, StoreError> {
+        on_store!(self, inbox(tenant, run, after))
+    }
+
+    /// Reads a run.
+    pub async fn run(&self, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
+        on_store!(self, run(tenant, run))
+    }
+
+    /// Lists runs, newest first.
+    pub async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        on_store!(self, runs(tenant, filter))
+    }
+
+    /// Reads transitions of a run beyond a number, in order.
+    pub async fn steps(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<StepRow>, StoreError> {
+        on_store!(self, steps(tenant, run, after, limit))
+    }
+
+    /// Reads committed events from a number on, in order: those of at most `steps` transitions.
+    pub async fn events(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        from: u64,
+        steps: u32,
+    ) -> Result<Vec<NumberedEvent>, StoreError> {
+        let rows = self.steps_with(tenant, run, from, steps).await?;
+        let number = |row: StepRow| {
+            let epoch = row.epoch;
+            let events = (row.first_seq..).zip(row.checkpoint.events);
+            events.map(move |(seq, event)| NumberedEvent { epoch, seq, event })
+        };
+        Ok(rows.into_iter().flat_map(number).filter(|event| event.seq >= from).collect())
+    }
+
+    async fn steps_with(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        seq: u64,
+        limit: u32,
+    ) -> Result<Vec<StepRow>, StoreError> {
+        on_store!(self, steps_with(tenant, run, seq, limit))
+    }
+
+    /// Reads all claims of a run, in order.
+    pub async fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
+        on_store!(self, claims(tenant, run))
+    }
+
+    /// Reads an approval.
+    pub async fn approval(&self, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
+        on_store!(self, approval(tenant, id))
+    }
+
+    /// Lists approvals, newest first.
+    pub async fn approvals(
+        &self,
+        tenant: &Tenant,
+        status: Option<ApprovalStatus>,
+        limit: u32,
+    ) -> Result<Vec<Approval>, StoreError> {
+        on_store!(self, approvals(tenant, status, limit))
+    }
+
+    /// What an owner should know of the runs that it holds.
+    pub async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        match self {
+            Store::Memory(store) => Ok(store.pulses(owner)),
+            Store::Sqlite(store) => store.pulses(owner).await,
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => Box::pin(store.inner().pulses(owner)).await,
+        }
+    }
+
+    /// Says that somebody on another process watches a run.
+    pub async fn watch(&self, tenant: &Tenant, run: RunId, until: Timestamp) -> Result<(), StoreError> {
+        on_store!(self, watch(tenant, run, until))
+    }
+
+    /// Runs that somebody should drive and nobody living does.
+    pub async fn due(&self, tenant: &Tenant, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
+        match self {
+            Store::Memory(store) => Ok(store.due(tenant, now)),
+            Store::Sqlite(store) => store.due(tenant, now).await,
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => Box::pin(store.inner().due(tenant, now)).await,
+        }
+    }
+
+    /// Keeps bytes under their hash.
+    pub async fn put_blob(
+        &self,
+        tenant: &Tenant,
+        hash: &str,
+        bytes: Vec<u8>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        match self {
+            Store::Memory(store) => {
+                store.put_blob(tenant, hash, bytes);
+                Ok(())
+            }
+            Store::Sqlite(store) => store.put_blob(tenant, hash, bytes, at).await,
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => Box::pin(store.inner().put_blob(tenant, hash, bytes, at)).await,
+        }
+    }
+
+    /// Reads bytes by their hash.
+    pub async fn blob(&self, tenant: &Tenant, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self {
+            Store::Memory(store) => Ok(store.blob(tenant, hash)),
+            Store::Sqlite(store) => store.blob(tenant, hash).await,
+            #[cfg(feature = "failpoints")]
+            Store::Faulty(store) => Box::pin(store.inner().blob(tenant, hash)).await,
+        }
+    }
+}
+
+/// A living owner of runs.
+#[derive(Debug)]
+pub struct Owner {
+    /// Its id.
+    pub id: OwnerId,
+    _life: Life,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Life::Memory(store) = &self._life {
+            store.retire(self.id);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Life {
+    Memory(Arc<MemoryStore>),
+    /// Its OS lock is what others test.
+    Lock(#[allow(dead_code, reason = "held, never read")] sqlite::LifeLock),
+}
+
+/// The hash that a definition is stored under: of its one canonical text.
+pub fn definition_hash(definition: &Definition) -> String {
+    let text = canonical(&serde_json::to_value(definition).unwrap_or_default());
+    sha256_hex(text.as_bytes())
+}

@@ -1,1 +1,21 @@
-//! Soon.
+//! Acts: the tools that an agent can call.
+//!
+//! A [`Tool`] is a port: ours are in [`builtin()`], others come from whoever embeds Baton. The
+//! [`Registry`] stands between a model and the tools: it admits only calls that fit, and turns
+//! whatever a tool does (answer, fail, panic, hang, return far too much) into one bounded outcome.
+//!
+//! Nothing here decides whether a call is *allowed* (that is policy), retries it or waits for a
+//! person (that is the engine's and the flow's).
+
+mod builtin;
+mod excerpt;
+pub mod output;
+mod registry;
+pub mod testing;
+mod tool;
+mod typed;
+
+pub use builtin::blob::BlobSource;
+pub use builtin::{Builtin, RootError, builtin};
+pub use registry::{MAX_ARGUMENT_BYTES, Ran, Registry, RegistryError};
+pub use tool::{CallContext, Output, Tool, ToolError};

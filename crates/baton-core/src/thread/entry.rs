@@ -389,9 +389,18 @@ mod tests {
         let parts = [
             ("UserMessage", json!({"text": "hi", "meta": "m"})),
             ("UserResponse", json!({"text": "yes"})),
-            ("AssistantMessage", json!({"content": "c", "tool_calls": [{"id": "1", "name": "t", "arguments": {}}], "meta": "reflection:x"})),
-            ("ToolCall", json!({"id": "1", "function_name": "t", "arguments": {"a": [1]}, "provider_id": "p"})),
-            ("ToolResult", json!({"tool_call_id": "1", "tool_name": "t", "result": {"s": 1}, "status": "unknown", "reward": 0.8})),
+            (
+                "AssistantMessage",
+                json!({"content": "c", "tool_calls": [{"id": "1", "name": "t", "arguments": {}}], "meta": "reflection:x"}),
+            ),
+            (
+                "ToolCall",
+                json!({"id": "1", "function_name": "t", "arguments": {"a": [1]}, "provider_id": "p"}),
+            ),
+            (
+                "ToolResult",
+                json!({"tool_call_id": "1", "tool_name": "t", "result": {"s": 1}, "status": "unknown", "reward": 0.8}),
+            ),
             ("AgentCall", json!({"agent_id": "a", "message": "m", "correlation_id": "c"})),
             ("AgentResult", json!({"correlation_id": "c", "result": null, "score": 0.9})),
             ("Waiting", json!({"kind": "user_input", "deadline": 12.5, "correlation_id": "c"})),
@@ -414,7 +423,10 @@ mod tests {
         assert!(why("UserMessage", 1, json!({"txt": "x"})).contains("unknown field `txt`"));
         assert!(why("UserMessage", 1, json!({})).contains("missing field `text`"));
         assert!(why("Finished", 1, json!({"x": 1})).contains("unknown field"));
-        assert_eq!(why("UserMessage", 2, json!({"text": ""})), "UserMessage has version 2, and this build knows up to 1");
+        assert_eq!(
+            why("UserMessage", 2, json!({"text": ""})),
+            "UserMessage has version 2, and this build knows up to 1"
+        );
         assert!(why("bad name", 1, json!({})).contains("not a type name"));
         assert!(why("note", 1, json!(3)).contains("expected an object"));
     }

@@ -96,7 +96,7 @@ impl Tail {
         match needs(entry) {
             Needs::Anything => None,
             Needs::NothingOpen => self.open.first().map(|open| format!("call {:?} is still open", open.id)),
-            Needs::NewId(id) if id.is_empty() => Some("its id is empty".to_owned()),
+            Needs::NewId("") => Some("its id is empty".to_owned()),
             Needs::NewId(id) => is_open(id).then(|| format!("call {id:?} is already open")),
             Needs::OpenTool(id) => self.objection_to_closing(id, true),
             Needs::OpenAgent(id) => self.objection_to_closing(id, false),
@@ -194,15 +194,29 @@ mod tests {
     }
 
     const ALL: [&str; 15] = [
-        "UserMessage", "UserResponse", "AssistantMessage", "Summary", "Finished", "ToolCall", "ToolResult", "AgentCall",
-        "AgentResult", "Waiting:tool", "Waiting:agent", "Waiting:approval", "Waiting:llm", "Waiting:user_input", "note",
+        "UserMessage",
+        "UserResponse",
+        "AssistantMessage",
+        "Summary",
+        "Finished",
+        "ToolCall",
+        "ToolResult",
+        "AgentCall",
+        "AgentResult",
+        "Waiting:tool",
+        "Waiting:agent",
+        "Waiting:approval",
+        "Waiting:llm",
+        "Waiting:user_input",
+        "note",
     ];
 
     /// For each history: exactly what may come next.
     #[test]
     fn the_whole_table() {
         let quiet = "UserMessage AssistantMessage Summary Finished ToolCall AgentCall Waiting:llm Waiting:user_input note";
-        let with_tool = "ToolResult AgentCall Waiting:tool Waiting:approval Waiting:llm Waiting:user_input note";
+        let with_tool =
+            "ToolResult AgentCall Waiting:tool Waiting:approval Waiting:llm Waiting:user_input note";
         let with_both = "ToolResult AgentResult Waiting:tool Waiting:agent Waiting:approval Waiting:llm Waiting:user_input note";
         let rows = [
             ("", quiet.to_owned()),
@@ -210,7 +224,10 @@ mod tests {
             ("AssistantMessage", quiet.to_owned()),
             ("UserMessage AssistantMessage ToolCall", with_tool.to_owned()),
             ("ToolCall AgentCall", with_both.to_owned()),
-            ("ToolCall AgentCall ToolResult", "ToolCall AgentResult Waiting:agent Waiting:llm Waiting:user_input note".to_owned()),
+            (
+                "ToolCall AgentCall ToolResult",
+                "ToolCall AgentResult Waiting:agent Waiting:llm Waiting:user_input note".to_owned(),
+            ),
             ("ToolCall ToolResult", quiet.to_owned()),
             ("Waiting:user_input", format!("{quiet} UserResponse")),
             ("ToolCall Waiting:user_input", format!("{with_tool} UserResponse")),

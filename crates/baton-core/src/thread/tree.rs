@@ -147,7 +147,12 @@ impl Tree {
     }
 
     /// Adds a branch that ends at `index` of `from`.
-    pub fn fork(&mut self, from: &BranchName, index: Option<i64>, name: BranchName) -> Result<Place, TreeError> {
+    pub fn fork(
+        &mut self,
+        from: &BranchName,
+        index: Option<i64>,
+        name: BranchName,
+    ) -> Result<Place, TreeError> {
         let head = self.branch(from)?.head;
         let index = index.unwrap_or(head.index);
         let place = self.on_branch(from, head, index)?;
@@ -297,7 +302,10 @@ mod tests {
             text(tree.fork(&name("main"), None, name("main")).unwrap_err()),
             "there already is a branch \"main\": choose another name"
         );
-        assert_eq!(text(tree.rewind(&name("main"), -2).unwrap_err()), "index -2 is not on branch \"main\": it has indices up to 2");
+        assert_eq!(
+            text(tree.rewind(&name("main"), -2).unwrap_err()),
+            "index -2 is not on branch \"main\": it has indices up to 2"
+        );
         assert_eq!(
             text(tree.delete(&name("main")).unwrap_err()),
             "branch \"main\" cannot be deleted: it is the thread's first branch"

@@ -1,0 +1,167 @@
+//! Who decides: pure, serializable state machines.
+//!
+//! A flow says what should be outstanding ([`Flow::next`]) and folds what happened into its state
+//! ([`Flow::apply`]). It never performs anything, never reads a clock and never draws a random number,
+//! so a new run, a resumed one and a replayed one take the same path.
+
+pub mod record;
+pub mod turn;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::budget::Limit;
+use crate::effect::{Effect, Outcome};
+use crate::id::{FramePath, RunId};
+use crate::run::{Definition, Message, Verdict};
+use crate::time::Timestamp;
+
+pub use record::{NextAction, Node, Record, WaitingOn};
+use turn::Turn;
+
+/// What should be outstanding now. A level, not an edge: asked again after every commit and after a
+/// crash, a flow names the same effects by the same numbers until their outcome is applied.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// These, and nothing else.
+    Want(Vec<Effect>),
+    /// Nothing: it is over.
+    Finish(Verdict),
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// The run begins with what the person said.
+    Start {
+        /// The text.
+        text: String,
+    },
+    /// An effect ended.
+    Outcome {
+        /// Which.
+        effect: u32,
+        /// How.
+        result: Outcome,
+    },
+    /// A message from the inbox, other than a cancel.
+    Message(Message),
+    /// Stop. What has started is told to; what has not never will.
+    Cancel {
+        /// The effects that have started and not ended.
+        in_flight: Vec<u32>,
+    },
+    /// A limit was reached.
+    Limit {
+        /// Which.
+        limit: Limit,
+        /// The effect that could not start because of it.
+        effect: Option<u32>,
+        /// The effects that have started and not ended.
+        in_flight: Vec<u32>,
+    },
+}
+
+/// What a flow knows beside its state: who it is and what it was defined to be.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// The run.
+    pub run: RunId,
+    /// The frame in the run's tree.
+    pub path: FramePath,
+    /// What the run is pinned to.
+    pub definition: Arc<Definition>,
+}
+
+/// A stored flow state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowRecord {
+    /// Which flow.
+    pub flow: String,
+    /// The version of `data`.
+    pub v: u32,
+    /// The state.
+    pub data: Value,
+}
+
+/// A stored state that this build cannot go on from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownFlow {
+    /// There is no such flow here.
+    #[error("this build has no flow {0:?}")]
+    Name(String),
+    /// The state is newer than this build.
+    #[error("the state of flow {flow:?} has version {v}, and this build knows up to {known}")]
+    Version {
+        /// Which flow.
+        flow: String,
+        /// Its version.
+        v: u32,
+        /// The newest known.
+        known: u32,
+    },
+    /// The state cannot be read.
+    #[error("the state of flow {flow:?} cannot be read: {why}")]
+    Data {
+        /// Which flow.
+        flow: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Every flow that this build has.
+#[derive(Debug, Clone)]
+pub enum Flow {
+    /// `reasoning → (tool_call → reasoning)* → respond`.
+    Turn(Turn),
+}
+
+impl Flow {
+    /// The flow that a definition names, at its beginning.
+    pub fn begin(setting: Setting) -> Result<Flow, UnknownFlow> {
+        match setting.definition.flow.as_str() {
+            turn::NAME => Ok(Flow::Turn(Turn::new(setting))),
+            other => Err(UnknownFlow::Name(other.to_owned())),
+        }
+    }
+
+    /// A flow from its stored state.
+    pub fn restore(setting: Setting, record: FlowRecord) -> Result<Flow, UnknownFlow> {
+        match record.flow.as_str() {
+            turn::NAME => Turn::restore(setting, record).map(Flow::Turn),
+            other => Err(UnknownFlow::Name(other.to_owned())),
+        }
+    }
+
+    /// The state to store.
+    pub fn record(&self) -> FlowRecord {
+        match self {
+            Flow::Turn(turn) => turn.record(),
+        }
+    }
+
+    /// See [`Next`].
+    pub fn next(&self) -> Next {
+        match self {
+            Flow::Turn(turn) => turn.next(),
+        }
+    }
+
+    /// Folds one input into the state and says what to record of it.
+    pub fn apply(&mut self, input: Input, at: Timestamp, record: &mut Record) {
+        match self {
+            Flow::Turn(turn) => turn.apply(input, at, record),
+        }
+    }
+
+    /// The people that it waits for.
+    pub fn waiting(&self) -> Vec<WaitingOn> {
+        match self {
+            Flow::Turn(turn) => turn.waiting(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What one transition leaves behind.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::event::Event;
+use crate::fault::Code;
+use crate::run::{Approval, ApprovalStatus, Step, StepKind};
+use crate::thread::{Entry, OrderError, Tail, WaitingKind};
+use crate::time::Timestamp;
+
+/// The node of the graph that a transition belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Node {
+    /// The run began.
+    #[default]
+    Start,
+    /// A model decided.
+    Reasoning,
+    /// A tool was called.
+    ToolCall,
+    /// The answer was given.
+    Respond,
+}
+
+/// What the graph does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NextAction {
+    /// Call the tools that the model asked for.
+    CallTool,
+    /// Answer.
+    Respond,
+}
+
+/// Somebody that a run waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitingOn {
+    /// What for.
+    pub kind: WaitingKind,
+    /// The approval or the call.
+    pub id: String,
+    /// Until when.
+    pub deadline: Timestamp,
+    /// What was asked, if it was a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+}
+
+/// What one transition appends, shows and changes, beside the flow's state.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Record {
+    /// The end of the branch, with what this record appended.
+    pub tail: Tail,
+    /// The index of the last entry, with what this record appended.
+    pub head: i64,
+    /// What is appended.
+    pub entries: Vec<Entry>,
+    /// What is shown.
+    pub events: Vec<Event>,
+    /// What the run says of itself.
+    pub steps: Vec<Step>,
+    /// What people are asked.
+    pub asked: Vec<Approval>,
+    /// What is no longer asked.
+    pub settled: Vec<(String, ApprovalStatus)>,
+    /// Where in the graph it happened.
+    pub node: Node,
+    /// What the graph does next.
+    pub next_action: Option<NextAction>,
+    /// An entry that the order did not allow: a fault of ours that ends the run.
+    pub refused: Option<OrderError>,
+}
+
+impl Record {
+    /// An empty record at the end of a branch.
+    pub fn at(tail: Tail, head: i64, node: Node) -> Self {
+        Record { tail, head, node, ..Record::default() }
+    }
+
+    /// Appends an entry; answers its index.
+    pub fn append(&mut self, entry: Entry) -> i64 {
+        if let Err(error) = self.tail.append(&entry) {
+            self.refused.get_or_insert(error);
+            return self.head;
+        }
+        self.entries.push(entry);
+        self.head += 1;
+        self.head
+    }
+
+    /// Shows an event.
+    pub fn emit(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// Shows a warning, and keeps it in the account.
+    pub fn warn(&mut self, code: Code, message: impl Into<String>) {
+        let message = message.into();
+        self.account(StepKind::Warning, message.clone(), [("error", Value::from(code.as_str()))]);
+        self.emit(Event::Warning { code, message });
+    }
+
+    /// Adds a line to the run's account of itself.
+    pub fn account<const N: usize>(
+        &mut self,
+        kind: StepKind,
+        description: String,
+        metadata: [(&str, Value); N],
+    ) {
+        let metadata: Map<String, Value> =
+            metadata.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.to_owned(), v)).collect();
+        self.steps.push(Step { kind, description, metadata });
+    }
+}

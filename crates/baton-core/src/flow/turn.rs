@@ -1,0 +1,354 @@
+//! One turn of a conversation: `reasoning → (tool_call → reasoning)* → respond`.
+//!
+//! The model is asked; its calls run side by side; their results go back to it; its last answer ends
+//! the turn. A limit of rounds, or a call that keeps failing, makes the next model call the last, and
+//! that one is made without tools. What cannot run (an unknown tool, arguments that do not fit, a call
+//! that was cut off) is told to the model as an error and never runs.
+
+mod calls;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use super::{FlowRecord, Input, Next, NextAction, Node, Record, Setting, UnknownFlow, WaitingOn};
+use crate::budget::Limit;
+use crate::chat::FinishReason;
+use crate::effect::{Effect, EffectKind, Outcome, Reply, Wait};
+use crate::event::Event;
+use crate::fault::{Code, Fault};
+use crate::id::EffectId;
+use crate::run::{Message, ReceiptCall, StepKind, Verdict};
+use crate::thread::Entry;
+use crate::thread::entry::{AssistantMessage, UserMessage};
+use crate::time::Timestamp;
+use state::{Asking, Ending, Phase, State};
+
+/// The flow's name in definitions and stored states.
+pub const NAME: &str = "turn";
+const VERSION: u32 = 1;
+
+/// How often the same call may fail before the turn is brought to an end.
+pub const SAME_FAILURES: u8 = 3;
+/// How often one model call is tried again before anything was shown.
+const MODEL_RETRIES: u32 = 2;
+/// Messages to a running agent that may wait for the next boundary.
+const MOST_STEERING: usize = 6;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    setting: Setting,
+    state: State,
+}
+
+impl Turn {
+    pub(super) fn new(setting: Setting) -> Self {
+        Turn { setting, state: State::default() }
+    }
+
+    pub(super) fn restore(setting: Setting, record: FlowRecord) -> Result<Self, UnknownFlow> {
+        let FlowRecord { flow, v, data } = record;
+        if v > VERSION {
+            return Err(UnknownFlow::Version { flow, v, known: VERSION });
+        }
+        let state =
+            serde_json::from_value(data).map_err(|e| UnknownFlow::Data { flow, why: e.to_string() })?;
+        Ok(Turn { setting, state })
+    }
+
+    pub(super) fn record(&self) -> FlowRecord {
+        // The state is made of numbers, text and enums: it always is a value.
+        let data = serde_json::to_value(&self.state).unwrap_or_default();
+        FlowRecord { flow: NAME.to_owned(), v: VERSION, data }
+    }
+
+    pub(super) fn waiting(&self) -> Vec<WaitingOn> {
+        self.state.calls.iter().filter_map(|call| call.waiting()).collect()
+    }
+
+    pub(super) fn next(&self) -> Next {
+        match &self.state.phase {
+            Phase::Begun => Next::Want(Vec::new()),
+            Phase::Asking(asking) => Next::Want(vec![self.model_effect(asking)]),
+            Phase::Pausing { n, until, .. } => {
+                let kind = EffectKind::Wait { what: Wait::Time, deadline: *until };
+                Next::Want(vec![Effect { n: *n, kind }])
+            }
+            Phase::Calling => Next::Want(self.state.calls.iter().map(|call| call.effect()).collect()),
+            Phase::Ending { .. } => Next::Want(Vec::new()),
+            Phase::Ended(verdict) => Next::Finish(verdict.clone()),
+        }
+    }
+
+    pub(super) fn apply(&mut self, input: Input, at: Timestamp, record: &mut Record) {
+        if matches!(self.state.phase, Phase::Ended(_)) {
+            return;
+        }
+        match input {
+            Input::Start { text } => {
+                record.node = Node::Start;
+                record.append(Entry::UserMessage(UserMessage { text, meta: None }));
+                self.ask(record);
+            }
+            Input::Outcome { effect, result } => self.outcome(effect, result, at, record),
+            Input::Message(message) => self.message(message, record),
+            Input::Cancel { in_flight } => self.end(Ending::Cancelled, &in_flight, record),
+            Input::Limit { limit: Limit::ToolCalls, effect: Some(n), .. } => self.over_calls(n, record),
+            Input::Limit { limit, in_flight, .. } => self.end(Ending::Limited(limit), &in_flight, record),
+        }
+        self.settle(record);
+    }
+
+    fn outcome(&mut self, n: u32, result: Outcome, at: Timestamp, record: &mut Record) {
+        match self.state.phase.clone() {
+            Phase::Asking(asking) if asking.n == n => self.answered(asking, result, at, record),
+            Phase::Pausing { n: pause, attempt, .. } if pause == n => self.ask_again(attempt, record),
+            Phase::Ending { why, model: Some(model), .. } if model == n => {
+                let shown = match result {
+                    Outcome::Stopped { shown } | Outcome::ModelFailed { shown, .. } => shown,
+                    Outcome::Reply(reply) => reply.text,
+                    _ => String::new(),
+                };
+                self.state.phase = Phase::Ending { why, model: None, shown };
+            }
+            _ => self.call_outcome(n, result, record),
+        }
+    }
+
+    fn message(&mut self, message: Message, record: &mut Record) {
+        record.node = self.node();
+        match message {
+            Message::Input { input_id, text } => {
+                if self.answer_question(&text, record) {
+                } else if matches!(self.state.phase, Phase::Ending { .. }) {
+                    return;
+                } else if self.state.steering.len() >= MOST_STEERING {
+                    return record.warn(
+                        Code::BudgetExceeded,
+                        "a message was not taken in: too many are waiting already",
+                    );
+                } else {
+                    self.state.steering.push(text);
+                }
+                record.emit(Event::Input { input_id });
+            }
+            Message::Decision { approval_id, choice, arguments, reason } => {
+                self.decided(&approval_id, choice, arguments, reason, record);
+            }
+            Message::Cancel => {} // comes as `Input::Cancel`, with what is in flight
+        }
+    }
+
+    /// Asks the model, with everything that was said so far.
+    fn ask(&mut self, record: &mut Record) {
+        self.ask_try(1, record);
+    }
+
+    fn ask_again(&mut self, attempt: u32, record: &mut Record) {
+        record.node = Node::Reasoning;
+        self.ask_try(attempt + 1, record);
+    }
+
+    fn ask_try(&mut self, attempt: u32, record: &Record) {
+        let n = self.state.number();
+        let tools = !self.state.last_answer && !self.setting.definition.tools.is_empty();
+        self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt });
+    }
+
+    fn model_effect(&self, asking: &Asking) -> Effect {
+        let Asking { n, head, tools, attempt } = *asking;
+        let role = self.setting.definition.decision.roles.first().cloned().unwrap_or_default();
+        let kind = EffectKind::Model { role, head, tools, message_id: self.call_id(n), attempt };
+        Effect { n, kind }
+    }
+
+    fn answered(&mut self, asking: Asking, result: Outcome, at: Timestamp, record: &mut Record) {
+        record.node = Node::Reasoning;
+        match result {
+            Outcome::Reply(reply) => self.replied(asking, reply, at, record),
+            Outcome::ModelFailed { fault, shown } => self.model_failed(asking, fault, shown, at, record),
+            _ => {
+                let fault = Fault::new(Code::Internal, "the model call ended without an outcome");
+                self.model_failed(asking, fault, String::new(), at, record);
+            }
+        }
+    }
+
+    fn replied(&mut self, asking: Asking, reply: Reply, at: Timestamp, record: &mut Record) {
+        self.account_for(&reply, record);
+        if !reply.calls.is_empty() && asking.tools {
+            record.next_action = Some(NextAction::CallTool);
+            return self.take_up(reply, at, record);
+        }
+        if reply.text.trim().is_empty() {
+            let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
+            return self.fail(fault, String::new(), record);
+        }
+        if reply.finish == FinishReason::Length {
+            record.warn(Code::BudgetExceeded, "the answer was cut off at the limit of tokens for one answer");
+        }
+        record.append(assistant(reply.text, None));
+        self.state.said = true;
+        if self.state.steering.is_empty() {
+            record.node = Node::Respond;
+            record.next_action = Some(NextAction::Respond);
+            self.state.phase = Phase::Ended(Verdict::Ok);
+        } else {
+            self.take_in_steering(record);
+            self.ask(record);
+        }
+    }
+
+    fn account_for(&self, reply: &Reply, record: &mut Record) {
+        let role = self.setting.definition.decision.roles.first().cloned().unwrap_or_default();
+        let said = match reply.calls.len() {
+            0 => "answered".to_owned(),
+            1 => format!("asked for {}", reply.calls[0].name),
+            many => format!("asked for {many} calls"),
+        };
+        let metadata = [("model_role", Value::from(role)), ("model", Value::from(reply.model.clone()))];
+        record.account(StepKind::LlmCall, format!("{} {said}", reply.model), metadata);
+    }
+
+    fn model_failed(
+        &mut self,
+        asking: Asking,
+        fault: Fault,
+        shown: String,
+        at: Timestamp,
+        record: &mut Record,
+    ) {
+        let worth_another = shown.is_empty() && asking.attempt <= MODEL_RETRIES;
+        match fault.retry_after_ms {
+            Some(ms) if worth_another => {
+                record.warn(fault.code, format!("{}; trying again", fault.message));
+                let n = self.state.number();
+                self.state.phase = Phase::Pausing { n, until: at.plus_ms(ms), attempt: asking.attempt };
+            }
+            _ => self.fail(fault, shown, record),
+        }
+    }
+
+    /// Ends the turn with an error that the thread remembers.
+    fn fail(&mut self, fault: Fault, shown: String, record: &mut Record) {
+        let metadata = [("error", Value::from(fault.code.as_str()))];
+        record.account(StepKind::Warning, fault.message.clone(), metadata);
+        record.append(assistant(shown, Some(format!("error:{}", fault.code.as_str()))));
+        record.node = Node::Respond;
+        self.state.phase = Phase::Ended(Verdict::Error(fault));
+    }
+
+    /// Stops everything: what has not started never will, what has is waited for.
+    fn end(&mut self, why: Ending, in_flight: &[u32], record: &mut Record) {
+        if matches!(self.state.phase, Phase::Ending { .. }) {
+            return;
+        }
+        record.node = self.node();
+        let model = match &self.state.phase {
+            Phase::Asking(asking) => Some(asking.n).filter(|n| in_flight.contains(n)),
+            _ => None,
+        };
+        self.close_unstarted(in_flight, record);
+        self.state.phase = Phase::Ending { why, model, shown: String::new() };
+    }
+
+    /// Goes on when the last open call or stopped effect is accounted for.
+    fn settle(&mut self, record: &mut Record) {
+        if !self.state.calls.is_empty() {
+            return;
+        }
+        match self.state.phase.clone() {
+            Phase::Calling => {
+                if self.state.rounds >= self.setting.definition.decision.limits.iterations {
+                    self.make_last(
+                        Code::BudgetExceeded,
+                        format!("{} was reached", Limit::Iterations.in_words()),
+                        record,
+                    );
+                }
+                self.take_in_steering(record);
+                self.ask(record);
+            }
+            Phase::Ending { why, model: None, shown } => self.conclude(why, shown, record),
+            _ => {}
+        }
+    }
+
+    fn conclude(&mut self, why: Ending, shown: String, record: &mut Record) {
+        record.node = Node::Respond;
+        let has_text = self.state.said || !shown.trim().is_empty();
+        let verdict = match why {
+            Ending::Cancelled => {
+                record.append(assistant(shown, Some("cancelled".to_owned())));
+                Verdict::Cancelled(std::mem::take(&mut self.state.receipt).into_receipt(|n| self.call_id(n)))
+            }
+            Ending::Limited(limit) => {
+                let code = limit_code(limit);
+                let message = format!("{} was reached", limit.in_words());
+                record.append(assistant(shown, Some(format!("error:{}", code.as_str()))));
+                if has_text {
+                    record.warn(code, format!("{message}; this is the best answer so far"));
+                    Verdict::Ok
+                } else {
+                    Verdict::Error(Fault::new(code, message))
+                }
+            }
+        };
+        self.state.phase = Phase::Ended(verdict);
+    }
+
+    /// The next model call is the last one, and has no tools.
+    fn make_last(&mut self, code: Code, why: String, record: &mut Record) {
+        if !std::mem::replace(&mut self.state.last_answer, true) {
+            record.warn(code, format!("{why}; the next answer is the last, without tools"));
+        }
+    }
+
+    fn take_in_steering(&mut self, record: &mut Record) {
+        for text in std::mem::take(&mut self.state.steering) {
+            record.append(Entry::UserMessage(UserMessage { text, meta: Some("steering".to_owned()) }));
+        }
+    }
+
+    fn node(&self) -> Node {
+        match self.state.phase {
+            Phase::Begun => Node::Start,
+            Phase::Asking(_) | Phase::Pausing { .. } => Node::Reasoning,
+            Phase::Calling | Phase::Ending { .. } => Node::ToolCall,
+            Phase::Ended(_) => Node::Respond,
+        }
+    }
+
+    fn call_id(&self, n: u32) -> String {
+        EffectId { run: self.setting.run, path: self.setting.path.clone(), n }.call_id()
+    }
+}
+
+fn assistant(content: String, meta: Option<String>) -> Entry {
+    Entry::AssistantMessage(AssistantMessage { content, tool_calls: Vec::new(), meta })
+}
+
+fn limit_code(limit: Limit) -> Code {
+    match limit {
+        Limit::ActiveTime => Code::Deadline,
+        Limit::UnknownPrice => Code::PriceUnknown,
+        Limit::Iterations | Limit::Tokens | Limit::ToolCalls | Limit::Cost => Code::BudgetExceeded,
+    }
+}
+
+impl state::Tally {
+    fn into_receipt(self, id: impl Fn(u32) -> String) -> crate::run::Receipt {
+        let list = |calls: Vec<(u32, String)>| {
+            calls.into_iter().map(|(n, name)| ReceiptCall { call_id: id(n), name }).collect()
+        };
+        crate::run::Receipt {
+            finished: list(self.finished),
+            stopped: list(self.stopped),
+            unknown: list(self.unknown),
+            not_started: list(self.not_started),
+        }
+    }
+}

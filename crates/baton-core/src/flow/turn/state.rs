@@ -1,0 +1,156 @@
+//! What a turn remembers between two inputs. Stored with every transition, so it stays small: long
+//! things are entries, and stand here by index.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Limit;
+use crate::effect::{Effect, EffectKind, Wait};
+use crate::flow::WaitingOn;
+use crate::run::Verdict;
+use crate::thread::WaitingKind;
+use crate::time::Timestamp;
+use crate::tool::EffectClass;
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct State {
+    /// The number of the next effect.
+    pub(super) next_n: u32,
+    pub(super) phase: Phase,
+    /// Rounds of a model call with tools and the tools it asked for.
+    pub(super) rounds: u32,
+    /// The next model call is the last, and has no tools.
+    pub(super) last_answer: bool,
+    /// Whether the agent gave an answer that could stand as its last.
+    pub(super) said: bool,
+    /// Calls without a result, in call order.
+    pub(super) calls: Vec<OpenCall>,
+    /// How often each call failed, by the beginning of its digest.
+    pub(super) failures: BTreeMap<String, u8>,
+    /// Messages that wait for the next boundary.
+    pub(super) steering: Vec<String>,
+    /// What became of the calls so far.
+    pub(super) receipt: Tally,
+}
+
+impl State {
+    pub(super) fn number(&mut self) -> u32 {
+        self.next_n += 1;
+        self.next_n - 1
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub(super) enum Phase {
+    /// Nothing was said yet.
+    #[default]
+    Begun,
+    /// A model is asked.
+    Asking(Asking),
+    /// A model is asked again after a while.
+    Pausing { n: u32, until: Timestamp, attempt: u32 },
+    /// Calls are open.
+    Calling,
+    /// It ends when what has started is accounted for.
+    Ending { why: Ending, model: Option<u32>, shown: String },
+    /// It is over.
+    Ended(Verdict),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Asking {
+    pub(super) n: u32,
+    /// The last entry that the model sees.
+    pub(super) head: i64,
+    pub(super) tools: bool,
+    pub(super) attempt: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ending {
+    Cancelled,
+    Limited(Limit),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenCall {
+    /// The number of the effect that performs it.
+    pub(super) n: u32,
+    pub(super) call_id: String,
+    pub(super) name: String,
+    /// Where its arguments are.
+    pub(super) entry: i64,
+    pub(super) class: EffectClass,
+    /// The beginning of its digest, by which equal calls are recognised.
+    pub(super) digest: String,
+    pub(super) stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "stage", rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// It may run, perhaps with the arguments that an approval holds.
+    Ready { edited_by: Option<String> },
+    /// A person decides whether it runs.
+    Asked { n: u32, approval_id: String, deadline: Timestamp },
+    /// A person answers it.
+    Question { n: u32, question: String, deadline: Timestamp },
+}
+
+impl OpenCall {
+    pub(super) fn effect(&self) -> Effect {
+        let wait =
+            |n: u32, what, deadline: Timestamp| Effect { n, kind: EffectKind::Wait { what, deadline } };
+        match &self.stage {
+            Stage::Ready { edited_by } => Effect {
+                n: self.n,
+                kind: EffectKind::Tool {
+                    call_id: self.call_id.clone(),
+                    name: self.name.clone(),
+                    entry: self.entry,
+                    class: self.class,
+                    edited_by: edited_by.clone(),
+                },
+            },
+            Stage::Asked { n, approval_id, deadline } => {
+                wait(*n, Wait::Approval { approval_id: approval_id.clone() }, *deadline)
+            }
+            Stage::Question { n, deadline, .. } => {
+                wait(*n, Wait::Answer { call_id: self.call_id.clone() }, *deadline)
+            }
+        }
+    }
+
+    pub(super) fn waiting(&self) -> Option<WaitingOn> {
+        match &self.stage {
+            Stage::Ready { .. } => None,
+            Stage::Asked { approval_id, deadline, .. } => Some(WaitingOn {
+                kind: WaitingKind::Approval,
+                id: approval_id.clone(),
+                deadline: *deadline,
+                question: None,
+            }),
+            Stage::Question { question, deadline, .. } => Some(WaitingOn {
+                kind: WaitingKind::UserInput,
+                id: self.call_id.clone(),
+                deadline: *deadline,
+                question: Some(question.clone()),
+            }),
+        }
+    }
+}
+
+/// Calls by what became of them: number and tool.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Tally {
+    pub(super) finished: Vec<(u32, String)>,
+    pub(super) stopped: Vec<(u32, String)>,
+    pub(super) unknown: Vec<(u32, String)>,
+    pub(super) not_started: Vec<(u32, String)>,
+}

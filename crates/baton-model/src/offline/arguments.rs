@@ -1,0 +1,149 @@
+//! Fills in a tool's arguments from what a request says, guided by the tool's schema.
+//!
+//! Only what stands in the request is used; nothing is made up. A required argument that cannot be found is
+//! an answer too: the tool is then not called, and the person can be asked.
+
+use baton_core::tool::ToolSpec;
+use serde_json::{Map, Value};
+
+use super::clues::Clues;
+use super::phrase;
+use super::property::{Kind, Property};
+
+/// A required argument that the request does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Missing {
+    /// The argument.
+    pub(super) name: String,
+    /// What it is for, if its schema says.
+    pub(super) about: Option<String>,
+}
+
+/// The arguments of one call. `answer` is what the person said when asked for the missing one; `first` says
+/// that the request is above all about this tool, so that bare words may be meant for it.
+pub(super) fn fill(tool: &ToolSpec, clues: &Clues, first: bool, answer: Option<&str>) -> Result<Value, Missing> {
+    let mut properties = Property::all(&tool.input_schema);
+    properties.sort_by_key(|property| !property.required);
+    let mut search = Search { tool: &tool.name, clues, first, quoted: 0, paths: 0, numbers: Vec::new() };
+    let mut answer = answer;
+    let mut arguments = Map::new();
+    for property in &properties {
+        let found = search.find(property);
+        match found.or_else(|| answer.take_if(|_| property.required).and_then(|text| property.read(text))) {
+            Some(value) => {
+                arguments.insert(property.name.to_owned(), value);
+            }
+            None if property.required => {
+                return Err(Missing { name: property.name.to_owned(), about: property.about.map(str::to_owned) });
+            }
+            None => {}
+        }
+    }
+    Ok(Value::Object(arguments))
+}
+
+/// The clues that are still free.
+struct Search<'a> {
+    tool: &'a str,
+    clues: &'a Clues,
+    first: bool,
+    quoted: usize,
+    paths: usize,
+    numbers: Vec<usize>,
+}
+
+impl Search<'_> {
+    fn find(&mut self, property: &Property<'_>) -> Option<Value> {
+        let value = match property.kind() {
+            Kind::Choice(values) => self.choice(property, &values),
+            Kind::Number => self.number(property),
+            Kind::Flag => self.flag(property),
+            Kind::Path => self.path(property).map(Value::String),
+            Kind::Sum => self.clues.sum.clone().map(Value::String),
+            Kind::Query => self.query(property).map(Value::String),
+            Kind::Url => self.clues.urls.first().cloned().map(Value::String),
+            Kind::Zone => self.zone(property).map(Value::String),
+            Kind::Text => self.text(property).map(Value::String),
+            Kind::Other => None,
+        };
+        value.filter(|value| property.admits(value))
+    }
+
+    /// Of "errors and warnings" the first is meant, but as a lower bound the last.
+    fn choice(&self, property: &Property<'_>, values: &[&str]) -> Option<Value> {
+        let said = |value: &&&str| {
+            let words: Vec<String> = super::clues::split_words(value).collect();
+            !words.is_empty() && self.clues.words.windows(words.len()).any(|window| window == words)
+        };
+        let found = if property.is_about("min") { values.iter().rfind(said) } else { values.iter().find(said) };
+        found.map(|value| Value::String((*value).to_owned()))
+    }
+
+    /// A number beside a word of the argument's name, or one that is plainly a count; else, for what is
+    /// required, the next.
+    fn number(&mut self, property: &Property<'_>) -> Option<Value> {
+        let free = |at: &usize| !self.numbers.contains(at);
+        let beside = |at: &usize| {
+            let number = &self.clues.numbers[*at];
+            property.is_about(&number.before) || property.is_about(&number.after) || property.counts(number)
+        };
+        let all = 0..self.clues.numbers.len();
+        let at = all.clone().filter(free).find(beside).or_else(|| all.clone().filter(free).find(|_| property.required))?;
+        let value = property.number(&self.clues.numbers[at])?;
+        self.numbers.push(at);
+        Some(value)
+    }
+
+    fn flag(&self, property: &Property<'_>) -> Option<Value> {
+        let words = &self.clues.words;
+        let at = words.iter().position(|word| word.len() > 4 && property.is_about(word))?;
+        let not = at > 0 && ["no", "not", "without"].contains(&words[at - 1].as_str());
+        Some(Value::Bool(!not))
+    }
+
+    fn path(&mut self, property: &Property<'_>) -> Option<String> {
+        if let Some(path) = self.clues.paths.get(self.paths) {
+            self.paths += 1;
+            return Some(path.text.clone());
+        }
+        let holds_files = ["list", "search", "find", "grep"].iter().any(|word| self.tool.contains(word));
+        let folder = if holds_files || property.is_folder() { phrase::folder(&self.clues.tokens) } else { None };
+        folder.or_else(|| property.required.then(|| self.next_quoted()).flatten())
+    }
+
+    fn query(&mut self, property: &Property<'_>) -> Option<String> {
+        let bare = self.first && property.required;
+        let sought = self.next_quoted().or_else(|| bare.then(|| phrase::sought(&self.clues.tokens)).flatten())?;
+        let meant_so = self.clues.has(&["regex", "regexp", "regular", "pattern"]);
+        Some(if property.is_regex() && !meant_so { escaped(&sought) } else { sought })
+    }
+
+    /// A named zone is no use to a tool whose schema spells out what it takes.
+    fn zone(&self, property: &Property<'_>) -> Option<String> {
+        let plain = |zone: &&String| !zone.contains('/') || !property.has_pattern();
+        self.clues.zone.as_ref().filter(plain).cloned()
+    }
+
+    fn text(&mut self, property: &Property<'_>) -> Option<String> {
+        let wanted = property.required || self.clues.words.iter().any(|word| property.is_about(word));
+        wanted.then(|| self.next_quoted()).flatten()
+    }
+
+    fn next_quoted(&mut self) -> Option<String> {
+        let found = self.clues.quoted.get(self.quoted)?;
+        self.quoted += 1;
+        Some(found.clone())
+    }
+}
+
+/// A regular expression for exactly this text.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

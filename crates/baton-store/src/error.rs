@@ -1,0 +1,131 @@
+//! What a store can refuse, and what can go wrong with it.
+
+use baton_core::id::{OwnerId, RunId};
+use baton_core::run::{ApprovalStatus, RunStatus};
+use baton_core::thread::{OrderError, TreeError};
+
+/// Why a store did not do what it was asked. Each says by its kind whether asking again can help.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such thing here.
+    #[error("there is no {what} {id:?}")]
+    NotFound {
+        /// What was looked for.
+        what: &'static str,
+        /// Under which id.
+        id: String,
+    },
+    /// There already is one.
+    #[error("there already is a {what} {id:?}")]
+    Exists {
+        /// What.
+        what: &'static str,
+        /// Under which id.
+        id: String,
+    },
+    /// A run is active on the branch.
+    #[error("branch {branch:?} is busy with run {run}")]
+    Busy {
+        /// The branch.
+        branch: String,
+        /// The run.
+        run: RunId,
+    },
+    /// The branch is not where the caller thought.
+    #[error("branch {branch:?} has moved")]
+    Moved {
+        /// The branch.
+        branch: String,
+    },
+    /// The thread does not allow it.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The entry cannot stand there.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// Somebody decided already.
+    #[error("approval {id:?} is already decided: {}", status.as_str())]
+    AlreadyDecided {
+        /// The approval.
+        id: String,
+        /// How.
+        status: ApprovalStatus,
+    },
+    /// The run is over.
+    #[error("run {run} has ended: {}", status.as_str())]
+    Ended {
+        /// The run.
+        run: RunId,
+        /// How.
+        status: RunStatus,
+    },
+    /// A living process holds the run.
+    #[error("run {run} is held by a living process")]
+    Held {
+        /// The run.
+        run: RunId,
+        /// Who.
+        owner: OwnerId,
+    },
+    /// This build is too old for the run.
+    #[error("run {run} needs version {needs}, and this build knows up to {known}")]
+    TooNew {
+        /// The run.
+        run: RunId,
+        /// What it needs.
+        needs: u32,
+        /// What is known.
+        known: u32,
+    },
+    /// The writer lost the run: nothing was written.
+    #[error("run {run} now belongs to somebody else (epoch {epoch})")]
+    Fenced {
+        /// The run.
+        run: RunId,
+        /// Its present epoch.
+        epoch: u32,
+    },
+    /// There are messages that the writer has not read: nothing was written.
+    #[error("there are unread messages (up to {inbox})")]
+    Unread {
+        /// How many there are.
+        inbox: u32,
+    },
+    /// A row cannot be read. It harms this run or thread, and no other.
+    #[error("{what} {id:?} cannot be read: {why}")]
+    Corrupt {
+        /// What.
+        what: &'static str,
+        /// Which.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// The store cannot be reached; nothing was written.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// Nobody knows whether it was written: read back before anything else.
+    #[error("the store did not say whether it wrote: {0}")]
+    Ambiguous(String),
+}
+
+impl StoreError {
+    /// Whether the same call may work a moment later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, StoreError::Unavailable(_) | StoreError::Ambiguous(_))
+    }
+
+    pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
+        StoreError::NotFound { what, id: id.to_string() }
+    }
+
+    pub(crate) fn corrupt(what: &'static str, id: impl ToString, why: impl ToString) -> Self {
+        StoreError::Corrupt { what, id: id.to_string(), why: why.to_string() }
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        StoreError::Unavailable(error.to_string())
+    }
+}

@@ -1,0 +1,57 @@
+//! Points at which a test can kill or stop the process. Compiled only with `--features failpoints`.
+//!
+//! `BATON_FAILPOINT=NAME:HIT` kills the process with SIGKILL at the HIT-th time it comes to NAME: no
+//! destructors, no flush. `NAME:HIT:stop` stops it with SIGSTOP instead. `BATON_FAILPOINT_LOG=FILE`
+//! appends the name of every point that is passed, so that a test can see which ones apply.
+
+/// Marks a point. Does nothing in ordinary builds.
+#[inline]
+pub fn point(name: &'static str) {
+    #[cfg(feature = "failpoints")]
+    armed::pass(name);
+    #[cfg(not(feature = "failpoints"))]
+    let _ = name;
+}
+
+#[cfg(feature = "failpoints")]
+mod armed {
+    use std::io::Write;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    struct Armed {
+        name: String,
+        hit: u32,
+        signal: Signal,
+    }
+
+    static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
+        let setting = std::env::var("BATON_FAILPOINT").ok()?;
+        let mut parts = setting.split(':');
+        let name = parts.next()?.to_owned();
+        let hit = parts.next()?.parse().ok()?;
+        let signal = if parts.next() == Some("stop") { Signal::STOP } else { Signal::KILL };
+        Some(Armed { name, hit, signal })
+    });
+    static LOG: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("BATON_FAILPOINT_LOG").ok());
+    static HITS: AtomicU32 = AtomicU32::new(0);
+
+    pub(super) fn pass(name: &str) {
+        if let Some(path) = LOG.as_ref()
+            && let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path)
+        {
+            let _ = writeln!(file, "{name}");
+        }
+        let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
+        if HITS.fetch_add(1, Ordering::SeqCst) + 1 == armed.hit {
+            let _ = kill_process(getpid(), armed.signal);
+            if armed.signal == Signal::KILL {
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A store that forgets: for tests, and the model that the other stores are compared with.
+//!
+//! Plain maps behind one lock, written to be read: where a stored row and a rule could be confused, the
+//! rule is what stands here.
+
+mod runs;
+mod threads;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
+use baton_core::run::{Approval, Definition};
+use baton_core::thread::{PlacedEntry, Tree};
+use baton_core::time::Timestamp;
+use serde_json::Value;
+
+use crate::error::StoreError;
+use crate::view::{ClaimRow, Posted, RunRow, StepRow};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    threads: BTreeMap<(Tenant, ThreadId), MemThread>,
+    runs: BTreeMap<(Tenant, RunId), MemRun>,
+    approvals: BTreeMap<(Tenant, String), Approval>,
+    definitions: HashMap<(Tenant, String), Definition>,
+    blobs: HashMap<(Tenant, String), Vec<u8>>,
+    living: HashSet<OwnerId>,
+    born: u64,
+}
+
+#[derive(Debug)]
+struct MemThread {
+    born: u64,
+    created: Timestamp,
+    ttl_at: Option<Timestamp>,
+    meta: Value,
+    tree: Tree,
+    busy: BTreeMap<BranchName, RunId>,
+    touched: BTreeMap<BranchName, Timestamp>,
+    entries: BTreeMap<(u32, i64), PlacedEntry>,
+}
+
+#[derive(Debug)]
+struct MemRun {
+    row: RunRow,
+    steps: Vec<StepRow>,
+    claims: Vec<ClaimRow>,
+    inbox: Vec<Posted>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        MemoryStore::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while the lock was held leaves a value that tests can still look at.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn register(&self, owner: OwnerId) {
+        self.lock().living.insert(owner);
+    }
+
+    pub(crate) fn retire(&self, owner: OwnerId) {
+        self.lock().living.remove(&owner);
+    }
+
+    pub(crate) fn is_alive(&self, owner: OwnerId) -> bool {
+        self.lock().living.contains(&owner)
+    }
+
+    pub(crate) fn put_blob(&self, tenant: &Tenant, hash: &str, bytes: Vec<u8>) {
+        self.lock().blobs.insert((tenant.clone(), hash.to_owned()), bytes);
+    }
+
+    pub(crate) fn blob(&self, tenant: &Tenant, hash: &str) -> Option<Vec<u8>> {
+        self.lock().blobs.get(&(tenant.clone(), hash.to_owned())).cloned()
+    }
+}
+
+impl Inner {
+    fn thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<&MemThread, StoreError> {
+        self.threads.get(&(tenant.clone(), id.clone())).ok_or_else(|| StoreError::not_found("thread", id))
+    }
+
+    fn thread_mut(&mut self, tenant: &Tenant, id: &ThreadId) -> Result<&mut MemThread, StoreError> {
+        let key = (tenant.clone(), id.clone());
+        self.threads.get_mut(&key).ok_or_else(|| StoreError::not_found("thread", id))
+    }
+
+    fn run(&self, tenant: &Tenant, id: RunId) -> Result<&MemRun, StoreError> {
+        self.runs.get(&(tenant.clone(), id)).ok_or_else(|| StoreError::not_found("run", id))
+    }
+
+    fn run_mut(&mut self, tenant: &Tenant, id: RunId) -> Result<&mut MemRun, StoreError> {
+        self.runs.get_mut(&(tenant.clone(), id)).ok_or_else(|| StoreError::not_found("run", id))
+    }
+
+    fn next_born(&mut self) -> u64 {
+        self.born += 1;
+        self.born
+    }
+}

@@ -1,0 +1,267 @@
+//! Runs in memory.
+
+use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_core::run::{Approval, ApprovalStatus, Message, RUN_VERSION, RunStatus};
+use baton_core::thread::{Place, PlacedEntry};
+use baton_core::time::Timestamp;
+
+use super::{Inner, MemRun, MemoryStore};
+use crate::error::StoreError;
+use crate::transition::{NewRun, Rest, Transition};
+use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
+
+impl MemoryStore {
+    pub(crate) fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
+        let mut inner = self.lock();
+        if inner.runs.contains_key(&(tenant.clone(), first.run)) {
+            return Err(StoreError::Exists { what: "run", id: first.run.to_string() });
+        }
+        let thread = inner.thread_mut(tenant, &first.thread)?;
+        thread.not_busy(&new.branch)?;
+        let head = thread.tree.branch(&new.branch)?.head;
+        if head.index != new.expected_head {
+            return Err(StoreError::Moved { branch: new.branch.to_string() });
+        }
+        let tip = thread.tip(head.lane);
+        let lane = thread.tree.append_lane(&new.branch, tip)?;
+        thread.busy.insert(new.branch.clone(), first.run);
+        thread.touched.insert(new.branch.clone(), new.at);
+        let hash = crate::definition_hash(&new.definition);
+        let row = RunRow {
+            id: first.run,
+            thread: first.thread.clone(),
+            branch: new.branch,
+            lane,
+            head: head.index,
+            status: RunStatus::Running,
+            owner: Some(new.owner),
+            epoch: 1,
+            step: 0,
+            seq: 0,
+            inbox: 0,
+            attempts: 0,
+            definition: hash.clone(),
+            min_version: RUN_VERSION,
+            budget: Default::default(),
+            wake_at: None,
+            watched_until: None,
+            created: new.at,
+            ended: None,
+            metadata: new.metadata,
+        };
+        let claims = vec![ClaimRow { epoch: 1, base_seq: 0 }];
+        let run = MemRun { row, steps: Vec::new(), claims, inbox: Vec::new() };
+        inner.runs.insert((tenant.clone(), first.run), run);
+        inner.definitions.insert((tenant.clone(), hash), new.definition);
+        inner.advance(tenant, Transition { lane, ..first })?;
+        Ok(lane)
+    }
+
+    pub(crate) fn claim(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        owner: OwnerId,
+        mode: ClaimMode,
+        at: Timestamp,
+    ) -> Result<Claimed, StoreError> {
+        let mut inner = self.lock();
+        let living = inner.living.clone();
+        let found = inner.run_mut(tenant, run)?;
+        let died = crate::runs::may_claim(&found.row, mode, |owner| living.contains(&owner))?;
+        found.row.epoch += 1;
+        found.row.owner = Some(owner);
+        found.row.status = RunStatus::Running;
+        found.row.wake_at = None;
+        found.row.attempts += u32::from(died);
+        found.claims.push(ClaimRow { epoch: found.row.epoch, base_seq: found.row.seq });
+        let _ = at;
+        let row = found.row.clone();
+        let checkpoint = found.steps.last().map(|step| step.checkpoint.clone());
+        let checkpoint = checkpoint.ok_or_else(|| StoreError::corrupt("run", run, "it has no first step"))?;
+        let definition = inner.definitions.get(&(tenant.clone(), row.definition.clone())).cloned();
+        let definition = definition.ok_or_else(|| StoreError::not_found("definition", &row.definition))?;
+        Ok(Claimed { row, definition, checkpoint })
+    }
+
+    pub(crate) fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        self.lock().advance(tenant, transition)
+    }
+
+    pub(crate) fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let found = inner.run_mut(tenant, run)?;
+        if found.row.epoch == epoch && found.row.status == RunStatus::Running {
+            found.row.owner = None;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn post(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        let mut inner = self.lock();
+        let row = &inner.run(tenant, run)?.row;
+        if row.status.has_ended() {
+            return Err(StoreError::Ended { run, status: row.status });
+        }
+        if let Message::Decision { approval_id, choice, arguments, .. } = &message {
+            let key = (tenant.clone(), approval_id.clone());
+            let approval = inner.approvals.get_mut(&key).filter(|a| a.run_id == run);
+            let approval = approval.ok_or_else(|| StoreError::not_found("approval", approval_id))?;
+            crate::runs::decide(approval, *choice, arguments.as_ref(), by, at)?;
+        }
+        let found = inner.run_mut(tenant, run)?;
+        found.row.inbox += 1;
+        let n = found.row.inbox;
+        found.inbox.push(Posted { n, message });
+        Ok(n)
+    }
+
+    pub(crate) fn inbox(&self, tenant: &Tenant, run: RunId, after: u32) -> Result<Vec<Posted>, StoreError> {
+        let inner = self.lock();
+        let found = inner.run(tenant, run)?;
+        Ok(found.inbox.iter().filter(|posted| posted.n > after).cloned().collect())
+    }
+
+    pub(crate) fn run(&self, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
+        self.lock().run(tenant, run).map(|found| found.row.clone())
+    }
+
+    pub(crate) fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        let inner = self.lock();
+        let ours = inner.runs.iter().rev().filter(|((t, _), _)| t == tenant).map(|(_, run)| &run.row);
+        Ok(ours.filter(|row| crate::runs::fits(row, filter)).take(filter.limit as usize).cloned().collect())
+    }
+
+    pub(crate) fn steps(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<StepRow>, StoreError> {
+        let inner = self.lock();
+        let steps = &inner.run(tenant, run)?.steps;
+        Ok(steps.iter().filter(|step| step.step > after).take(limit as usize).cloned().collect())
+    }
+
+    pub(crate) fn steps_with(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        seq: u64,
+        limit: u32,
+    ) -> Result<Vec<StepRow>, StoreError> {
+        let inner = self.lock();
+        let steps = &inner.run(tenant, run)?.steps;
+        Ok(steps.iter().filter(|step| step.last_seq >= seq).take(limit as usize).cloned().collect())
+    }
+
+    pub(crate) fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
+        self.lock().run(tenant, run).map(|found| found.claims.clone())
+    }
+
+    pub(crate) fn approval(&self, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
+        let found = self.lock().approvals.get(&(tenant.clone(), id.to_owned())).cloned();
+        found.ok_or_else(|| StoreError::not_found("approval", id))
+    }
+
+    pub(crate) fn approvals(
+        &self,
+        tenant: &Tenant,
+        status: Option<ApprovalStatus>,
+        limit: u32,
+    ) -> Result<Vec<Approval>, StoreError> {
+        let inner = self.lock();
+        let ours = inner.approvals.iter().filter(|((t, _), _)| t == tenant).map(|(_, approval)| approval);
+        let mut found: Vec<_> = ours.filter(|a| status.is_none_or(|s| a.status == s)).cloned().collect();
+        found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| b.id.cmp(&a.id)));
+        found.truncate(limit as usize);
+        Ok(found)
+    }
+
+    pub(crate) fn pulses(&self, owner: OwnerId) -> Vec<Pulse> {
+        let inner = self.lock();
+        let held = inner.runs.values().map(|run| &run.row).filter(|row| row.owner == Some(owner));
+        held.map(|row| Pulse { run: row.id, inbox: row.inbox, watched_until: row.watched_until }).collect()
+    }
+
+    pub(crate) fn watch(&self, tenant: &Tenant, run: RunId, until: Timestamp) -> Result<(), StoreError> {
+        self.lock().run_mut(tenant, run)?.row.watched_until = Some(until);
+        Ok(())
+    }
+
+    pub(crate) fn due(&self, tenant: &Tenant, now: Timestamp) -> Vec<RunId> {
+        let inner = self.lock();
+        let ours = inner.runs.iter().filter(|((t, _), _)| t == tenant);
+        let due = |run: &MemRun| {
+            let read = run.steps.last().map_or(0, |step| step.checkpoint.inbox_read);
+            crate::runs::is_due(&run.row, read, now, |owner| inner.living.contains(&owner))
+        };
+        ours.filter(|(_, run)| due(run)).map(|((_, id), _)| *id).collect()
+    }
+}
+
+impl Inner {
+    fn advance(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        let found = self.run(tenant, transition.run)?;
+        crate::runs::may_advance(&found.row, &transition)?;
+        let first_seq = found.row.seq + 1;
+        let Transition { run, thread, lane, head, entries, asked, settled, rest, .. } = transition;
+        let rows = self.thread_mut(tenant, &thread)?;
+        let first = head - entries.len() as i64 + 1;
+        for (index, new) in (first..).zip(entries) {
+            let placed = PlacedEntry { index, id: new.id, at: new.at, run: Some(run), entry: new.entry };
+            rows.entries.insert((lane, index), placed);
+        }
+        for approval in asked {
+            self.approvals.insert((tenant.clone(), approval.id.clone()), approval);
+        }
+        for (id, status) in settled {
+            if let Some(approval) = self.approvals.get_mut(&(tenant.clone(), id)) {
+                crate::runs::settle(approval, status, transition.checkpoint.at);
+            }
+        }
+        let at = transition.checkpoint.at;
+        let found = self.run_mut(tenant, run)?;
+        let row = &mut found.row;
+        row.step = transition.step;
+        row.seq = transition.last_seq;
+        row.head = head;
+        row.budget = transition.budget;
+        if transition.progress {
+            row.attempts = 0;
+        }
+        found.steps.push(StepRow {
+            step: transition.step,
+            epoch: transition.epoch,
+            frame: transition.frame,
+            first_seq,
+            last_seq: transition.last_seq,
+            checkpoint: transition.checkpoint,
+        });
+        match rest {
+            Rest::Running => {}
+            Rest::Suspended { wake_at } => {
+                (row.status, row.owner, row.wake_at) = (RunStatus::Suspended, None, Some(wake_at));
+            }
+            Rest::Ended(status) => {
+                (row.status, row.owner, row.wake_at, row.ended) = (status, None, None, Some(at));
+                let branch = row.branch.clone();
+                let rows = self.thread_mut(tenant, &thread)?;
+                rows.busy.remove(&branch);
+                rows.touched.insert(branch.clone(), at);
+                if let Some(branch) = rows.tree.branches.get_mut(&branch) {
+                    branch.head = Place { lane, index: head };
+                }
+            }
+        }
+        Ok(())
+    }
+}

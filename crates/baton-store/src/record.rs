@@ -1,0 +1,186 @@
+//! Stored bytes: JSON, compressed when long, with a checksum. Old versions are upgraded here.
+
+use baton_core::event::Event;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+
+/// Longer than this, bytes are compressed.
+pub const COMPRESS_OVER: usize = 2048;
+/// What a compressed row may grow to when it is read.
+const MOST_BYTES: usize = 64 << 20;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A value as stored bytes and their checksum.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<(Vec<u8>, u32), StoreError> {
+    let plain = serde_json::to_vec(value).map_err(|e| StoreError::corrupt("record", "", e))?;
+    let bytes = if plain.len() > COMPRESS_OVER { compress(&plain)? } else { plain };
+    let crc = crc32fast::hash(&bytes);
+    Ok((bytes, crc))
+}
+
+/// A value from stored bytes; `what` and `id` name it in the error.
+pub(crate) fn decode<T: DeserializeOwned>(
+    what: &'static str,
+    id: impl ToString,
+    bytes: &[u8],
+    crc: u32,
+) -> Result<T, StoreError> {
+    let read = || -> Result<T, String> {
+        if crc32fast::hash(bytes) != crc {
+            return Err("its checksum does not fit: the file was damaged".to_owned());
+        }
+        let plain;
+        let json = if bytes.starts_with(&ZSTD_MAGIC) {
+            plain = decompress(bytes)?;
+            &plain
+        } else {
+            bytes
+        };
+        serde_json::from_slice(json).map_err(|e| e.to_string())
+    };
+    read().map_err(|why| StoreError::corrupt(what, id, why))
+}
+
+pub(crate) fn compress(plain: &[u8]) -> Result<Vec<u8>, StoreError> {
+    zstd::bulk::compress(plain, 1).map_err(|e| StoreError::Unavailable(e.to_string()))
+}
+
+pub(crate) fn decompress(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    zstd::bulk::decompress(bytes, MOST_BYTES).map_err(|e| e.to_string())
+}
+
+/// Events as they are stored: neighbouring pieces of one message become a block of text with the
+/// lengths of its pieces, so that a thousand tokens do not cost a thousand records.
+pub(crate) mod blocks {
+    use super::{Event, Stored, from_stored, to_stored};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(events: &[Event], serializer: S) -> Result<S::Ok, S::Error> {
+        to_stored(events).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Event>, D::Error> {
+        from_stored(Vec::<Stored>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Stored {
+    Deltas(Block),
+    One(Event),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Block {
+    deltas: u32,
+    message_id: String,
+    text: String,
+    lens: Vec<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    reasoning: bool,
+}
+
+fn to_stored(events: &[Event]) -> Vec<Stored> {
+    let mut out: Vec<Stored> = Vec::new();
+    for event in events {
+        let Event::Delta { effect, message_id, text, reasoning } = event else {
+            out.push(Stored::One(event.clone()));
+            continue;
+        };
+        let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        match out.last_mut() {
+            Some(Stored::Deltas(block)) if block.deltas == *effect && block.reasoning == *reasoning => {
+                block.text.push_str(text);
+                block.lens.push(len);
+            }
+            _ => out.push(Stored::Deltas(Block {
+                deltas: *effect,
+                message_id: message_id.clone(),
+                text: text.clone(),
+                lens: vec![len],
+                reasoning: *reasoning,
+            })),
+        }
+    }
+    out
+}
+
+fn from_stored(stored: Vec<Stored>) -> Result<Vec<Event>, String> {
+    let mut out = Vec::new();
+    for item in stored {
+        match item {
+            Stored::One(event) => out.push(event),
+            Stored::Deltas(block) => unpack(block, &mut out)?,
+        }
+    }
+    Ok(out)
+}
+
+fn unpack(block: Block, out: &mut Vec<Event>) -> Result<(), String> {
+    let mut rest = block.text.as_str();
+    for len in block.lens {
+        let (piece, after) =
+            rest.split_at_checked(len as usize).ok_or("a block of text has wrong lengths")?;
+        rest = after;
+        out.push(Event::Delta {
+            effect: block.deltas,
+            message_id: block.message_id.clone(),
+            text: piece.to_owned(),
+            reasoning: block.reasoning,
+        });
+    }
+    if rest.is_empty() { Ok(()) } else { Err("a block of text has wrong lengths".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::fault::Code;
+    use proptest::prelude::*;
+
+    fn delta(effect: u32, text: &str) -> Event {
+        Event::Delta { effect, message_id: format!("m{effect}"), text: text.to_owned(), reasoning: false }
+    }
+
+    #[test]
+    fn neighbouring_pieces_share_a_block() {
+        let events = vec![
+            delta(1, "Hé"),
+            delta(1, ""),
+            delta(1, "llo"),
+            Event::Warning { code: Code::Internal, message: "w".to_owned() },
+            delta(2, "x"),
+        ];
+        let stored = to_stored(&events);
+        assert_eq!(stored.len(), 3);
+        assert_eq!(from_stored(stored), Ok(events));
+    }
+
+    #[test]
+    fn damaged_bytes_are_named_and_never_panic() {
+        let (bytes, crc) = encode(&vec!["x".repeat(5000)]).unwrap();
+        assert!(bytes.len() < 200, "compressed");
+        assert_eq!(decode::<Vec<String>>("step", 7, &bytes, crc).unwrap()[0].len(), 5000);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            let error = decode::<Vec<String>>("step", 7, &bad, crc).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "step \"7\" cannot be read: its checksum does not fit: the file was damaged"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_events_survive_storage(pieces in prop::collection::vec((0u32..3, ".{0,5}"), 0..20)) {
+            let events: Vec<Event> = pieces.iter().map(|(e, t)| delta(*e, t)).collect();
+            prop_assert_eq!(from_stored(to_stored(&events)), Ok(events));
+        }
+    }
+}

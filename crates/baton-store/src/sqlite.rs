@@ -1,0 +1,162 @@
+//! One SQLite file for any number of processes on one machine.
+//!
+//! WAL with `synchronous=FULL`: what was acknowledged survives power loss. One thread a process writes,
+//! and commits what has queued up in one go (a savepoint a member, one fsync for all); a pair of file
+//! locks keeps the writers of several processes fair. Readers have connections of their own.
+
+mod live;
+mod migrate;
+mod prune;
+mod read;
+mod runs;
+mod threads;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_core::id::{OwnerId, Tenant};
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use crate::error::StoreError;
+pub use live::LifeLock;
+pub use migrate::OpenError;
+use writer::Writer;
+
+/// How many readers stay open between reads.
+const IDLE_READERS: usize = 4;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    folder: PathBuf,
+    writer: Writer,
+    readers: Mutex<Vec<Connection>>,
+}
+
+/// A store that was just opened, and what opening it did.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store.
+    pub store: SqliteStore,
+    /// Where the file was copied before it was brought up to date, if it was.
+    pub backup: Option<PathBuf>,
+}
+
+impl SqliteStore {
+    /// Opens the store of a folder, which is made if it is not there.
+    pub fn open(folder: &Path) -> Result<Opened, OpenError> {
+        live::private_folder(folder)?;
+        live::private_folder(&folder.join("live"))?;
+        let backup = migrate::bring_up_to_date(folder)?;
+        let writer = Writer::begin(connect(&database(folder))?, folder)?;
+        let shared = Shared { folder: folder.to_owned(), writer, readers: Mutex::default() };
+        Ok(Opened { store: SqliteStore { shared: Arc::new(shared) }, backup })
+    }
+
+    /// The folder of the store.
+    pub fn folder(&self) -> &Path {
+        &self.shared.folder
+    }
+
+    pub(crate) fn enlist(&self, owner: OwnerId) -> Result<LifeLock, StoreError> {
+        LifeLock::take(&self.shared.folder, owner).map_err(|e| StoreError::Unavailable(e.to_string()))
+    }
+
+    pub(crate) fn is_alive(&self, owner: OwnerId) -> bool {
+        live::is_alive(&self.shared.folder, owner)
+    }
+
+    /// Runs a write on the writer's thread; it is acknowledged after its commit.
+    async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.shared.writer.run(job).await
+    }
+
+    /// Runs a read on a thread of its own.
+    async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = self.shared.clone();
+        let work = move || {
+            let idle = shared.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let reader = match idle {
+                Some(reader) => reader,
+                None => {
+                    connect(&database(&shared.folder)).map_err(|e| StoreError::Unavailable(e.to_string()))?
+                }
+            };
+            // One snapshot for the whole job: what it reads fits together.
+            let result =
+                reader.unchecked_transaction().map_err(StoreError::from).and_then(|_tx| job(&reader));
+            let mut readers = shared.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if readers.len() < IDLE_READERS {
+                readers.push(reader);
+            }
+            result
+        };
+        // An owned task: a caller that goes away does not leave a read half done.
+        tokio::task::spawn_blocking(work).await.map_err(|e| StoreError::Unavailable(e.to_string()))?
+    }
+
+    pub(crate) async fn put_blob(
+        &self,
+        tenant: &Tenant,
+        hash: &str,
+        bytes: Vec<u8>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let (tenant, hash) = (tenant.clone(), hash.to_owned());
+        self.write(move |db| {
+            let sql = "INSERT INTO blobs(tenant, hash, size, touched_at, body) VALUES (?1, ?2, ?3, ?4, ?5)
+                       ON CONFLICT(tenant, hash) DO UPDATE SET touched_at = excluded.touched_at";
+            let size = bytes.len() as i64;
+            db.prepare_cached(sql)?.execute((tenant.as_str(), hash, size, at.0, bytes))?;
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) async fn blob(&self, tenant: &Tenant, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let (tenant, hash) = (tenant.clone(), hash.to_owned());
+        self.read(move |db| {
+            let sql = "SELECT body FROM blobs WHERE tenant = ?1 AND hash = ?2";
+            let body =
+                db.prepare_cached(sql)?.query_row((tenant.as_str(), &hash), |row| row.get::<_, Vec<u8>>(0));
+            let body = body.optional()?;
+            match body {
+                Some(bytes) if baton_core::json::sha256_hex(&bytes) != hash => {
+                    Err(StoreError::corrupt("blob", hash, "its hash does not fit: the file was damaged"))
+                }
+                other => Ok(other),
+            }
+        })
+        .await
+    }
+}
+
+fn database(folder: &Path) -> PathBuf {
+    folder.join("baton.db")
+}
+
+/// A connection with our settings.
+fn connect(path: &Path) -> Result<Connection, OpenError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(std::time::Duration::from_secs(10))?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    db.set_prepared_statement_cache_capacity(64);
+    Ok(db)
+}

@@ -1,0 +1,97 @@
+//! Who lives, and whose turn it is to write: by locks that the operating system gives back.
+//!
+//! An owner holds a lock on `live/INCARNATION`; it is dead exactly when that lock can be taken. Nothing
+//! here depends on a clock, so a stopped process counts as alive until it is really gone.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use baton_core::id::OwnerId;
+
+/// The lock of one living owner.
+#[derive(Debug)]
+pub struct LifeLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl LifeLock {
+    pub(super) fn take(folder: &Path, owner: OwnerId) -> io::Result<LifeLock> {
+        let path = life_file(folder, owner);
+        let file = private_file(&path)?;
+        file.lock()?;
+        Ok(LifeLock { path, _file: file })
+    }
+}
+
+impl Drop for LifeLock {
+    fn drop(&mut self) {
+        // A file that stays behind is taken for dead all the same.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn life_file(folder: &Path, owner: OwnerId) -> PathBuf {
+    folder.join("live").join(owner.to_string())
+}
+
+/// Whether an owner's lock is held. A lock that can be taken is a dead owner's, and is cleared away.
+pub(super) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
+    let path = life_file(folder, owner);
+    let Ok(file) = File::open(&path) else { return false };
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => true, // when in doubt, it lives
+        Ok(()) => {
+            let _ = std::fs::remove_file(&path);
+            false
+        }
+    }
+}
+
+/// Two locks that writers pass one behind the other: whoever waits for the second keeps all others from
+/// overtaking, so that no process starves.
+#[derive(Debug)]
+pub(super) struct Turnstile {
+    gate: File,
+    room: File,
+}
+
+impl Turnstile {
+    pub(super) fn open(folder: &Path) -> io::Result<Turnstile> {
+        Ok(Turnstile {
+            gate: private_file(&folder.join("live").join("gate"))?,
+            room: private_file(&folder.join("live").join("room"))?,
+        })
+    }
+
+    pub(super) fn enter(&self) -> io::Result<Turn<'_>> {
+        self.gate.lock()?;
+        let entered = self.room.lock();
+        self.gate.unlock()?;
+        entered?;
+        Ok(Turn(&self.room))
+    }
+}
+
+/// The right to write, until it is dropped.
+pub(super) struct Turn<'a>(&'a File);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Makes a folder that only its owner can read.
+pub(super) fn private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Opens a file that only its owner can read, making it if it is not there.
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}

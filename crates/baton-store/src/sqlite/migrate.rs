@@ -1,0 +1,133 @@
+//! Bringing a file up to date, and refusing one that is from the future.
+//!
+//! The version is `PRAGMA user_version`; each migration commits together with its number, so one that
+//! was cut off starts again. Before the first change to a file with data, a copy is put beside it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::live::{self, Turnstile};
+use super::{connect, database};
+use crate::failpoint;
+
+/// The oldest SQLite without the fault that can lose pages when several connections write.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// Every migration: the version that it leads to, the Baton that brought it, and what it does.
+const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "0.1.0", include_str!("../../migrations/0001_first.sql"))];
+
+/// A file that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A newer Baton wrote it.
+    #[error(
+        "the data in {} is of format {found}, and this Baton ({}) knows up to {known}: use Baton {needs} or newer",
+        folder.display(), env!("CARGO_PKG_VERSION")
+    )]
+    Newer {
+        /// Where.
+        folder: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest known.
+        known: i64,
+        /// The Baton that it asks for.
+        needs: String,
+    },
+    /// The SQLite that was linked is too old.
+    #[error("SQLite {0} is too old: 3.51.3 or newer is needed")]
+    OldSqlite(&'static str),
+    /// SQLite said no.
+    #[error("the data file cannot be opened: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file system said no.
+    #[error("the data folder cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Brings the file of a folder to the newest version; answers where it was copied before, if it was.
+pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenError> {
+    if rusqlite::version_number() < OLDEST_SQLITE {
+        return Err(OpenError::OldSqlite(rusqlite::version()));
+    }
+    let path = database(folder);
+    live::private_file(&path)?;
+    let turnstile = Turnstile::open(folder)?;
+    let _turn = turnstile.enter()?;
+    let db = connect(&path)?;
+    let found = version(&db)?;
+    let newest = MIGRATIONS.last().map_or(0, |(version, ..)| *version);
+    if found > newest {
+        let needs = needed(&db).unwrap_or_else(|| "of a later version".to_owned());
+        return Err(OpenError::Newer { folder: folder.to_owned(), found, known: newest, needs });
+    }
+    if found == newest {
+        return Ok(None);
+    }
+    let backup = if found > 0 { Some(copy_aside(&db, folder, found)?) } else { None };
+    for (version, by, sql) in MIGRATIONS.iter().filter(|(version, ..)| *version > found) {
+        let stamp = format!(
+            "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+             INSERT OR REPLACE INTO meta VALUES ('needs', '{by}');
+             PRAGMA user_version = {version};"
+        );
+        db.execute_batch("BEGIN IMMEDIATE")?;
+        db.execute_batch(sql)?;
+        failpoint::point("migrate.mid");
+        db.execute_batch(&stamp)?;
+        db.execute_batch("COMMIT")?;
+    }
+    Ok(backup)
+}
+
+fn version(db: &Connection) -> Result<i64, rusqlite::Error> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn needed(db: &Connection) -> Option<String> {
+    db.query_row("SELECT value FROM meta WHERE key = 'needs'", [], |row| row.get(0)).ok()
+}
+
+fn copy_aside(db: &Connection, folder: &Path, found: i64) -> Result<PathBuf, OpenError> {
+    let path = folder.join(format!("baton.db.format-{found}"));
+    live::private_file(&path)?;
+    let mut copy = Connection::open(&path)?;
+    let copying = rusqlite::backup::Backup::new(db, &mut copy)?;
+    copying.run_to_completion(1000, std::time::Duration::ZERO, None)?;
+    drop(copying);
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_file_is_refused_with_the_version_it_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(bring_up_to_date(folder.path()).unwrap().is_none(), "nothing to copy in a new folder");
+        let db = connect(&database(folder.path())).unwrap();
+        db.execute_batch("UPDATE meta SET value = '9.9.0'; PRAGMA user_version = 99").unwrap();
+        let error = bring_up_to_date(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("format 99") && error.ends_with("use Baton 9.9.0 or newer"), "{error}");
+    }
+
+    #[test]
+    fn an_older_file_is_copied_before_it_is_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = connect(&database(folder.path())).unwrap();
+        db.execute_batch("CREATE TABLE old (x); INSERT INTO old VALUES (7); PRAGMA user_version = 0")
+            .unwrap();
+        let copy = copy_aside(&db, folder.path(), 0).unwrap();
+        let value: i64 =
+            Connection::open(&copy).unwrap().query_row("SELECT x FROM old", [], |r| r.get(0)).unwrap();
+        assert_eq!((copy.file_name().unwrap().to_str(), value), (Some("baton.db.format-0"), 7));
+    }
+
+    #[test]
+    fn the_linked_sqlite_is_new_enough() {
+        assert!(rusqlite::version_number() >= OLDEST_SQLITE, "{}", rusqlite::version());
+    }
+}

@@ -1,0 +1,537 @@
+//! Runs in SQLite: start, claim, commit, post, and what is read of them.
+//!
+//! The statement that advances a run checks its epoch, its step and its inbox; everything else is
+//! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
+
+use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_core::run::{Approval, ApprovalStatus, Message, RUN_VERSION, RunStatus};
+use baton_core::thread::Place;
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
+use super::threads::{append_lane, insert_entry};
+use super::{SqliteStore, live};
+use crate::error::StoreError;
+use crate::record;
+use crate::transition::{NewRun, Rest, Transition};
+use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
+
+/// A transition whose values are bytes already.
+struct Packed {
+    transition: Transition,
+    envelopes: Vec<Vec<u8>>,
+    body: (Vec<u8>, u32),
+    budget: Vec<u8>,
+    asked: Vec<(Vec<u8>, u32)>,
+}
+
+impl Packed {
+    fn new(transition: Transition) -> Result<Packed, StoreError> {
+        let envelopes = transition
+            .entries
+            .iter()
+            .map(|new| crate::envelope::encode(&new.entry, new.at))
+            .collect::<Result<_, _>>()?;
+        let budget = serde_json::to_vec(&transition.budget)
+            .map_err(|e| StoreError::corrupt("budget", transition.run, e))?;
+        Ok(Packed {
+            envelopes,
+            body: record::encode(&transition.checkpoint)?,
+            budget,
+            asked: transition.asked.iter().map(record::encode).collect::<Result<_, _>>()?,
+            transition,
+        })
+    }
+}
+
+impl SqliteStore {
+    pub(crate) async fn start(
+        &self,
+        tenant: &Tenant,
+        new: NewRun,
+        first: Transition,
+    ) -> Result<u32, StoreError> {
+        let tenant = tenant.clone();
+        let definition = record::encode(&new.definition)?;
+        let hash = crate::definition_hash(&new.definition);
+        let mut packed = Packed::new(first)?;
+        self.write(move |db| {
+            let (run, thread) = (packed.transition.run, packed.transition.thread.clone());
+            let mut loaded = read::tree(db, &tenant, &thread)?;
+            loaded.not_busy(&new.branch)?;
+            let head = loaded.tree.branch(&new.branch)?.head;
+            if head.index != new.expected_head {
+                return Err(StoreError::Moved { branch: new.branch.to_string() });
+            }
+            let lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
+            packed.transition.lane = lane;
+            let sql = "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
+            db.prepare_cached(sql)?.execute((tenant.as_str(), &hash, definition.0, definition.1))?;
+            let sql = "INSERT OR IGNORE INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
+                         attempts, definition, min_version, budget, created, metadata)
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, x'', ?11, ?12)";
+            let metadata = new.metadata.to_string().into_bytes();
+            let made = db.prepare_cached(sql)?.execute(params![
+                tenant.as_str(), Uuid16(run.0), thread.as_str(), new.branch.as_str(), lane,
+                stored(RunStatus::Running), Uuid16(new.owner.0), head.index, &hash, RUN_VERSION, new.at.0, metadata,
+            ])?;
+            if made == 0 {
+                return Err(StoreError::Exists { what: "run", id: run.to_string() });
+            }
+            insert_claim(db, &tenant, run, ClaimRow { epoch: 1, base_seq: 0 }, new.owner, new.at)?;
+            let sql = "UPDATE branches SET run = ?4, touched = ?5 WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
+            let key = (tenant.as_str(), thread.as_str(), new.branch.as_str(), Uuid16(run.0), new.at.0);
+            db.prepare_cached(sql)?.execute(key)?;
+            advance(db, &tenant, &packed)?;
+            Ok(lane)
+        })
+        .await
+    }
+
+    pub(crate) async fn claim(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        owner: OwnerId,
+        mode: ClaimMode,
+        at: Timestamp,
+    ) -> Result<Claimed, StoreError> {
+        let tenant = tenant.clone();
+        let folder = self.folder().to_owned();
+        self.write(move |db| {
+            let row = load(db, &tenant, run)?;
+            let died = crate::runs::may_claim(&row, mode, |owner| live::is_alive(&folder, owner))?;
+            let claim = ClaimRow { epoch: row.epoch + 1, base_seq: row.seq };
+            let sql = "UPDATE runs SET epoch = ?3, owner = ?4, status = ?5, wake_at = NULL, attempts = attempts + ?6
+                       WHERE tenant = ?1 AND run = ?2";
+            let running = stored(RunStatus::Running);
+            let key = (tenant.as_str(), Uuid16(run.0), claim.epoch, Uuid16(owner.0), running, u32::from(died));
+            db.prepare_cached(sql)?.execute(key)?;
+            insert_claim(db, &tenant, run, claim, owner, at)?;
+            let row = load(db, &tenant, run)?;
+            let last = steps(db, &tenant, run, "step > ?3", row.step.saturating_sub(1).into(), 1)?.pop();
+            let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
+            let sql = "SELECT body, crc FROM definitions WHERE tenant = ?1 AND hash = ?2";
+            let (body, crc): (Vec<u8>, u32) = db
+                .prepare_cached(sql)?
+                .query_row((tenant.as_str(), &row.definition), |r| Ok((r.get(0)?, r.get(1)?)))
+                .optional()?
+                .ok_or_else(|| StoreError::not_found("definition", &row.definition))?;
+            let definition = record::decode("definition", &row.definition, &body, crc)?;
+            Ok(Claimed { row, definition, checkpoint: last.checkpoint })
+        })
+        .await
+    }
+
+    pub(crate) async fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        let packed = Packed::new(transition)?;
+        self.write(move |db| advance(db, &tenant, &packed)).await
+    }
+
+    pub(crate) async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.write(move |db| {
+            let sql =
+                "UPDATE runs SET owner = NULL WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND status = ?4";
+            let key = (tenant.as_str(), Uuid16(run.0), epoch, stored(RunStatus::Running));
+            db.prepare_cached(sql)?.execute(key)?;
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) async fn post(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        let tenant = tenant.clone();
+        let (body, crc) = record::encode(&message)?;
+        self.write(move |db| {
+            let row = load(db, &tenant, run)?;
+            if row.status.has_ended() {
+                return Err(StoreError::Ended { run, status: row.status });
+            }
+            let kind = match &message {
+                Message::Cancel => "cancel",
+                Message::Input { .. } => "input",
+                Message::Decision { approval_id, choice, arguments, .. } => {
+                    let mut approval = load_approval(db, &tenant, approval_id)?;
+                    if approval.run_id != run {
+                        return Err(StoreError::not_found("approval", approval_id));
+                    }
+                    crate::runs::decide(&mut approval, *choice, arguments.as_ref(), by, at)?;
+                    update_approval(db, &tenant, &approval)?;
+                    "decision"
+                }
+            };
+            let n = row.inbox + 1;
+            let sql = "UPDATE runs SET inbox = ?3 WHERE tenant = ?1 AND run = ?2";
+            db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), n))?;
+            let sql =
+                "INSERT INTO inbox(tenant, run, n, kind, at, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), n, kind, at.0, body, crc))?;
+            Ok(n)
+        })
+        .await
+    }
+
+    pub(crate) async fn inbox(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        after: u32,
+    ) -> Result<Vec<Posted>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |db| {
+            let sql = "SELECT n, body, crc FROM inbox WHERE tenant = ?1 AND run = ?2 AND n > ?3 ORDER BY n";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query((tenant.as_str(), Uuid16(run.0), after))?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (n, body, crc): (u32, Vec<u8>, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                out.push(Posted { n, message: record::decode("message", format!("{run}#{n}"), &body, crc)? });
+            }
+            Ok(out)
+        })
+        .await
+    }
+
+    pub(crate) async fn run(&self, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |db| load(db, &tenant, run)).await
+    }
+
+    pub(crate) async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |db| {
+            let sql = format!(
+                "SELECT {RUN_COLUMNS} FROM runs WHERE tenant = ?1 AND (?2 IS NULL OR thread = ?2)
+                 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR run < ?4) ORDER BY run DESC"
+            );
+            let mut statement = db.prepare_cached(&sql)?;
+            let thread = filter.thread.as_ref().map(|id| id.as_str());
+            let after = filter.after.map(|id| Uuid16(id.0));
+            let mut rows = statement.query((tenant.as_str(), thread, filter.status.map(stored), after))?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = run_row(row)?;
+                if out.len() == filter.limit as usize {
+                    break;
+                }
+                if crate::runs::fits(&row, &filter) {
+                    out.push(row);
+                }
+            }
+            Ok(out)
+        })
+        .await
+    }
+
+    pub(crate) async fn steps(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<StepRow>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |db| {
+            load(db, &tenant, run)?;
+            steps(db, &tenant, run, "step > ?3", after.into(), limit)
+        })
+        .await
+    }
+
+    pub(crate) async fn steps_with(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        seq: u64,
+        limit: u32,
+    ) -> Result<Vec<StepRow>, StoreError> {
+        let tenant = tenant.clone();
+        let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+        self.read(move |db| {
+            load(db, &tenant, run)?;
+            steps(db, &tenant, run, "last_seq >= ?3", seq, limit)
+        })
+        .await
+    }
+
+    pub(crate) async fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |db| {
+            load(db, &tenant, run)?;
+            let sql = "SELECT epoch, base_seq FROM claims WHERE tenant = ?1 AND run = ?2 ORDER BY epoch";
+            let mut statement = db.prepare_cached(sql)?;
+            let rows = statement.query_map((tenant.as_str(), Uuid16(run.0)), |row| {
+                Ok(ClaimRow { epoch: row.get(0)?, base_seq: row.get::<_, i64>(1)? as u64 })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    pub(crate) async fn approval(&self, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
+        let (tenant, id) = (tenant.clone(), id.to_owned());
+        self.read(move |db| load_approval(db, &tenant, &id)).await
+    }
+
+    pub(crate) async fn approvals(
+        &self,
+        tenant: &Tenant,
+        status: Option<ApprovalStatus>,
+        limit: u32,
+    ) -> Result<Vec<Approval>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |db| {
+            let sql =
+                "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND (?2 IS NULL OR status = ?2)
+                       ORDER BY created DESC, approval DESC LIMIT ?3";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query((tenant.as_str(), status.map(ApprovalStatus::as_str), limit))?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                out.push(approval(row)?);
+            }
+            Ok(out)
+        })
+        .await
+    }
+
+    pub(crate) async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        self.read(move |db| {
+            let sql = "SELECT run, inbox, watched_until FROM runs WHERE owner = ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let rows = statement.query_map([Uuid16(owner.0)], |row| {
+                let watched_until = row.get::<_, Option<i64>>(2)?.map(Timestamp);
+                Ok(Pulse { run: RunId(row.get::<_, Uuid16>(0)?.0), inbox: row.get(1)?, watched_until })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    pub(crate) async fn watch(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        until: Timestamp,
+    ) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.write(move |db| {
+            let sql = "UPDATE runs SET watched_until = ?3 WHERE tenant = ?1 AND run = ?2";
+            db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), until.0))?;
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) async fn due(&self, tenant: &Tenant, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
+        let tenant = tenant.clone();
+        let folder = self.folder().to_owned();
+        self.read(move |db| {
+            let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant = ?1 AND status < 3 ORDER BY run");
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query([tenant.as_str()])?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                let Ok(row) = run_row(row) else { continue }; // one that cannot be read harms no other
+                // Only a run with messages needs its last step read: how many it has applied stands there.
+                let read = match (row.status, row.inbox) {
+                    (RunStatus::Suspended, 1..) => inbox_read(db, &tenant, &row).unwrap_or(row.inbox),
+                    _ => row.inbox,
+                };
+                if crate::runs::is_due(&row, read, now, |owner| live::is_alive(&folder, owner)) {
+                    out.push(row.id);
+                }
+            }
+            Ok(out)
+        })
+        .await
+    }
+}
+
+/// A status as its column has it.
+fn stored(status: RunStatus) -> u8 {
+    (0..).zip(RunStatus::ALL).find(|(_, s)| *s == status).map_or(0, |(n, _)| n)
+}
+
+fn load(db: &Connection, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
+    let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant = ?1 AND run = ?2");
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query((tenant.as_str(), Uuid16(run.0)))?;
+    let row = rows.next()?.ok_or_else(|| StoreError::not_found("run", run))?;
+    run_row(row)
+}
+
+fn inbox_read(db: &Connection, tenant: &Tenant, row: &RunRow) -> Option<u32> {
+    let last = steps(db, tenant, row.id, "step >= ?3", row.step.into(), 1).ok()?.pop()?;
+    Some(last.checkpoint.inbox_read)
+}
+
+fn insert_claim(
+    db: &Connection,
+    tenant: &Tenant,
+    run: RunId,
+    claim: ClaimRow,
+    owner: OwnerId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO claims(tenant, run, epoch, base_seq, owner, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let base = claim.base_seq as i64;
+    db.prepare_cached(sql)?.execute((
+        tenant.as_str(),
+        Uuid16(run.0),
+        claim.epoch,
+        base,
+        Uuid16(owner.0),
+        at.0,
+    ))?;
+    Ok(())
+}
+
+/// Writes a transition, if the run is still where the writer thinks it is.
+fn advance(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
+    let t = &packed.transition;
+    let run = Uuid16(t.run.0);
+    let first_seq = t.last_seq + 1 - t.checkpoint.events.len() as u64;
+    let sql = "UPDATE runs SET step = ?4, seq = ?5, head = ?6, budget = ?7, attempts = CASE WHEN ?8 THEN 0 ELSE attempts END
+               WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND step = ?4 - 1 AND owner IS NOT NULL
+               AND status = 1 AND (?9 IS NULL OR inbox = ?9)";
+    let changed = db.prepare_cached(sql)?.execute(params![
+        tenant.as_str(),
+        run,
+        t.epoch,
+        t.step,
+        t.last_seq as i64,
+        t.head,
+        packed.budget,
+        t.progress,
+        t.inbox,
+    ])?;
+    if changed == 0 {
+        let row = load(db, tenant, t.run)?;
+        crate::runs::may_advance(&row, t)?;
+        return Err(StoreError::Fenced { run: t.run, epoch: row.epoch });
+    }
+    let first = t.head - t.entries.len() as i64 + 1;
+    for ((index, new), envelope) in (first..).zip(&t.entries).zip(&packed.envelopes) {
+        let place = Place { lane: t.lane, index };
+        insert_entry(db, tenant, &t.thread, place, (Uuid16(new.id.0), Some(run)), envelope)?;
+    }
+    let sql = "INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    db.prepare_cached(sql)?.execute(params![
+        tenant.as_str(),
+        run,
+        t.step,
+        t.epoch,
+        t.frame.to_string(),
+        first_seq as i64,
+        t.last_seq as i64,
+        packed.body.0,
+        packed.body.1,
+    ])?;
+    ask(db, tenant, packed)?;
+    rest(db, tenant, t)
+}
+
+fn ask(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
+    for (approval, (body, crc)) in packed.transition.asked.iter().zip(&packed.asked) {
+        let sql = "INSERT INTO approvals(tenant, approval, run, status, created, expires_at, body, crc)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        db.prepare_cached(sql)?.execute(params![
+            tenant.as_str(),
+            approval.id,
+            Uuid16(approval.run_id.0),
+            approval.status.as_str(),
+            approval.created.0,
+            approval.expires_at.0,
+            body,
+            crc,
+        ])?;
+    }
+    for (id, status) in &packed.transition.settled {
+        let mut approval = load_approval(db, tenant, id)?;
+        crate::runs::settle(&mut approval, *status, packed.transition.checkpoint.at);
+        update_approval(db, tenant, &approval)?;
+    }
+    Ok(())
+}
+
+/// Brings a run to rest, if the transition does: its owner lets go, and its branch if it has ended.
+fn rest(db: &Connection, tenant: &Tenant, t: &Transition) -> Result<(), StoreError> {
+    let (status, wake_at, ended) = match t.rest {
+        Rest::Running => return Ok(()),
+        Rest::Suspended { wake_at } => (RunStatus::Suspended, Some(wake_at.0), None),
+        Rest::Ended(status) => (status, None, Some(t.checkpoint.at.0)),
+    };
+    let sql =
+        "UPDATE runs SET status = ?3, owner = NULL, wake_at = ?4, ended = ?5 WHERE tenant = ?1 AND run = ?2";
+    let run = Uuid16(t.run.0);
+    db.prepare_cached(sql)?.execute((tenant.as_str(), run, stored(status), wake_at, ended))?;
+    if ended.is_some() {
+        let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
+                   WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
+        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.head, t.checkpoint.at.0);
+        db.prepare_cached(sql)?.execute(key)?;
+    }
+    Ok(())
+}
+
+fn steps(
+    db: &Connection,
+    tenant: &Tenant,
+    run: RunId,
+    from: &str,
+    value: i64,
+    limit: u32,
+) -> Result<Vec<StepRow>, StoreError> {
+    let sql = format!(
+        "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
+         WHERE tenant = ?1 AND run = ?2 AND {from} ORDER BY step LIMIT ?4"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query((tenant.as_str(), Uuid16(run.0), value, limit))?;
+    let mut out = Vec::new();
+    while let Some(row) = rows.next()? {
+        let step: u32 = row.get(0)?;
+        let (body, crc): (Vec<u8>, u32) = (row.get(5)?, row.get(6)?);
+        out.push(StepRow {
+            step,
+            epoch: row.get(1)?,
+            frame: read::name("frame", row.get(2)?)?,
+            first_seq: row.get::<_, i64>(3)? as u64,
+            last_seq: row.get::<_, i64>(4)? as u64,
+            checkpoint: record::decode("step", format!("{run}#{step}"), &body, crc)?,
+        });
+    }
+    Ok(out)
+}
+
+fn load_approval(db: &Connection, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
+    let sql = "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND approval = ?2";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query((tenant.as_str(), id))?;
+    let row = rows.next()?.ok_or_else(|| StoreError::not_found("approval", id))?;
+    approval(row)
+}
+
+fn approval(row: &Row<'_>) -> Result<Approval, StoreError> {
+    let (id, body, crc): (String, Vec<u8>, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    record::decode("approval", id, &body, crc)
+}
+
+fn update_approval(db: &Connection, tenant: &Tenant, approval: &Approval) -> Result<(), StoreError> {
+    let (body, crc) = record::encode(approval)?;
+    let sql = "UPDATE approvals SET status = ?3, body = ?4, crc = ?5 WHERE tenant = ?1 AND approval = ?2";
+    db.prepare_cached(sql)?.execute((tenant.as_str(), &approval.id, approval.status.as_str(), body, crc))?;
+    Ok(())
+}

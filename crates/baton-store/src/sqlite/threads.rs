@@ -1,0 +1,327 @@
+//! Threads in SQLite. An operation loads the tree, asks the core what it means, and writes what changed.
+
+use baton_core::id::{BranchName, Tenant, ThreadId};
+use baton_core::thread::{Lane, NewEntry, Place, PlacedEntry, Tree};
+use baton_core::time::Timestamp;
+use rusqlite::Connection;
+
+use super::SqliteStore;
+use super::read::{self, Uuid16};
+use crate::error::StoreError;
+use crate::transition::NewThread;
+use crate::view::{BranchEnd, BranchView, ForkAt, Rewound, Slice, ThreadView};
+
+impl SqliteStore {
+    pub(crate) async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.write(move |db| {
+            let sql = "INSERT OR IGNORE INTO threads(tenant, thread, current, created, ttl_at, meta)
+                       VALUES (?1, ?2, 'main', ?3, ?4, ?5)";
+            let meta = new.meta.to_string().into_bytes();
+            let values = (tenant.as_str(), new.id.as_str(), new.at.0, new.ttl_at.map(|at| at.0), meta);
+            if db.prepare_cached(sql)?.execute(values)? == 0 {
+                return Err(StoreError::Exists { what: "thread", id: new.id.to_string() });
+            }
+            let head = Place { lane: 0, index: -1 };
+            insert_branch(db, &tenant, &new.id, &BranchName::main(), head, None, new.at)
+        })
+        .await
+    }
+
+    pub(crate) async fn thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.read(move |db| view(db, &tenant, &id)).await
+    }
+
+    pub(crate) async fn threads(
+        &self,
+        tenant: &Tenant,
+        limit: u32,
+        after: Option<&ThreadId>,
+    ) -> Result<Vec<ThreadView>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |db| {
+            let sql = "SELECT thread FROM threads WHERE tenant = ?1
+                       AND (?2 IS NULL OR rowid < (SELECT rowid FROM threads WHERE tenant = ?1 AND thread = ?2))
+                       ORDER BY rowid DESC LIMIT ?3";
+            if let Some(after) = &after {
+                read::tree(db, &tenant, after)?;
+            }
+            let mut statement = db.prepare_cached(sql)?;
+            let key = (tenant.as_str(), after.as_ref().map(ThreadId::as_str), limit);
+            let ids: Vec<String> = statement.query_map(key, |row| row.get(0))?.collect::<Result<_, _>>()?;
+            ids.into_iter().map(|id| view(db, &tenant, &read::name("thread", id)?)).collect()
+        })
+        .await
+    }
+
+    pub(crate) async fn delete_thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.write(move |db| {
+            let loaded = read::tree(db, &tenant, &id)?;
+            if let Some((branch, run)) = loaded.busy.iter().next() {
+                return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
+            }
+            let key = (tenant.as_str(), id.as_str());
+            for table in ["steps", "claims", "inbox", "approvals"] {
+                let of_runs = "(SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2)";
+                db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND run IN {of_runs}"), key)?;
+            }
+            for table in ["runs", "entries", "branches", "lanes", "threads"] {
+                db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND thread = ?2"), key)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) async fn entries(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+        slice: Slice,
+    ) -> Result<Vec<PlacedEntry>, StoreError> {
+        let (tenant, id, branch) = (tenant.clone(), id.clone(), branch.cloned());
+        self.read(move |db| {
+            let loaded = read::tree(db, &tenant, &id)?;
+            let head = loaded.head(branch.as_ref().unwrap_or(&loaded.tree.current))?;
+            let last = slice.before.map_or(head.index, |before| head.index.min(before - 1));
+            let first = slice.last_n.map_or(0, |n| (last - i64::from(n) + 1).max(0));
+            let end = loaded.tree.place_at(head, last.max(-1)).unwrap_or(head);
+            read::entries(db, &tenant, &id, &loaded.tree, end, first)
+        })
+        .await
+    }
+
+    pub(crate) async fn end(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+    ) -> Result<BranchEnd, StoreError> {
+        let (tenant, id, branch) = (tenant.clone(), id.clone(), branch.cloned());
+        self.read(move |db| {
+            let loaded = read::tree(db, &tenant, &id)?;
+            let branch = branch.unwrap_or_else(|| loaded.tree.current.clone());
+            let head = loaded.head(&branch)?;
+            let tail = read::tail(db, &tenant, &id, &loaded.tree, head)?;
+            Ok(BranchEnd { branch, head: head.index, tail })
+        })
+        .await
+    }
+
+    pub(crate) async fn push(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+        new: NewEntry,
+    ) -> Result<i64, StoreError> {
+        let (tenant, id, branch) = (tenant.clone(), id.clone(), branch.cloned());
+        let envelope = crate::envelope::encode(&new.entry, new.at)?;
+        self.write(move |db| {
+            let mut loaded = read::tree(db, &tenant, &id)?;
+            let branch = branch.unwrap_or_else(|| loaded.tree.current.clone());
+            loaded.not_busy(&branch)?;
+            let head = loaded.head(&branch)?;
+            let tail = read::tail(db, &tenant, &id, &loaded.tree, head)?;
+            let all = || read::entries(db, &tenant, &id, &loaded.tree, head, 0).unwrap_or_default();
+            crate::threads::check_push(&new.entry, tail, all)?;
+            let lane = append_lane(db, &tenant, &id, &mut loaded.tree, &branch)?;
+            let index = head.index + 1;
+            insert_entry(db, &tenant, &id, Place { lane, index }, (Uuid16(new.id.0), None), &envelope)?;
+            move_branch(db, &tenant, &id, &branch, Place { lane, index }, Some(new.at))?;
+            Ok(index)
+        })
+        .await
+    }
+
+    pub(crate) async fn fork(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        from: Option<&BranchName>,
+        at: &ForkAt,
+        name: BranchName,
+        now: Timestamp,
+    ) -> Result<Place, StoreError> {
+        let (tenant, id, from, at) = (tenant.clone(), id.clone(), from.cloned(), at.clone());
+        self.write(move |db| {
+            let mut loaded = read::tree(db, &tenant, &id)?;
+            let from = from.unwrap_or_else(|| loaded.tree.current.clone());
+            let head = loaded.head(&from)?;
+            let find = |entry: baton_core::id::EntryId| {
+                let sql = "SELECT lane, idx FROM entries WHERE tenant = ?1 AND thread = ?2 AND id = ?3";
+                let key = (tenant.as_str(), id.as_str(), Uuid16(entry.0));
+                let found = db.query_row(sql, key, |row| Ok(Place { lane: row.get(0)?, index: row.get(1)? }));
+                found.ok()
+            };
+            let place = crate::threads::fork_place(&loaded.tree, head, &from, &at, find)?;
+            let origin = (from, place.index);
+            loaded.tree.fork_at(place, origin.clone(), name.clone())?;
+            insert_branch(db, &tenant, &id, &name, place, Some(&origin), now)?;
+            Ok(place)
+        })
+        .await
+    }
+
+    pub(crate) async fn checkout(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: &BranchName,
+    ) -> Result<(), StoreError> {
+        let (tenant, id, branch) = (tenant.clone(), id.clone(), branch.clone());
+        self.write(move |db| {
+            read::tree(db, &tenant, &id)?.tree.checkout(&branch)?;
+            let sql = "UPDATE threads SET current = ?3 WHERE tenant = ?1 AND thread = ?2";
+            db.execute(sql, (tenant.as_str(), id.as_str(), branch.as_str()))?;
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) async fn rewind(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: Option<&BranchName>,
+        index: i64,
+    ) -> Result<Rewound, StoreError> {
+        let (tenant, id, branch) = (tenant.clone(), id.clone(), branch.cloned());
+        self.write(move |db| {
+            let mut loaded = read::tree(db, &tenant, &id)?;
+            let branch = branch.unwrap_or_else(|| loaded.tree.current.clone());
+            loaded.not_busy(&branch)?;
+            let before = loaded.tree.rewind(&branch, index)?;
+            let last = read::entries(db, &tenant, &id, &loaded.tree, before, before.index)?.pop();
+            move_branch(db, &tenant, &id, &branch, loaded.tree.branch(&branch)?.head, None)?;
+            Ok(Rewound { branch, previous_head: before.index, previous_entry: last.map(|entry| entry.id) })
+        })
+        .await
+    }
+
+    pub(crate) async fn delete_branch(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        branch: &BranchName,
+    ) -> Result<(), StoreError> {
+        let (tenant, id, branch) = (tenant.clone(), id.clone(), branch.clone());
+        self.write(move |db| {
+            let mut loaded = read::tree(db, &tenant, &id)?;
+            loaded.not_busy(&branch)?;
+            loaded.tree.delete(&branch)?;
+            remove_branch(db, &tenant, &id, &branch)
+        })
+        .await
+    }
+}
+
+fn view(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, StoreError> {
+    let loaded = read::tree(db, tenant, id)?;
+    let sql = "SELECT created, ttl_at, meta FROM threads WHERE tenant = ?1 AND thread = ?2";
+    let (created, ttl_at, meta): (i64, Option<i64>, Vec<u8>) = db
+        .prepare_cached(sql)?
+        .query_row((tenant.as_str(), id.as_str()), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut branches = Vec::new();
+    for (name, branch) in &loaded.tree.branches {
+        branches.push(BranchView {
+            name: name.clone(),
+            head: loaded.head(name)?,
+            forked_from: branch.forked_from.clone(),
+            run: loaded.busy.get(name).copied(),
+        });
+    }
+    Ok(ThreadView {
+        id: id.clone(),
+        current: loaded.tree.current.clone(),
+        created: Timestamp(created),
+        ttl_at: ttl_at.map(Timestamp),
+        meta: serde_json::from_slice(&meta).map_err(|e| StoreError::corrupt("thread", id, e))?,
+        branches,
+    })
+}
+
+/// The lane that a branch's next entry goes to, opened if need be.
+pub(super) fn append_lane(
+    db: &Connection,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    tree: &mut Tree,
+    branch: &BranchName,
+) -> Result<u32, StoreError> {
+    let tip = read::tip(db, tenant, thread, tree.branch(branch)?.head.lane)?;
+    let before = tree.lanes.len();
+    let lane = tree.append_lane(branch, tip)?;
+    if let (true, Some(Lane { parent: Some(parent), opened_by })) =
+        (tree.lanes.len() > before, tree.lanes.get(&lane))
+    {
+        let sql = "INSERT INTO lanes(tenant, thread, lane, parent_lane, parent_index, opened_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let values = (tenant.as_str(), thread.as_str(), lane, parent.lane, parent.index, opened_by.as_str());
+        db.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(lane)
+}
+
+/// Writes one entry in its place.
+pub(super) fn insert_entry(
+    db: &Connection,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    place: Place,
+    (id, run): (Uuid16, Option<Uuid16>),
+    envelope: &[u8],
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let crc = crc32fast::hash(envelope);
+    let values = (tenant.as_str(), thread.as_str(), place.lane, place.index, id, run, envelope, crc);
+    db.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+fn insert_branch(
+    db: &Connection,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    branch: &BranchName,
+    head: Place,
+    origin: Option<&(BranchName, i64)>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO branches(tenant, thread, branch, lane, head, from_branch, from_index, touched)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let (from, index) = origin.map(|(from, index)| (from.as_str(), *index)).unzip();
+    let values =
+        (tenant.as_str(), thread.as_str(), branch.as_str(), head.lane, head.index, from, index, at.0);
+    db.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+pub(super) fn move_branch(
+    db: &Connection,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    branch: &BranchName,
+    head: Place,
+    touched: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE branches SET lane = ?4, head = ?5, touched = coalesce(?6, touched)
+               WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
+    let touched = touched.map(|at| at.0);
+    let values = (tenant.as_str(), thread.as_str(), branch.as_str(), head.lane, head.index, touched);
+    db.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+pub(super) fn remove_branch(
+    db: &Connection,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    branch: &BranchName,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM branches WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
+    db.prepare_cached(sql)?.execute((tenant.as_str(), thread.as_str(), branch.as_str()))?;
+    Ok(())
+}

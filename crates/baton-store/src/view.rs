@@ -1,0 +1,230 @@
+//! What is read.
+
+use baton_core::budget::Budget;
+use baton_core::id::{BranchName, EntryId, FramePath, OwnerId, RunId, ThreadId};
+use baton_core::run::{Definition, Message, RunStatus};
+use baton_core::thread::{Place, Tail};
+use baton_core::time::Timestamp;
+use serde_json::Value;
+
+use crate::transition::Checkpoint;
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadView {
+    /// Its id.
+    pub id: ThreadId,
+    /// The current branch.
+    pub current: BranchName,
+    /// When it began.
+    pub created: Timestamp,
+    /// When it may be removed by itself.
+    pub ttl_at: Option<Timestamp>,
+    /// Free remarks.
+    pub meta: Value,
+    /// Its branches, by name.
+    pub branches: Vec<BranchView>,
+}
+
+/// A branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchView {
+    /// Its name.
+    pub name: BranchName,
+    /// Where it ends.
+    pub head: Place,
+    /// Where it was forked from.
+    pub forked_from: Option<(BranchName, i64)>,
+    /// The run that is active on it.
+    pub run: Option<RunId>,
+}
+
+/// The end of a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchEnd {
+    /// Which branch.
+    pub branch: BranchName,
+    /// The index of its last entry, −1 if it has none.
+    pub head: i64,
+    /// What its next entry depends on.
+    pub tail: Tail,
+}
+
+/// Which entries of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slice {
+    /// Only those with an index below this.
+    pub before: Option<i64>,
+    /// Of those, only the last so many.
+    pub last_n: Option<u32>,
+}
+
+/// What a rewind did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewound {
+    /// The branch.
+    pub branch: BranchName,
+    /// The index of its last entry before.
+    pub previous_head: i64,
+    /// That entry's id: a fork there brings it back until prune.
+    pub previous_entry: Option<EntryId>,
+}
+
+/// Where a fork begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForkAt {
+    /// At the end of the branch.
+    Head,
+    /// At an index of the branch.
+    Index(i64),
+    /// At an entry, wherever in the thread it lies.
+    Entry(EntryId),
+}
+
+/// What to prune.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PruneRequest {
+    /// Remove branches that nobody wrote to since then.
+    pub idle_before: Option<Timestamp>,
+    /// But never these.
+    pub keep: Vec<BranchName>,
+    /// Only say what would be removed.
+    pub dry_run: bool,
+}
+
+/// What a prune removed, or would remove.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Branches.
+    pub branches: Vec<BranchName>,
+    /// How many lanes.
+    pub lanes: u64,
+    /// How many entries.
+    pub entries: u64,
+}
+
+/// A run as its row has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// Its id.
+    pub id: RunId,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// Its branch.
+    pub branch: BranchName,
+    /// The lane that it writes to.
+    pub lane: u32,
+    /// The index of its last entry.
+    pub head: i64,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Who holds it.
+    pub owner: Option<OwnerId>,
+    /// How often it was claimed.
+    pub epoch: u32,
+    /// Its last transition.
+    pub step: u32,
+    /// The number of its last event.
+    pub seq: u64,
+    /// How many messages were posted to it.
+    pub inbox: u32,
+    /// Claims from owners that died since the last recorded outcome.
+    pub attempts: u32,
+    /// The hash of its definition.
+    pub definition: String,
+    /// The oldest version that can drive it.
+    pub min_version: u32,
+    /// What it used.
+    pub budget: Budget,
+    /// When it goes on by itself.
+    pub wake_at: Option<Timestamp>,
+    /// Until when somebody on another process watches it.
+    pub watched_until: Option<Timestamp>,
+    /// When it began.
+    pub created: Timestamp,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// Free remarks of the caller.
+    pub metadata: Value,
+}
+
+/// A run that is ours now.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// Its row, after the claim.
+    pub row: RunRow,
+    /// What it is pinned to.
+    pub definition: Definition,
+    /// Where it was left.
+    pub checkpoint: Checkpoint,
+}
+
+/// How a run may be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimMode {
+    /// Only if nobody living holds it.
+    IfFree,
+    /// Even from a living owner, which then writes nothing any more.
+    Take,
+}
+
+/// One transition, as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepRow {
+    /// Which.
+    pub step: u32,
+    /// The claim under which it was written.
+    pub epoch: u32,
+    /// The frame that changed.
+    pub frame: FramePath,
+    /// The number of its first event; its last one plus one if it has none.
+    pub first_seq: u64,
+    /// The number of its last event.
+    pub last_seq: u64,
+    /// What it kept.
+    pub checkpoint: Checkpoint,
+}
+
+/// A claim: from `base_seq` on, numbers belong to `epoch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimRow {
+    /// Which claim.
+    pub epoch: u32,
+    /// The last committed number when it was made.
+    pub base_seq: u64,
+}
+
+/// A message with its number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posted {
+    /// Its number, from 1.
+    pub n: u32,
+    /// What it says.
+    pub message: Message,
+}
+
+/// Which runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunFilter {
+    /// Only of this thread.
+    pub thread: Option<ThreadId>,
+    /// Only with this status.
+    pub status: Option<RunStatus>,
+    /// Only those whose id begins or ends with this.
+    pub fragment: Option<String>,
+    /// Only those made before this one.
+    pub after: Option<RunId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// What an owner should know of a run that it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pulse {
+    /// The run.
+    pub run: RunId,
+    /// How many messages were posted to it.
+    pub inbox: u32,
+    /// Until when somebody on another process watches it.
+    pub watched_until: Option<Timestamp>,
+}

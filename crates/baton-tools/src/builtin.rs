@@ -1,0 +1,38 @@
+//! The tools that come with Baton. Each only looks; none changes anything.
+
+mod ask_user;
+pub(crate) mod blob;
+mod calculator;
+mod clock;
+mod files;
+mod health;
+mod logs;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::time::Timestamp;
+
+use crate::tool::Tool;
+use blob::BlobSource;
+
+pub use files::RootError;
+
+/// What the built-in tools may look at.
+pub struct Builtin {
+    /// The folders that files may be read from. With none, there are no file tools.
+    pub roots: Vec<PathBuf>,
+    /// Where long outputs are kept. With none, there are no tools to read them.
+    pub blobs: Option<Arc<dyn BlobSource>>,
+    /// What time it is.
+    pub now: fn() -> Timestamp,
+}
+
+/// The built-in tools. [`crate::testing`] is not among them.
+pub fn builtin(options: Builtin) -> Result<Vec<Arc<dyn Tool>>, RootError> {
+    let mut tools =
+        vec![ask_user::tool(), calculator::tool(), clock::tool(options.now), health::tool(), logs::tool()];
+    tools.extend(files::tools(&options.roots)?);
+    tools.extend(options.blobs.map(blob::tools).unwrap_or_default());
+    Ok(tools)
+}

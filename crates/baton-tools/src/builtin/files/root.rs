@@ -1,0 +1,163 @@
+//! The folders that may be looked at, and how a path finds its place in one of them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+use crate::tool::ToolError;
+
+/// Why a root cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// It is not there, not a folder, or not ours to read.
+    #[error("cannot open the folder {}: {source}; check that it exists and may be read", path.display())]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Paths begin with the name of their root, so the names have to differ.
+    #[error("two of the folders are both named `{name}`; rename one of them, or name the folder above them")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Some folders, held open. Paths are relative to the only one, or begin with the name of one.
+pub(super) struct Roots {
+    roots: Vec<Root>,
+}
+
+struct Root {
+    name: String,
+    dir: Dir,
+}
+
+/// A path within a root.
+pub(super) struct Place<'a> {
+    pub(super) dir: &'a Dir,
+    /// Never empty; `.` is the root itself.
+    pub(super) inside: PathBuf,
+    /// As a model would write it; empty for the only root.
+    pub(super) shown: String,
+}
+
+impl Roots {
+    pub(super) fn open(paths: &[PathBuf]) -> Result<Roots, RootError> {
+        let mut names = BTreeSet::new();
+        let mut roots = Vec::new();
+        for path in paths {
+            let unusable = |source| RootError::Open { path: path.clone(), source };
+            let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(unusable)?;
+            let full = path.canonicalize().map_err(unusable)?;
+            let name =
+                full.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
+            if !names.insert(name.clone()) {
+                return Err(RootError::SameName { name });
+            }
+            roots.push(Root { name, dir });
+        }
+        Ok(Roots { roots })
+    }
+
+    /// Where a path leads.
+    pub(super) fn place(&self, path: &str) -> Result<Place<'_>, ToolError> {
+        let path = Path::new(path);
+        if !path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir | Component::ParentDir))
+        {
+            return Err(self.refused("Absolute paths are not accepted."));
+        }
+        let mut parts = path.components().filter(|part| *part != Component::CurDir);
+        let root = match self.roots.as_slice() {
+            [only] => Some(only),
+            several => match parts.next() {
+                Some(Component::Normal(name)) => several.iter().find(|root| *root.name == *name),
+                _ => None,
+            },
+        };
+        let root = root.ok_or_else(|| self.refused("The path does not begin with the name of a folder."))?;
+        Ok(self.at(root, parts.collect()))
+    }
+
+    /// Where a walk begins: at a path, or at every root.
+    pub(super) fn starts(&self, path: Option<&str>) -> Result<Vec<Place<'_>>, ToolError> {
+        match path {
+            None | Some("" | "." | "./") => {
+                Ok(self.roots.iter().map(|root| self.at(root, PathBuf::new())).collect())
+            }
+            Some(path) => Ok(vec![self.place(path)?]),
+        }
+    }
+
+    fn at<'a>(&self, root: &'a Root, inside: PathBuf) -> Place<'a> {
+        let shown = if self.roots.len() > 1 { Path::new(&root.name).join(&inside) } else { inside.clone() };
+        let shown = shown.to_string_lossy().trim_end_matches('/').to_owned();
+        let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
+        Place { dir: &root.dir, inside, shown }
+    }
+
+    fn refused(&self, why: &str) -> ToolError {
+        let how = match self.roots.as_slice() {
+            [_] => "Write it relative to the folder that list_files shows.".to_owned(),
+            several => {
+                let names: Vec<String> = several.iter().map(|root| format!("`{}/…`", root.name)).collect();
+                format!("Begin it with one of {}.", names.join(", "))
+            }
+        };
+        ToolError::before_start(format!("{why} {how}"))
+    }
+}
+
+/// Opens a regular file for reading; anything that only looks like one is refused.
+pub(super) fn open_regular(dir: &Dir, path: &Path) -> io::Result<(File, Metadata)> {
+    // Asked before opening, because opening a device can already do something.
+    regular(dir.metadata(path)?)?;
+    let file = dir.open_with(path, &reading())?;
+    // Asked again of what was opened, because it may have been replaced in between.
+    let metadata = regular(file.metadata()?)?;
+    Ok((file, metadata))
+}
+
+fn regular(metadata: Metadata) -> io::Result<Metadata> {
+    if metadata.is_dir() {
+        return Err(io::Error::other("it is a folder; use list_files"));
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is a pipe, a socket or a device, and not a file"));
+    }
+    Ok(metadata)
+}
+
+/// Without waiting: a pipe that took the place of a file would otherwise hold the thread for ever.
+#[cfg(unix)]
+pub(super) fn reading() -> OpenOptions {
+    use cap_std::fs::OpenOptionsExt;
+
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    options
+}
+
+#[cfg(not(unix))]
+pub(super) fn reading() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options
+}
+
+/// What to tell a model about a path that cannot be used.
+pub(super) fn cannot(shown: &str, error: &io::Error) -> ToolError {
+    let shown = if shown.is_empty() { "." } else { shown };
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file; list_files shows what there is".to_owned(),
+        _ => error.to_string(),
+    };
+    ToolError::new(format!("{shown:?} cannot be used: {why}."))
+}

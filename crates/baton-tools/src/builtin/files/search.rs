@@ -1,0 +1,140 @@
+//! `search_files`.
+
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use cap_std::fs::Dir;
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::root::{Place, Roots, cannot, open_regular};
+use super::walk::{Kind, Seen, Walk};
+use crate::excerpt;
+use crate::tool::{CallContext, ToolError};
+use crate::typed::Json;
+
+const RESULTS: usize = 50;
+const MAX_RESULTS: usize = 200;
+const MAX_FILE: u64 = 4 * 1024 * 1024;
+const DEPTH: usize = 32;
+/// A NUL this early means that a file is not text.
+const SNIFFED: usize = 8 * 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Arguments {
+    /// A regular expression; (?i) at its start ignores case.
+    #[schemars(length(min = 1, max = 1000))]
+    pattern: String,
+    /// A folder or a file; all that can be read if left out.
+    #[schemars(length(max = 4096))]
+    path: Option<String>,
+    /// How many matches to return; 50 if left out.
+    #[schemars(range(min = 1, max = 200))]
+    max_results: Option<usize>,
+}
+
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Findings {
+    pub(super) matches: Vec<Finding>,
+    pub(super) files_searched: usize,
+    /// Files that are not text, too large or not readable.
+    pub(super) files_skipped: usize,
+    /// Whether the search ended early; search a smaller folder or for something rarer.
+    pub(super) more: bool,
+}
+
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Finding {
+    /// The path to use with read_file.
+    pub(super) path: String,
+    pub(super) line: usize,
+    pub(super) text: String,
+}
+
+pub(super) fn search(
+    roots: &Roots,
+    arguments: &Arguments,
+    context: &CallContext,
+) -> Result<Json<Findings>, ToolError> {
+    let mut search = Search {
+        pattern: excerpt::pattern(&arguments.pattern)?,
+        limit: arguments.max_results.unwrap_or(RESULTS).clamp(1, MAX_RESULTS),
+        context,
+        found: Findings { matches: Vec::new(), files_searched: 0, files_skipped: 0, more: false },
+    };
+    let places = roots.starts(arguments.path.as_deref())?;
+    let ended = match places.as_slice() {
+        [place] if is_file(place)? => search.file(place.dir, &place.inside, &place.shown),
+        folders => search.folders(folders)?,
+    };
+    search.found.more = ended.is_break();
+    Ok(Json(search.found))
+}
+
+struct Search<'a> {
+    pattern: Regex,
+    limit: usize,
+    context: &'a CallContext,
+    found: Findings,
+}
+
+fn is_file(place: &Place<'_>) -> Result<bool, ToolError> {
+    let metadata = place.dir.metadata(&place.inside).map_err(|error| cannot(&place.shown, &error))?;
+    Ok(!metadata.is_dir())
+}
+
+impl Search<'_> {
+    fn folders(&mut self, folders: &[Place<'_>]) -> Result<ControlFlow<()>, ToolError> {
+        let mut visit = |seen: &Seen<'_>| self.visit(seen);
+        let mut walk = Walk::new(DEPTH, &mut visit);
+        for place in folders {
+            if walk.below(place).map_err(|error| cannot(&place.shown, &error))?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn visit(&mut self, seen: &Seen<'_>) -> ControlFlow<()> {
+        match seen.kind {
+            Kind::File => self.file(seen.dir, Path::new(seen.name), seen.shown),
+            Kind::Folder | Kind::Link | Kind::Other => ControlFlow::Continue(()),
+        }
+    }
+
+    fn file(&mut self, dir: &Dir, path: &Path, shown: &str) -> ControlFlow<()> {
+        let stop = || self.context.cancel.is_cancelled();
+        let left = self.limit - self.found.matches.len();
+        if left == 0 || stop() {
+            return ControlFlow::Break(());
+        }
+        let Ok(Some(text)) = text_of(dir, path) else {
+            self.found.files_skipped += 1;
+            return ControlFlow::Continue(());
+        };
+        self.found.files_searched += 1;
+        let matches = excerpt::matches(&text, &self.pattern, left, &stop);
+        let finding = |m: excerpt::Match| Finding { path: shown.to_owned(), line: m.line, text: m.text };
+        self.found.matches.extend(matches.into_iter().map(finding));
+        if self.found.matches.len() == self.limit {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// The text of a file; `None` if it is too large or not text.
+fn text_of(dir: &Dir, path: &Path) -> io::Result<Option<String>> {
+    let (file, metadata) = open_regular(dir, path)?;
+    let mut bytes = Vec::new();
+    if metadata.len() <= MAX_FILE {
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    }
+    let is_text = !bytes[..bytes.len().min(SNIFFED)].contains(&0);
+    let fits = metadata.len() <= MAX_FILE && bytes.len() as u64 <= MAX_FILE;
+    Ok((fits && is_text).then(|| String::from_utf8_lossy(&bytes).into_owned()))
+}

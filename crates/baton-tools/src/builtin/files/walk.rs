@@ -1,0 +1,102 @@
+//! Going through folders: sorted, bounded, never through a symbolic link.
+
+use std::ffi::OsStr;
+use std::io;
+use std::ops::ControlFlow;
+
+use cap_std::fs::{Dir, DirEntry, FileType};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::root::Place;
+
+/// How many entries one walk looks at.
+pub(super) const MAX_ENTRIES: usize = 10_000;
+/// Folders that hold what was made and not what was written.
+const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    File,
+    Folder,
+    /// A link; it is listed and not followed.
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// An entry that a walk came by.
+pub(super) struct Seen<'a> {
+    /// The folder that it is in.
+    pub(super) dir: &'a Dir,
+    pub(super) name: &'a OsStr,
+    pub(super) shown: &'a str,
+    pub(super) kind: Kind,
+}
+
+type Visit<'v> = &'v mut dyn FnMut(&Seen<'_>) -> ControlFlow<()>;
+
+/// Walks folders and says whether it ended early, by its bound or by its visitor.
+pub(super) struct Walk<'v> {
+    depth: usize,
+    left: usize,
+    visit: Visit<'v>,
+}
+
+impl<'v> Walk<'v> {
+    /// A walk that goes `depth` levels down.
+    pub(super) fn new(depth: usize, visit: Visit<'v>) -> Self {
+        Walk { depth, left: MAX_ENTRIES, visit }
+    }
+
+    /// Visits everything below a place. Its own folder has to open; folders below that do not are passed over.
+    pub(super) fn below(&mut self, place: &Place<'_>) -> io::Result<ControlFlow<()>> {
+        let dir = place.dir.open_dir(&place.inside)?;
+        Ok(self.level(&dir, &place.shown, self.depth))
+    }
+
+    fn level(&mut self, dir: &Dir, shown: &str, depth: usize) -> ControlFlow<()> {
+        // A folder that cannot be listed has nothing to show.
+        let Ok(entries) = dir.entries() else { return ControlFlow::Continue(()) };
+        let mut entries: Vec<DirEntry> = entries.flatten().take(self.left + 1).collect();
+        entries.sort_by_key(DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name();
+            let kind = entry.file_type().map_or(Kind::Other, kind);
+            if SKIPPED.iter().any(|skipped| name == *skipped) {
+                continue;
+            }
+            if self.left == 0 {
+                return ControlFlow::Break(());
+            }
+            self.left -= 1;
+            let shown = join(shown, &name.to_string_lossy());
+            (self.visit)(&Seen { dir, name: &name, shown: &shown, kind })?;
+            if kind == Kind::Folder
+                && depth > 1
+                && let Ok(below) = dir.open_dir(&name)
+            {
+                self.level(&below, &shown, depth - 1)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn kind(file_type: FileType) -> Kind {
+    if file_type.is_symlink() {
+        Kind::Link
+    } else if file_type.is_dir() {
+        Kind::Folder
+    } else if file_type.is_file() {
+        Kind::File
+    } else {
+        Kind::Other
+    }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}

@@ -1,0 +1,231 @@
+//! How much of a tool's output is shown, kept and dropped.
+//!
+//! Up to [`WHOLE`] bytes go to the model as they are. Of anything longer the model sees the first
+//! [`HEAD`] and the last [`TAIL`] bytes; the first [`STORED`] bytes are kept in a blob that
+//! `read_blob` and `search_blob` reach; what is beyond is dropped, and the text says so.
+//!
+//! Escape sequences, NUL and bidi controls are data: they stay, and nothing here interprets them.
+
+use std::ops::Range;
+
+use baton_core::effect::BlobRef;
+use baton_core::json;
+use serde_json::Value;
+
+use crate::tool::Output;
+
+/// The longest output that is shown whole, in bytes of its text or compact JSON.
+pub const WHOLE: usize = 32 * 1024;
+/// How much of the beginning of a longer output is shown.
+pub const HEAD: usize = 24 * 1024;
+/// How much of the end of a longer output is shown.
+pub const TAIL: usize = 4 * 1024;
+/// How much of an output is stored at most.
+pub const STORED: usize = 16 * 1024 * 1024;
+
+/// A replacement character is three bytes for one: bytes that are not text are shown a third as far.
+const LOSSY_GROWTH: usize = 3;
+
+/// Bytes to store, and the name to find them by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Where they will be.
+    pub blob: BlobRef,
+    /// What they are.
+    pub bytes: Vec<u8>,
+}
+
+/// An output within the limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limited {
+    /// What the model is shown.
+    pub result: Value,
+    /// What has to be stored for it.
+    pub kept: Option<Kept>,
+}
+
+/// Brings an output within the limits.
+pub fn limit(output: Output) -> Limited {
+    match output {
+        // What is too deep to be read back as JSON is still fine as text.
+        Output::Json(value) if json::is_deeper_than(&value, json::MAX_DEPTH) => limit_text(value.to_string()),
+        Output::Json(value) => {
+            let text = value.to_string();
+            if text.len() <= WHOLE { Limited { result: value, kept: None } } else { limit_text(text) }
+        }
+        Output::Text(text) => limit_text(text),
+        Output::Bytes(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => limit_text(text),
+            Err(not_text) => limit_bytes(not_text.into_bytes()),
+        },
+    }
+}
+
+/// Stores as much as may be stored. Text is never cut inside a character.
+pub fn keep(mut bytes: Vec<u8>) -> Kept {
+    let all = bytes.len();
+    if all > STORED {
+        let end = match std::str::from_utf8(&bytes) {
+            Ok(text) => text.floor_char_boundary(STORED),
+            Err(_) => STORED,
+        };
+        bytes.truncate(end);
+    }
+    let hash = json::sha256_hex(&bytes);
+    Kept { blob: BlobRef { hash, size: bytes.len() as u64, dropped: (all - bytes.len()) as u64 }, bytes }
+}
+
+fn limit_text(text: String) -> Limited {
+    if text.len() <= WHOLE {
+        return Limited { result: Value::String(text), kept: None };
+    }
+    let head = json::cut(&text, HEAD).to_owned();
+    let tail = text[text.ceil_char_boundary(text.len() - TAIL)..].to_owned();
+    let hidden = head.len()..text.len() - tail.len();
+    let kept = keep(text.into_bytes());
+    let result = abridged(&head, hidden, &tail, &kept.blob);
+    Limited { result: Value::String(result), kept: Some(kept) }
+}
+
+fn limit_bytes(bytes: Vec<u8>) -> Limited {
+    let (whole, head, tail) = (WHOLE / LOSSY_GROWTH, HEAD / LOSSY_GROWTH, TAIL / LOSSY_GROWTH);
+    let lossy = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+    let (body, kept) = if bytes.len() <= whole {
+        (lossy(&bytes), keep(bytes))
+    } else {
+        let (start, end) = (lossy(&bytes[..head]), lossy(&bytes[bytes.len() - tail..]));
+        let hidden = head..bytes.len() - tail;
+        let kept = keep(bytes);
+        (abridged(&start, hidden, &end, &kept.blob), kept)
+    };
+    let note = format!(
+        "[not UTF-8 text: {} bytes are stored as blob {}; unreadable ones are shown as \u{fffd}]",
+        kept.blob.size, kept.blob.hash
+    );
+    Limited { result: Value::String(format!("{note}\n{body}")), kept: Some(kept) }
+}
+
+fn abridged(head: &str, hidden: Range<usize>, tail: &str, blob: &BlobRef) -> String {
+    let dropped = match blob.dropped {
+        0 => String::new(),
+        bytes => format!(" The output was too long to keep: its last {bytes} bytes were dropped."),
+    };
+    format!(
+        "{head}\n[{} bytes are left out here. Read them with read_blob from offset {}, or look for something \
+         with search_blob; hash {}.{dropped}]\n{tail}",
+        hidden.len(),
+        hidden.start,
+        blob.hash
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(limited: &Limited) -> &str {
+        limited.result.as_str().unwrap()
+    }
+
+    #[test]
+    fn text_up_to_the_limit_is_whole() {
+        for length in [0, 1, WHOLE - 1, WHOLE] {
+            let text = "x".repeat(length);
+            let whole = Limited { result: json!(text), kept: None };
+            assert_eq!(limit(Output::Text(text.clone())), whole, "{length}");
+            assert_eq!(limit(Output::Bytes(text.into_bytes())), whole, "{length} as bytes");
+        }
+    }
+
+    #[test]
+    fn text_beyond_the_limit_is_abridged_and_kept() {
+        let text = format!("{}{}", "a".repeat(WHOLE), "z");
+        let limited = limit(Output::Text(text.clone()));
+        let hash = json::sha256_hex(text.as_bytes());
+        let blob = BlobRef { hash: hash.clone(), size: text.len() as u64, dropped: 0 };
+        let expected = format!(
+            "{}\n[4097 bytes are left out here. Read them with read_blob from offset 24576, or look for something \
+             with search_blob; hash {hash}.]\n{}z",
+            "a".repeat(HEAD),
+            "a".repeat(TAIL - 1)
+        );
+        assert_eq!(
+            limited,
+            Limited { result: json!(expected), kept: Some(Kept { blob, bytes: text.into_bytes() }) }
+        );
+    }
+
+    #[test]
+    fn json_is_measured_as_compact_text() {
+        let at = json!({"a": "x".repeat(WHOLE - r#"{"a":""}"#.len())});
+        assert_eq!(limit(Output::Json(at.clone())), Limited { result: at, kept: None });
+        let beyond = json!({"a": "x".repeat(WHOLE - r#"{"a":""}"#.len() + 1)});
+        let limited = limit(Output::Json(beyond.clone()));
+        assert!(shown(&limited).starts_with(r#"{"a":"xx"#));
+        assert_eq!(limited.kept.unwrap().bytes, beyond.to_string().into_bytes());
+    }
+
+    #[test]
+    fn json_that_could_not_be_read_back_becomes_text() {
+        let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        assert_eq!(limit(Output::Json(nested(64))).result, nested(64));
+        assert_eq!(limit(Output::Json(nested(65))).result, json!(nested(65).to_string()));
+    }
+
+    #[test]
+    fn characters_are_never_split() {
+        for shift in 0..4 {
+            let text = format!("{}{}", "x".repeat(shift), "\u{1f680}".repeat(WHOLE));
+            let limited = limit(Output::Text(text.clone()));
+            let parts: Vec<&str> = shown(&limited).split('\n').collect();
+            assert_eq!(parts.len(), 3, "{shift}");
+            assert!(text.starts_with(parts[0]) && parts[0].len() > HEAD - 4 && parts[0].len() <= HEAD);
+            assert!(text.ends_with(parts[2]) && parts[2].len() > TAIL - 4 && parts[2].len() <= TAIL);
+            let hidden = text.len() - parts[0].len() - parts[2].len();
+            assert!(parts[1].starts_with(&format!("[{hidden} bytes are left out")), "{}", parts[1]);
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_store_is_dropped_and_said() {
+        for (length, dropped) in [(STORED - 1, 0), (STORED, 0), (STORED + 1, 1)] {
+            let limited = limit(Output::Text("x".repeat(length)));
+            let kept = limited.kept.clone().unwrap();
+            assert_eq!((kept.blob.size, kept.blob.dropped), ((length - dropped) as u64, dropped as u64));
+            assert_eq!(kept.bytes.len() as u64, kept.blob.size);
+            assert_eq!(kept.blob.hash, json::sha256_hex(&kept.bytes));
+            assert_eq!(shown(&limited).contains("its last 1 bytes were dropped"), dropped == 1);
+        }
+        let kept = keep("é".repeat(STORED / 2 + 1).into_bytes());
+        assert_eq!((kept.blob.size, kept.blob.dropped), (STORED as u64, 2));
+        let kept = keep(format!("x{}", "é".repeat(STORED / 2)).into_bytes());
+        assert_eq!((kept.blob.size, kept.blob.dropped), (STORED as u64 - 1, 2));
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_stored_and_shown_lossily() {
+        let limited = limit(Output::Bytes(vec![b'a', 0xff, b'b']));
+        let hash = json::sha256_hex(&[b'a', 0xff, b'b']);
+        let expected = format!(
+            "[not UTF-8 text: 3 bytes are stored as blob {hash}; unreadable ones are shown as \u{fffd}]\na\u{fffd}b"
+        );
+        let blob = BlobRef { hash, size: 3, dropped: 0 };
+        assert_eq!(
+            limited,
+            Limited { result: json!(expected), kept: Some(Kept { blob, bytes: vec![b'a', 0xff, b'b'] }) }
+        );
+        for length in [WHOLE / 3, WHOLE / 3 + 1, WHOLE, STORED + 1] {
+            let limited = limit(Output::Bytes(vec![0xff; length]));
+            assert!(shown(&limited).len() < WHOLE + 1024, "{length}");
+            assert_eq!(limited.kept.unwrap().blob.size, length.min(STORED) as u64);
+        }
+    }
+
+    #[test]
+    fn control_characters_stay_data() {
+        let text = "\0\u{1b}[31mred\u{1b}[0m\u{202e}evil\u{7}";
+        assert_eq!(limit(Output::Text(text.to_owned())).result, json!(text));
+        assert_eq!(limit(Output::Json(json!({"t": text}))).result, json!({"t": text}));
+    }
+}

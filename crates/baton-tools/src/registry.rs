@@ -1,0 +1,153 @@
+//! The tools of one agent, by name.
+//!
+//! A registry is built once and never changes; its schemas are compiled when it is built, so a tool
+//! that could never be called is found at the start and not in the middle of a run.
+
+mod call;
+mod check;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use baton_core::json;
+use baton_core::tool::ToolSpec;
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::tool::Tool;
+
+pub use call::Ran;
+pub use check::MAX_ARGUMENT_BYTES;
+
+/// The longest name that every provider accepts.
+const MAX_NAME: usize = 64;
+/// How many mismatches are told at once, and how long one may be: enough to repair a call.
+const MAX_MISMATCHES: usize = 3;
+const MAX_MISMATCH_BYTES: usize = 300;
+
+/// Why a set of tools is not a registry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// Two tools have one name.
+    #[error("two tools are named `{name}`; rename one of them")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// Providers would refuse the name.
+    #[error("{name:?} is no name for a tool; use 1 to {MAX_NAME} of the characters a-z A-Z 0-9 _ -")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A schema is not valid JSON Schema, or points outside itself.
+    #[error("the {which} schema of tool `{name}` is not usable: {reason}")]
+    Schema {
+        /// The tool.
+        name: String,
+        /// `input` or `output`.
+        which: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The tools of one agent. Cheap to clone.
+#[derive(Clone)]
+pub struct Registry {
+    tools: Arc<BTreeMap<String, Registered>>,
+}
+
+struct Registered {
+    tool: Arc<dyn Tool>,
+    input: Validator,
+    output: Option<Validator>,
+}
+
+impl Registry {
+    /// Takes tools whose names differ and whose schemas are valid.
+    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Registry, RegistryError> {
+        let mut by_name = BTreeMap::new();
+        for tool in tools {
+            let spec = tool.spec();
+            let name = spec.name.clone();
+            if !is_tool_name(&name) {
+                return Err(RegistryError::Name { name });
+            }
+            let input = compile(&name, "input", &spec.input_schema)?;
+            let output = match &spec.output_schema {
+                Some(schema) => Some(compile(&name, "output", schema)?),
+                None => None,
+            };
+            if by_name.insert(name.clone(), Registered { tool, input, output }).is_some() {
+                return Err(RegistryError::Duplicate { name });
+            }
+        }
+        Ok(Registry { tools: Arc::new(by_name) })
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(name).map(|registered| &registered.tool)
+    }
+
+    /// What the tools say of themselves, sorted by name.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.values().map(|registered| registered.tool.spec().clone()).collect()
+    }
+
+    /// Whether arguments that did not come from a model (a person edited them, say) fit the tool.
+    pub fn validate(&self, name: &str, arguments: &Value) -> Result<(), String> {
+        let registered = self.tools.get(name).ok_or_else(|| format!("There is no tool {name:?}."))?;
+        if !arguments.is_object() {
+            return Err("The arguments are not a JSON object.".to_owned());
+        }
+        if json::is_deeper_than(arguments, json::MAX_DEPTH) {
+            return Err(format!("The arguments are nested more than {} levels deep.", json::MAX_DEPTH));
+        }
+        match mismatches(&registered.input, arguments) {
+            None => Ok(()),
+            Some(mismatches) => Err(format!("The arguments do not fit `{name}`: {mismatches}.")),
+        }
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.tools.keys()).finish()
+    }
+}
+
+/// Whether every provider accepts it as the name of a tool.
+fn is_tool_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+fn compile(name: &str, which: &'static str, schema: &Value) -> Result<Validator, RegistryError> {
+    jsonschema::validator_for(schema).map_err(|error| RegistryError::Schema {
+        name: name.to_owned(),
+        which,
+        reason: json::cut(&error.to_string(), MAX_MISMATCH_BYTES).to_owned(),
+    })
+}
+
+/// What does not fit, in one line; `None` if everything does.
+fn mismatches(validator: &Validator, value: &Value) -> Option<String> {
+    let told: Vec<String> =
+        validator.iter_errors(value).take(MAX_MISMATCHES).map(|error| describe(&error)).collect();
+    if told.is_empty() { None } else { Some(told.join("; ")) }
+}
+
+fn describe(error: &jsonschema::ValidationError<'_>) -> String {
+    let text = error.to_string();
+    let text = json::cut(&text, MAX_MISMATCH_BYTES);
+    match error.instance_path().as_str() {
+        "" => text.to_owned(),
+        path => format!("at {}: {text}", json::cut(path, MAX_MISMATCH_BYTES)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! From what a model wrote to a call that can run, or a reason that it can repair.
+//!
+//! Nothing is guessed: a code fence, a trailing comma or a wrapped object is refused with a reason,
+//! because a repaired call may not be the call that was meant. Of keys that occur twice the last
+//! one counts, as everywhere in JSON practice.
+
+use baton_core::chat::RawCall;
+use baton_core::effect::{Admission, CheckedCall};
+use baton_core::json::{self, BadJson};
+use serde_json::{Value, json};
+
+use super::{MAX_NAME, Registry, is_tool_name};
+
+/// The longest arguments that are read.
+pub const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
+const MAX_PROVIDER_ID: usize = 256;
+
+impl Registry {
+    /// Checks a call as a model wrote it. A tool that exists but is not offered is as unknown as one
+    /// that does not exist.
+    pub fn check(&self, call: &RawCall, offered: &dyn Fn(&str) -> bool) -> CheckedCall {
+        let provider_id = call.id.clone().filter(|id| is_usable_id(id));
+        let (arguments, unreadable) = match read_arguments(&call.arguments) {
+            Ok(arguments) => (arguments, None),
+            Err(reason) => (json!({}), Some(reason)),
+        };
+        let admission = match (self.known(&call.name, offered), unreadable) {
+            (Err(reason), _) | (Ok(()), Some(reason)) => Admission::Refused { reason },
+            (Ok(()), None) => self.admit(&call.name, &arguments),
+        };
+        CheckedCall { provider_id, name: recordable_name(&call.name), arguments, admission }
+    }
+
+    fn known(&self, name: &str, offered: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        if self.tools.contains_key(name) && offered(name) {
+            return Ok(());
+        }
+        let written = json::cut(name, MAX_NAME);
+        let nearest =
+            self.tools.keys().filter(|known| offered(known)).min_by_key(|known| distance(written, known));
+        Err(match nearest {
+            Some(nearest) => format!("There is no tool {written:?}. The nearest one is `{nearest}`."),
+            None => format!("There is no tool {written:?}, and no other tool is offered. Answer in words."),
+        })
+    }
+
+    fn admit(&self, name: &str, arguments: &Value) -> Admission {
+        match (self.get(name), self.validate(name, arguments)) {
+            (Some(tool), Ok(())) => Admission::Fits { class: tool.class(arguments) },
+            (_, Err(reason)) => Admission::Refused { reason },
+            (None, Ok(())) => Admission::Refused { reason: format!("There is no tool {name:?}.") },
+        }
+    }
+}
+
+/// Reads arguments as a bounded JSON object; nothing at all counts as an empty one.
+fn read_arguments(text: &str) -> Result<Value, String> {
+    if text.len() > MAX_ARGUMENT_BYTES {
+        return Err(format!(
+            "The arguments are {} bytes long; at most {MAX_ARGUMENT_BYTES} are accepted. Send shorter ones.",
+            text.len()
+        ));
+    }
+    let text = text.trim();
+    if text.is_empty() || text == "null" {
+        return Ok(json!({}));
+    }
+    let value = json::parse(text).map_err(|bad| explain(text, &bad))?;
+    let kind = match value {
+        Value::Object(_) => return Ok(value),
+        Value::Array(_) => "an array",
+        Value::String(_) => "a string",
+        Value::Number(_) => "a number",
+        Value::Bool(_) | Value::Null => "a bare word",
+    };
+    Err(format!("The arguments are {kind}. Send one JSON object, like {{\"key\": \"value\"}}."))
+}
+
+fn explain(text: &str, bad: &BadJson) -> String {
+    match bad {
+        BadJson::TooDeep => format!("The arguments are {bad}. Send flatter ones."),
+        BadJson::Syntax(_) if text.starts_with("```") => {
+            "The arguments are wrapped in a code fence. Send the bare JSON object, without ``` marks."
+                .to_owned()
+        }
+        BadJson::Syntax(_) => format!("The arguments are {bad}. Send one complete JSON object."),
+    }
+}
+
+/// Providers put strange things here; what is odd is not repeated to them.
+fn is_usable_id(id: &str) -> bool {
+    (1..=MAX_PROVIDER_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The name as it may stand in a history: a provider would refuse every later request over one odd
+/// name in an earlier answer.
+fn recordable_name(name: &str) -> String {
+    if is_tool_name(name) {
+        return name.to_owned();
+    }
+    let usable = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = name.chars().take(MAX_NAME).map(usable).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
+/// How many characters have to change to make one name the other, whatever their case.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.to_lowercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let change = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}

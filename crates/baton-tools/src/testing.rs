@@ -1,0 +1,123 @@
+//! `test_effect`: a tool whose effect can be counted.
+//!
+//! It writes one line to a file *before* it does anything else, so a test that kills the process at
+//! any moment can tell from the file whether, and how often, the effect happened. It is for tests
+//! and drills: it writes wherever it is told to, and is not among the built-in tools.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::tool::{EffectClass, ToolSpec};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::tool::{CallContext, Output, Tool, ToolError};
+use crate::typed::{About, off_thread, read};
+
+const MAX_OUTPUT: usize = 32 * 1024 * 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file that the line is appended to.
+    file: PathBuf,
+    /// What to write behind the call's key.
+    line: String,
+    /// What a crash means for this call.
+    class: Class,
+    /// How long to wait after writing.
+    delay_ms: Option<u64>,
+    /// Whether to wait to the end even when told to stop.
+    #[serde(default)]
+    ignore_cancel: bool,
+    /// Whether to fail after writing and waiting.
+    #[serde(default)]
+    fail: bool,
+    /// How many bytes of text to return.
+    #[schemars(range(max = 33_554_432))]
+    output_bytes: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Class {
+    SideEffectFree,
+    Idempotent,
+    Unsafe,
+}
+
+/// The tool.
+pub fn test_effect() -> Arc<dyn Tool> {
+    let about = About {
+        name: "test_effect",
+        description: "For tests: appends a line to a file, then waits, fails or returns as told.",
+        class: EffectClass::Unsafe,
+        timeout_ms: 30_000,
+    };
+    Arc::new(TestEffect { spec: about.spec::<Arguments>(None) })
+}
+
+struct TestEffect {
+    spec: ToolSpec,
+}
+
+impl Tool for TestEffect {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn class(&self, arguments: &Value) -> EffectClass {
+        arguments.get("class").and_then(|class| EffectClass::deserialize(class).ok()).unwrap_or_default()
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        perform(arguments, context).boxed()
+    }
+}
+
+async fn perform(arguments: Value, context: CallContext) -> Result<Output, ToolError> {
+    let arguments: Arguments = read(arguments)?;
+    if arguments.line.contains('\n') || context.key.contains(['\n', '\t']) {
+        return Err(ToolError::before_start("The line and the key must fit one line of the file."));
+    }
+    let Arguments { file, line, class, .. } = arguments;
+    let (key, written) = (context.key, line.clone());
+    off_thread(move || append(&file, &key, &written, class == Class::Idempotent))
+        .await?
+        .map_err(|error| ToolError::new(format!("The file could not be written: {error}.")))?;
+
+    let delay = tokio::time::sleep(Duration::from_millis(arguments.delay_ms.unwrap_or(0)));
+    if arguments.ignore_cancel {
+        delay.await;
+    } else if context.cancel.run_until_cancelled(delay).await.is_none() {
+        return Err(ToolError::new("stopped"));
+    }
+    match arguments.output_bytes {
+        _ if arguments.fail => Err(ToolError::new("failed as told")),
+        Some(bytes) => Ok(Output::Text("x".repeat(bytes.min(MAX_OUTPUT)))),
+        None => Ok(Output::Text(format!("wrote {line}"))),
+    }
+}
+
+/// Appends a line and waits until it is on the disk. With `once`, a key that is there already stays alone;
+/// the lock makes looking and writing one act, across processes too.
+fn append(path: &PathBuf, key: &str, line: &str, once: bool) -> io::Result<()> {
+    let mut file: File = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    file.lock()?;
+    if once {
+        let mut written = Vec::new();
+        file.read_to_end(&mut written)?;
+        let begin = format!("{key}\t");
+        if written.split(|byte| *byte == b'\n').any(|line| line.starts_with(begin.as_bytes())) {
+            return Ok(());
+        }
+    }
+    file.write_all(format!("{key}\t{line}\n").as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,64 @@
+//! The port: what a tool is, and what it is told about a call.
+
+use baton_core::tool::{EffectClass, ToolSpec};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// What a tool returned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// A structured result.
+    Json(Value),
+    /// Text.
+    Text(String),
+    /// Bytes, which may or may not be text.
+    Bytes(Vec<u8>),
+}
+
+/// Why a tool failed, in words that the model can act on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// What went wrong and what would be right.
+    pub message: String,
+    /// Whether it is known that nothing was sent or done, so that even an unsafe call may run again.
+    pub before_start: bool,
+}
+
+impl ToolError {
+    /// A failure at a point where something may already have happened.
+    pub fn new(message: impl Into<String>) -> Self {
+        ToolError { message: message.into(), before_start: false }
+    }
+
+    /// A failure that is known to lie before anything was sent or done.
+    pub fn before_start(message: impl Into<String>) -> Self {
+        ToolError { message: message.into(), before_start: true }
+    }
+}
+
+/// What a tool is told about one call.
+#[derive(Debug, Clone)]
+pub struct CallContext {
+    /// Baton's id of the call.
+    pub call_id: String,
+    /// The idempotency key: the same for every attempt at this call, different for every other.
+    pub key: String,
+    /// Fires when the call should stop, and when its future is dropped.
+    pub cancel: CancellationToken,
+}
+
+/// Something that an agent can call. Implemented by us and by whoever embeds Baton.
+pub trait Tool: Send + Sync {
+    /// What it says of itself. The same at every call.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Performs one call. Dropping the future must stop the work, as far as it can be stopped.
+    fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>>;
+
+    /// What a crash means for one call; unless overridden, the same for all of them.
+    fn class(&self, _arguments: &Value) -> EffectClass {
+        self.spec().class
+    }
+}

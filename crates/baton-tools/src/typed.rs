@@ -1,0 +1,147 @@
+//! From a typed function to a [`Tool`].
+//!
+//! The schemas are derived from the very types that the function takes and returns, so what a model
+//! is told, what is checked and what the code reads cannot drift apart.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use baton_core::tool::{EffectClass, ToolSpec};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::tool::{CallContext, Output, Tool, ToolError};
+
+/// What a tool says of itself, apart from its schemas.
+pub(crate) struct About {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) class: EffectClass,
+    pub(crate) timeout_ms: u64,
+}
+
+/// What a typed function may return: structured data ([`Json`]) or text.
+pub(crate) trait Answer: Send + 'static {
+    fn schema() -> Option<Value>;
+    fn into_output(self) -> Result<Output, ToolError>;
+}
+
+/// A structured answer.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: Serialize + JsonSchema + Send + 'static> Answer for Json<T> {
+    fn schema() -> Option<Value> {
+        Some(schema_of::<T>(SchemaSettings::draft2020_12().for_serialize()))
+    }
+
+    fn into_output(self) -> Result<Output, ToolError> {
+        let value = serde_json::to_value(self.0)
+            .map_err(|error| ToolError::new(format!("The result could not be written as JSON: {error}.")))?;
+        Ok(Output::Json(value))
+    }
+}
+
+impl Answer for String {
+    fn schema() -> Option<Value> {
+        None
+    }
+
+    fn into_output(self) -> Result<Output, ToolError> {
+        Ok(Output::Text(self))
+    }
+}
+
+/// A tool made of an async function.
+pub(crate) fn typed<A, O, F, Fut>(about: About, run: F) -> Arc<dyn Tool>
+where
+    A: DeserializeOwned + JsonSchema + 'static,
+    O: Answer,
+    F: Fn(A, CallContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    let spec = about.spec::<A>(O::schema());
+    Arc::new(Typed { spec, run, arguments: PhantomData::<fn(A)> })
+}
+
+/// A tool made of a function that blocks; it runs beside the async threads.
+pub(crate) fn blocking<A, O, F>(about: About, run: F) -> Arc<dyn Tool>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Answer,
+    F: Fn(A, &CallContext) -> Result<O, ToolError> + Send + Sync + 'static,
+{
+    let run = Arc::new(run);
+    typed(about, move |arguments: A, context: CallContext| {
+        let run = Arc::clone(&run);
+        async move { off_thread(move || run(arguments, &context)).await? }
+    })
+}
+
+/// Runs blocking work where it holds up nobody.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        ToolError::new("The tool broke down. This is a fault of the tool, not of the arguments.")
+    })
+}
+
+impl About {
+    /// The whole spec of a tool that takes an `A`.
+    pub(crate) fn spec<A: JsonSchema>(self, output_schema: Option<Value>) -> ToolSpec {
+        ToolSpec {
+            name: self.name.to_owned(),
+            description: self.description.to_owned(),
+            input_schema: schema_of::<A>(SchemaSettings::draft2020_12()),
+            output_schema,
+            class: self.class,
+            timeout_ms: self.timeout_ms,
+        }
+    }
+}
+
+/// The schema of a type, without the names of our Rust types: they mean nothing to a model.
+fn schema_of<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.to_value()
+}
+
+/// Reads arguments into their type. A schema admits `1.0` where Rust wants an integer, so this can
+/// still fail after the check.
+pub(crate) fn read<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
+    serde_json::from_value(arguments)
+        .map_err(|error| ToolError::before_start(format!("The arguments do not fit: {error}.")))
+}
+
+struct Typed<A, F> {
+    spec: ToolSpec,
+    run: F,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A, O, F, Fut> Tool for Typed<A, F>
+where
+    A: DeserializeOwned + 'static,
+    O: Answer,
+    F: Fn(A, CallContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        match read(arguments) {
+            Err(error) => std::future::ready(Err(error)).boxed(),
+            Ok(arguments) => (self.run)(arguments, context).map(|answer| answer?.into_output()).boxed(),
+        }
+    }
+}
