@@ -150,7 +150,7 @@ impl Policy {
 pub fn default_decision() -> Decision {
     Decision {
         rule: "default".to_owned(),
-        roles: vec!["router".to_owned(), "reasoning".to_owned(), "coding".to_owned()],
+        roles: vec!["reasoning".to_owned(), "router".to_owned(), "coding".to_owned()],
         tools: vec!["*".to_owned()],
         approvals: Vec::new(),
         limits: Limits::default(),

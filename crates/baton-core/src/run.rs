@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 use crate::id::RunId;
-use crate::policy::Decision;
+use crate::policy::{Decision, Mode};
 use crate::time::Timestamp;
 use crate::tool::ToolSpec;
 
@@ -71,6 +71,10 @@ pub struct Definition {
     pub system: String,
     /// Which model answers, as `provider/name`.
     pub model: String,
+    /// How much the caller allowed.
+    pub mode: Mode,
+    /// Where it came in.
+    pub channel: String,
     /// What it may do.
     pub decision: Decision,
     /// The tools that are offered.

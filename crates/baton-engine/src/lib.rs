@@ -1,1 +1,29 @@
-//! Soon.
+//! Drives: performs what flows want, commits what came of it, and shows it.
+//!
+//! The loop is in [`driver`](Engine): ask the flow what should be outstanding, start it once its intent
+//! is committed, fold what comes back into the flow, commit, publish. A new run, a resumed one and one
+//! that was taken over take the same path. Nothing is shown before it is committed but the pieces of
+//! model text, and those are withdrawn by a number if they are lost.
+//!
+//! Only the engine emits events. Models, tools and flows return values; they never hold a sink.
+
+mod clock;
+mod driver;
+mod engine;
+mod error;
+mod hub;
+mod patience;
+mod perform;
+mod plan;
+mod reader;
+mod request;
+mod settings;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use driver::Rested;
+pub use engine::{Engine, Parts, RunHandle};
+pub use error::EngineError;
+pub use perform::ModelSource;
+pub use reader::{EventReader, Seen};
+pub use request::{RunRequest, RunView, Submitted};
+pub use settings::Settings;

@@ -204,7 +204,10 @@ mod tests {
             (vec![Delta::Finish(Stop), text("x")], after),
             (vec![Delta::Finish(Stop), Delta::Reasoning("x".into())], after),
             (vec![start(1, "a"), start(1, "a")], "the model began call 1 twice"),
-            (vec![start(1, "a"), arguments(0, "{}")], "the model sent arguments for call 0, which it had not begun"),
+            (
+                vec![start(1, "a"), arguments(0, "{}")],
+                "the model sent arguments for call 0, which it had not begun",
+            ),
             ((0..65).map(|n| start(n, "a")).collect(), "the model wanted more than 64 calls at once"),
         ];
         for (deltas, message) in table {

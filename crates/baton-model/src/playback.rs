@@ -64,8 +64,7 @@ impl Tally {
     /// One that has read the messages of a request.
     pub(crate) fn of(messages: &[ChatMessage]) -> Self {
         let call = |call: &baton_core::chat::ChatCall| chars(&call.name) + chars(&call.arguments.to_string());
-        let message =
-            |m: &ChatMessage| chars(&m.content) + m.tool_calls.iter().map(call).sum::<u64>();
+        let message = |m: &ChatMessage| chars(&m.content) + m.tool_calls.iter().map(call).sum::<u64>();
         Tally { read: messages.iter().map(message).sum(), written: 0 }
     }
 

@@ -60,6 +60,6 @@ pub trait Model: Send + Sync {
     /// What it is called, as `provider/name`.
     fn name(&self) -> String;
 
-    /// Asks it. Nothing is done before the stream is first polled.
+    /// Asks it. Nothing is sent before the stream is first polled, and nothing after it is dropped.
     fn stream(&self, request: ModelRequest) -> DeltaStream;
 }

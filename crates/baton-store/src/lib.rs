@@ -218,6 +218,11 @@ impl Store {
         on_store!(self, start(tenant, new.clone(), first.clone()))
     }
 
+    /// Reads what a run is pinned to, by its hash.
+    pub async fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
+        on_store!(self, definition(tenant, hash))
+    }
+
     /// Takes over a run: from now on only commits of the new epoch count.
     pub async fn claim(
         &self,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 
 /// Longer than this, bytes are compressed.
-pub const COMPRESS_OVER: usize = 2048;
+pub(crate) const COMPRESS_OVER: usize = 2048;
 /// What a compressed row may grow to when it is read.
 const MOST_BYTES: usize = 64 << 20;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

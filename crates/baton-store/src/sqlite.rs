@@ -20,7 +20,7 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::error::StoreError;
-pub use live::LifeLock;
+pub(crate) use live::LifeLock;
 pub use migrate::OpenError;
 use writer::Writer;
 

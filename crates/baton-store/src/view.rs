@@ -2,7 +2,7 @@
 
 use baton_core::budget::Budget;
 use baton_core::id::{BranchName, EntryId, FramePath, OwnerId, RunId, ThreadId};
-use baton_core::run::{Definition, Message, RunStatus};
+use baton_core::run::{Definition, Message, RUN_VERSION, RunStatus};
 use baton_core::thread::{Place, Tail};
 use baton_core::time::Timestamp;
 use serde_json::Value;
@@ -146,6 +146,34 @@ pub struct RunRow {
     pub ended: Option<Timestamp>,
     /// Free remarks of the caller.
     pub metadata: Value,
+}
+
+impl RunRow {
+    /// A run that is about to begin on a branch that ends at `head`.
+    pub fn begun(id: RunId, thread: &ThreadId, branch: &BranchName, head: i64, created: Timestamp) -> Self {
+        RunRow {
+            id,
+            thread: thread.clone(),
+            branch: branch.clone(),
+            lane: 0,
+            head,
+            status: RunStatus::Running,
+            owner: None,
+            epoch: 1,
+            step: 0,
+            seq: 0,
+            inbox: 0,
+            attempts: 0,
+            definition: String::new(),
+            min_version: RUN_VERSION,
+            budget: Budget::default(),
+            wake_at: None,
+            watched_until: None,
+            created,
+            ended: None,
+            metadata: Value::Null,
+        }
+    }
 }
 
 /// A run that is ours now.

@@ -73,7 +73,7 @@ pub(crate) struct Match {
 pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn() -> bool) -> Vec<Match> {
     let mut found = Vec::new();
     let (mut from, mut line, mut counted) = (0, 1, 0);
-    while found.len() < limit && from <= text.len() && !stop() {
+    while found.len() < limit && !stop() {
         let Some(hit) = pattern.find_at(text, from) else { break };
         let start = hit.start();
         line += text.as_bytes()[counted..start].iter().filter(|byte| **byte == b'\n').count();
@@ -87,8 +87,11 @@ pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn()
         found.push(Match { offset: start, line, text: text[left..right].to_owned() });
 
         from = right.max(hit.end());
+        if from == text.len() {
+            break;
+        }
         if from == start || text[from..].starts_with('\n') {
-            from = if from < text.len() { text.ceil_char_boundary(from + 1) } else { from + 1 };
+            from = text.ceil_char_boundary(from + 1);
         }
     }
     found
@@ -128,7 +131,7 @@ mod tests {
         assert_eq!(found.iter().map(|m| (m.0, m.1)).collect::<Vec<_>>(), [(1000, 1), (2006, 1)]);
         assert_eq!(found[0].2, format!("{0}needle{0}", "é".repeat(50)));
         let all = super::matches(&text, &pattern("(?s).*").unwrap(), 9, &|| false);
-        assert_eq!(all.iter().map(|m| m.offset).collect::<Vec<_>>(), [0, text.len()]);
+        assert_eq!(all.iter().map(|m| m.offset).collect::<Vec<_>>(), [0]);
         assert_eq!(super::matches(&text, &pattern("needle").unwrap(), 9, &|| true), []);
     }
 

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
@@ -111,6 +111,10 @@ fn schema_of<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
+    if schema.get("type").is_some_and(|kind| kind == "object") && schema.get("properties").is_none() {
+        // Some providers refuse an object that does not say that it has none.
+        schema.insert("properties".to_owned(), json!({}));
+    }
     schema.to_value()
 }
 

@@ -1,2 +1,16 @@
-//! Soon.
-fn main() {}
+//! `baton`: runs AI agents that people can trust with real work.
+//!
+//! Raw arguments become validated ones ([`cli`]), settings come from one table ([`config`]), and each
+//! command is a small file in [`commands`] that is given an [`app::App`] and returns an exit code. The
+//! answer goes to standard output; everything else goes to standard error.
+
+mod app;
+mod cli;
+mod commands;
+mod failure;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

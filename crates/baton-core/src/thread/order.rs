@@ -148,14 +148,14 @@ impl Tail {
     }
 
     /// The entries that close everything open, so that the branch is valid for every provider.
-    pub fn closing(&self) -> Vec<Entry> {
-        let why = serde_json::Value::String("cancelled before it ended".to_owned());
+    pub fn closing(&self, status: Closing, why: &str) -> Vec<Entry> {
+        let why = serde_json::Value::String(why.to_owned());
         let close = |open: &OpenId| match &open.tool {
             Some(tool) => Entry::ToolResult(ToolResult {
                 tool_call_id: open.id.clone(),
                 tool_name: tool.clone(),
                 result: why.clone(),
-                status: Closing::Cancelled,
+                status,
                 reward: None,
                 blob: None,
             }),
@@ -163,7 +163,7 @@ impl Tail {
                 correlation_id: open.id.clone(),
                 result: why.clone(),
                 score: None,
-                status: Closing::Cancelled,
+                status,
             }),
         };
         self.open.iter().map(close).collect()
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn closing_leaves_nothing_open() {
         let mut tail = Tail::of([&entry("ToolCall"), &entry("AgentCall")]);
-        for closing in tail.closing() {
+        for closing in tail.closing(Closing::Cancelled, "gone") {
             tail.append(&closing).unwrap();
         }
         assert_eq!(tail, Tail::default());

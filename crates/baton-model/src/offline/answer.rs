@@ -73,7 +73,8 @@ pub(super) fn question(request: &str, tool: &ToolSpec, missing: &Missing) -> Str
         ("calculator", "expression") => "what should I calculate? For example: 12 * 3.5".to_owned(),
         ("search_files", "pattern") => "what should I search for?".to_owned(),
         (tool, name) => {
-            let about = missing.about.as_deref().map(|about| format!(" ({})", inline(about))).unwrap_or_default();
+            let about =
+                missing.about.as_deref().map(|about| format!(" ({})", inline(about))).unwrap_or_default();
             format!("what should {} of {} be?{about}", code(name), code(tool))
         }
     };
@@ -84,7 +85,11 @@ pub(super) fn question(request: &str, tool: &ToolSpec, missing: &Missing) -> Str
 pub(super) fn lacking(tool: &ToolSpec, missing: &Missing) -> String {
     let about = missing.about.as_deref().map(|about| format!(" ({})", inline(about))).unwrap_or_default();
     let example = example(&tool.name).map(|example| format!(" For example: “{example}”")).unwrap_or_default();
-    closed(&format!("{} needs {}{about}, and I do not find it in your request.{example}", code(&tool.name), code(&missing.name)))
+    closed(&format!(
+        "{} needs {}{about}, and I do not find it in your request.{example}",
+        code(&tool.name),
+        code(&missing.name)
+    ))
 }
 
 /// What it could do with the tools that are offered.
@@ -92,7 +97,9 @@ pub(super) fn abilities(offered: &[ToolSpec]) -> String {
     let tools: Vec<&ToolSpec> =
         offered.iter().filter(|tool| !NOT_FOR_PEOPLE.contains(&tool.name.as_str())).collect();
     if tools.is_empty() {
-        return closed("I am not a language model, and no tools are offered to me here: I cannot answer this.");
+        return closed(
+            "I am not a language model, and no tools are offered to me here: I cannot answer this.",
+        );
     }
     let mut lines = vec![
         "I am not a language model: I choose tools by the words of a request, and none fits this one. \

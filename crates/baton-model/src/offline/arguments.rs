@@ -21,10 +21,16 @@ pub(super) struct Missing {
 
 /// The arguments of one call. `answer` is what the person said when asked for the missing one; `first` says
 /// that the request is above all about this tool, so that bare words may be meant for it.
-pub(super) fn fill(tool: &ToolSpec, clues: &Clues, first: bool, answer: Option<&str>) -> Result<Value, Missing> {
+pub(super) fn fill(
+    tool: &ToolSpec,
+    clues: &Clues,
+    first: bool,
+    answer: Option<&str>,
+) -> Result<Value, Missing> {
     let mut properties = Property::all(&tool.input_schema);
     properties.sort_by_key(|property| !property.required);
-    let mut search = Search { tool: &tool.name, clues, first, quoted: 0, paths: 0, numbers: Vec::new() };
+    let mut search =
+        Search { tool: &tool.name, clues, first, quoted: 0, paths: Vec::new(), numbers: Vec::new() };
     let mut answer = answer;
     let mut arguments = Map::new();
     for property in &properties {
@@ -34,7 +40,10 @@ pub(super) fn fill(tool: &ToolSpec, clues: &Clues, first: bool, answer: Option<&
                 arguments.insert(property.name.to_owned(), value);
             }
             None if property.required => {
-                return Err(Missing { name: property.name.to_owned(), about: property.about.map(str::to_owned) });
+                return Err(Missing {
+                    name: property.name.to_owned(),
+                    about: property.about.map(str::to_owned),
+                });
             }
             None => {}
         }
@@ -48,7 +57,7 @@ struct Search<'a> {
     clues: &'a Clues,
     first: bool,
     quoted: usize,
-    paths: usize,
+    paths: Vec<usize>,
     numbers: Vec<usize>,
 }
 
@@ -75,7 +84,8 @@ impl Search<'_> {
             let words: Vec<String> = super::clues::split_words(value).collect();
             !words.is_empty() && self.clues.words.windows(words.len()).any(|window| window == words)
         };
-        let found = if property.is_about("min") { values.iter().rfind(said) } else { values.iter().find(said) };
+        let found =
+            if property.is_about("min") { values.iter().rfind(said) } else { values.iter().find(said) };
         found.map(|value| Value::String((*value).to_owned()))
     }
 
@@ -88,7 +98,11 @@ impl Search<'_> {
             property.is_about(&number.before) || property.is_about(&number.after) || property.counts(number)
         };
         let all = 0..self.clues.numbers.len();
-        let at = all.clone().filter(free).find(beside).or_else(|| all.clone().filter(free).find(|_| property.required))?;
+        let at = all
+            .clone()
+            .filter(free)
+            .find(beside)
+            .or_else(|| all.clone().filter(free).find(|_| property.required))?;
         let value = property.number(&self.clues.numbers[at])?;
         self.numbers.push(at);
         Some(value)
@@ -102,18 +116,25 @@ impl Search<'_> {
     }
 
     fn path(&mut self, property: &Property<'_>) -> Option<String> {
-        if let Some(path) = self.clues.paths.get(self.paths) {
-            self.paths += 1;
-            return Some(path.text.clone());
+        let lists = self.tool.contains("list") || property.is_folder();
+        let fits = |at: &usize| !self.paths.contains(at) && (!lists || !self.clues.paths[*at].is_file());
+        let all = 0..self.clues.paths.len();
+        // Where both stand in a request, a file is what is read and a folder what is looked through.
+        let best =
+            all.clone().filter(fits).find(|at| self.tool.contains("read") && self.clues.paths[*at].is_file());
+        if let Some(at) = best.or_else(|| all.clone().find(fits)) {
+            self.paths.push(at);
+            return Some(self.clues.paths[at].text.clone());
         }
-        let holds_files = ["list", "search", "find", "grep"].iter().any(|word| self.tool.contains(word));
-        let folder = if holds_files || property.is_folder() { phrase::folder(&self.clues.tokens) } else { None };
+        let holds_files = ["search", "find", "grep"].iter().any(|word| self.tool.contains(word));
+        let folder = if holds_files || lists { phrase::folder(&self.clues.tokens) } else { None };
         folder.or_else(|| property.required.then(|| self.next_quoted()).flatten())
     }
 
     fn query(&mut self, property: &Property<'_>) -> Option<String> {
         let bare = self.first && property.required;
-        let sought = self.next_quoted().or_else(|| bare.then(|| phrase::sought(&self.clues.tokens)).flatten())?;
+        let sought =
+            self.next_quoted().or_else(|| bare.then(|| phrase::sought(&self.clues.tokens)).flatten())?;
         let meant_so = self.clues.has(&["regex", "regexp", "regular", "pattern"]);
         Some(if property.is_regex() && !meant_so { escaped(&sought) } else { sought })
     }

@@ -1,7 +1,10 @@
 //! Which tools a request is about, by its words.
 //!
 //! Each tool scores by the words that it shares with the request; the best takes its words away from the
-//! others, so that "read the file x" does not list files too. Equal scores keep the order of the offer.
+//! others, so that "read the file x" does not list files too. Of equal scores the one that is spoken of first
+//! wins, and then the one that is offered first.
+
+use std::cmp::Reverse;
 
 use baton_core::tool::{ASK_USER, ToolSpec};
 
@@ -24,10 +27,11 @@ const ENOUGH: u32 = 3;
 const COMMON: [&str; 10] = ["system", "file", "tool", "data", "user", "run", "list", "blob", "agent", "text"];
 
 const EMPTY: [&str; 62] = [
-    "a", "about", "all", "an", "and", "any", "are", "at", "be", "but", "by", "can", "could", "current", "did", "do", "does",
-    "for", "from", "get", "give", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "just", "let",
-    "make", "me", "my", "need", "no", "not", "of", "on", "or", "our", "please", "some", "such", "tell", "that",
-    "the", "there", "this", "to", "use", "want", "was", "what", "when", "which", "with", "would", "you",
+    "a", "about", "all", "an", "and", "any", "are", "at", "be", "but", "by", "can", "could", "current",
+    "did", "do", "does", "for", "from", "get", "give", "had", "has", "have", "how", "i", "if", "in", "into",
+    "is", "it", "its", "just", "let", "make", "me", "my", "need", "no", "not", "of", "on", "or", "our",
+    "please", "some", "such", "tell", "that", "the", "there", "this", "to", "use", "want", "was", "what",
+    "when", "which", "with", "would", "you",
 ];
 
 /// The words that mean a tool that we know.
@@ -35,13 +39,35 @@ const CUES: [(&str, &[&str]); 7] = [
     (
         "system_health",
         &[
-            "machine", "computer", "mac", "macbook", "laptop", "pc", "server", "host", "cpu", "processor", "memory",
-            "ram", "disk", "storage", "health", "healthy", "load", "uptime", "performance", "slow", "swap",
+            "machine",
+            "computer",
+            "mac",
+            "macbook",
+            "laptop",
+            "pc",
+            "server",
+            "host",
+            "cpu",
+            "processor",
+            "memory",
+            "ram",
+            "disk",
+            "storage",
+            "health",
+            "healthy",
+            "load",
+            "uptime",
+            "performance",
+            "slow",
+            "temperature",
+            "process",
+            "processe",
+            "swap",
         ],
     ),
     ("system_logs", &["log", "error", "warning", "journal", "crash", "crashe", "syslog"]),
-    ("clock", &["time", "date", "clock", "hour", "timezone", "o'clock", "weekday"]),
-    ("calculator", &["calculate", "calculator", "compute", "calc", "arithmetic", "arithmetic", "evaluate", "multiply"]),
+    ("clock", &["time", "date", "clock", "timezone", "weekday"]),
+    ("calculator", &["calculate", "calculator", "compute", "calc", "arithmetic", "evaluate", "multiply"]),
     ("read_file", &["read"]),
     ("list_files", &["list", "ls", "folder", "directory", "directorie", "dir"]),
     ("search_files", &["search", "find", "grep", "look", "occurrence"]),
@@ -52,15 +78,15 @@ const SHOWING: [&str; 8] = ["show", "open", "cat", "print", "display", "view", "
 
 /// The tools that a request is about, best first.
 pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a ToolSpec> {
-    let mut left: Vec<&'a ToolSpec> =
-        offered.iter().copied().filter(|tool| tool.name != ASK_USER).collect();
+    let mut left: Vec<&'a ToolSpec> = offered.iter().copied().filter(|tool| tool.name != ASK_USER).collect();
     let mut words = distinct(&clues.words);
     let mut chosen = Vec::new();
     let mut sum_is_free = clues.sum.is_some();
     while chosen.len() < MAX_TOOLS {
         let scores = left.iter().map(|tool| score(tool, &words, clues, sum_is_free));
-        // `max_by_key` would take the last of equals; the first in the offer is wanted.
-        let Some((at, best)) = scores.enumerate().reduce(|a, b| if b.1.total > a.1.total { b } else { a }) else { break };
+        let better = |a: &Score, b: &Score| (b.total, Reverse(b.first)) > (a.total, Reverse(a.first));
+        let best = scores.enumerate().reduce(|a, b| if better(&a.1, &b.1) { b } else { a });
+        let Some((at, best)) = best else { break };
         if best.total < ENOUGH || (!chosen.is_empty() && best.best < NAME) {
             break;
         }
@@ -79,6 +105,8 @@ pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a Too
 struct Score {
     total: u32,
     best: u32,
+    /// Where the first of its words stands.
+    first: usize,
     /// The words that are no longer free if it is chosen.
     claims: Vec<String>,
 }
@@ -86,8 +114,8 @@ struct Score {
 fn score(tool: &ToolSpec, words: &[String], clues: &Clues, sum_is_free: bool) -> Score {
     let name: Vec<String> = split_words(&tool.name).collect();
     let described: Vec<String> = split_words(&tool.description).filter(|word| word.len() > 3).collect();
-    let mut score = Score { total: 0, best: 0, claims: Vec::new() };
-    for word in words {
+    let mut score = Score { total: 0, best: 0, first: usize::MAX, claims: Vec::new() };
+    for (at, word) in words.iter().enumerate() {
         let weight = if is_cue(&tool.name, word, clues) {
             CUE
         } else if name.contains(word) {
@@ -100,12 +128,17 @@ fn score(tool: &ToolSpec, words: &[String], clues: &Clues, sum_is_free: bool) ->
         score.total += weight;
         score.best = score.best.max(weight);
         if weight > MENTION {
+            score.first = score.first.min(at);
             score.claims.push(word.clone());
         }
     }
     if tool.name == "calculator" && sum_is_free {
         score.total += CUE;
         score.best = CUE;
+    }
+    // Its description is made of common words; where a tool's cues are known, one of them is needed.
+    if score.best == MENTION && CUES.iter().any(|(known, _)| *known == tool.name) {
+        score.total = 0;
     }
     score
 }

@@ -1,10 +1,18 @@
 //! What can be found in a request by its letters alone: words, quotes, paths, numbers, sums.
+//!
+//! Only the beginning of a long request is read: what is asked for stands there, and a pasted book must not
+//! cost more than a sentence.
 
 mod arithmetic;
 mod path;
 mod quotes;
 
+use baton_core::json::cut;
+
 pub(super) use path::Path;
+
+/// How much of a request is read, in bytes.
+const MAX_READ: usize = 4 * 1024;
 
 /// A number, with the words around it.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +49,7 @@ pub(super) struct Clues {
 impl Clues {
     /// Reads a request.
     pub(super) fn of(request: &str) -> Self {
+        let request = cut(request, MAX_READ);
         let (rest, quoted) = quotes::split(request);
         let tokens: Vec<String> =
             rest.split_whitespace().map(trimmed).filter(|t| !t.is_empty()).map(str::to_owned).collect();
@@ -82,7 +91,9 @@ impl Clues {
 
 /// The words of a name or a sentence, in lower case and singular.
 pub(super) fn split_words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(|word| singular(&word.to_lowercase()))
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(|word| singular(&word.to_lowercase()))
 }
 
 /// A word without the `s` of a plural. Crude, and the same for requests and tools, which is all it needs.
@@ -101,7 +112,8 @@ fn trimmed(token: &str) -> &str {
 }
 
 fn is_number(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_ascii_digit() || c == '-') && token.parse::<f64>().is_ok_and(f64::is_finite)
+    token.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+        && token.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 #[cfg(test)]
@@ -110,7 +122,8 @@ mod tests {
 
     #[test]
     fn a_request_is_taken_apart() {
-        let clues = Clues::of("Show the last 20 errors in “my notes”, src/main.rs (and 'x y') at Europe/Berlin!");
+        let clues =
+            Clues::of("Show the last 20 errors in “my notes”, src/main.rs (and 'x y') at Europe/Berlin!");
         assert_eq!(clues.words, ["show", "the", "last", "error", "in", "and", "at"]);
         assert_eq!(clues.quoted, ["my notes", "x y"]);
         assert_eq!(clues.paths, [Path { text: "src/main.rs".into(), sure: true }]);
@@ -121,8 +134,16 @@ mod tests {
     }
 
     #[test]
+    fn only_the_beginning_of_a_long_request_is_read() {
+        let clues = Clues::of(&format!("read a.txt {} 1+1", "' é".repeat(1_000_000)));
+        assert_eq!((clues.paths.len(), clues.sum), (1, None));
+    }
+
+    #[test]
     fn odd_requests_are_no_trouble() {
-        for text in ["", " ", "'", "\"", "`", "((((", "))))", "-", ".", "..", "1", "'''", "é'é", "\u{0}", "%", "×"] {
+        for text in
+            ["", " ", "'", "\"", "`", "((((", "))))", "-", ".", "..", "1", "'''", "é'é", "\u{0}", "%", "×"]
+        {
             Clues::of(text);
         }
     }

@@ -108,7 +108,8 @@ impl Report {
     fn cpu(&mut self, value: &Value) -> bool {
         let used = value.as_f64().or_else(|| find(value, &["usage", "used", "percent", "busy"], &["idle"]));
         let Some(used) = used.filter(|used| (0.0..=100.0).contains(used)) else { return false };
-        let cores = find(value, &["core", "count"], &[]).map(|n| format!(" of {n:.0} cores")).unwrap_or_default();
+        let cores =
+            find(value, &["core", "count"], &[]).map(|n| format!(" of {n:.0} cores")).unwrap_or_default();
         let model = value.get("model").or_else(|| value.get("brand")).and_then(Value::as_str);
         let model = model.map(|model| format!(" ({})", inline(model))).unwrap_or_default();
         self.line(Place::Cpu, "Processor", format!("{} busy{cores}{model}", percent(used)));
@@ -221,7 +222,8 @@ fn shown(share: Share) -> String {
 }
 
 fn disk_name(disk: &Value) -> String {
-    let name = ["mount", "mount_point", "mounted_on", "path", "name"].iter().find_map(|key| disk[*key].as_str());
+    let name =
+        ["mount", "mount_point", "mounted_on", "path", "name"].iter().find_map(|key| disk[*key].as_str());
     name.map(inline).unwrap_or_default()
 }
 

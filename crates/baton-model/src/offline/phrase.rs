@@ -4,14 +4,47 @@ const SEEKING: [&str; 7] = ["search", "find", "grep", "look", "searching", "loca
 const PLACES: [&str; 5] = ["in", "under", "inside", "within", "across"];
 const FOLDER: [&str; 3] = ["folder", "directory", "dir"];
 const NO_NAME: [&str; 22] = [
-    "the", "my", "this", "that", "here", "current", "a", "an", "all", "it", "files", "file", "folder", "directory",
-    "dir", "project", "repository", "repo", "there", "any", "our", "every",
+    "the",
+    "my",
+    "this",
+    "that",
+    "here",
+    "current",
+    "a",
+    "an",
+    "all",
+    "it",
+    "files",
+    "file",
+    "folder",
+    "directory",
+    "dir",
+    "project",
+    "repository",
+    "repo",
+    "there",
+    "any",
+    "our",
+    "every",
 ];
 /// What people put before the thing itself, longest first.
 const FILLER: [&str; 16] = [
-    "all files that contain", "files that contain", "all occurrences of", "files containing", "occurrences of",
-    "files mentioning", "the string", "the phrase", "files named", "files called", "the word", "the text", "files with",
-    "every", "all", "the",
+    "all files that contain",
+    "files that contain",
+    "all occurrences of",
+    "files containing",
+    "occurrences of",
+    "files mentioning",
+    "the string",
+    "the phrase",
+    "files named",
+    "files called",
+    "the word",
+    "the text",
+    "files with",
+    "every",
+    "all",
+    "the",
 ];
 
 /// What is sought: the words after "for", or else after the verb, up to the place.
@@ -19,7 +52,10 @@ pub(super) fn sought(tokens: &[String]) -> Option<String> {
     let lower: Vec<String> = tokens.iter().map(|token| token.to_lowercase()).collect();
     let verb = lower.iter().position(|word| SEEKING.contains(&word.as_str()))?;
     let from = lower[verb..].iter().position(|word| word == "for").map_or(verb + 1, |at| verb + at + 1);
-    let to = lower[from..].iter().position(|word| PLACES.contains(&word.as_str())).map_or(tokens.len(), |at| from + at);
+    let to = lower[from..]
+        .iter()
+        .position(|word| PLACES.contains(&word.as_str()))
+        .map_or(tokens.len(), |at| from + at);
     let mut phrase = tokens[from..to].join(" ");
     for filler in FILLER {
         let rest = phrase.get(..filler.len()).filter(|start| start.eq_ignore_ascii_case(filler));
@@ -46,7 +82,8 @@ pub(super) fn folder(tokens: &[String]) -> Option<String> {
     // "the src folder" before "folder src": the word after may be of the next clause.
     if let Some(at) = folders.next() {
         let named_before = at.checked_sub(1).filter(|&at| !verb(&lower[at])).and_then(name);
-        return named_before.or_else(|| name(at + 1).filter(|_| !lower.get(at + 1).is_some_and(|w| joins(w))));
+        return named_before
+            .or_else(|| name(at + 1).filter(|_| !lower.get(at + 1).is_some_and(|w| joins(w))));
     }
     let after = |at: usize| {
         let skipped = usize::from(lower.get(at + 1).is_some_and(|word| word == "the" || word == "my"));

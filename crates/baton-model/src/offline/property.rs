@@ -83,7 +83,8 @@ impl<'a> Property<'a> {
     }
 
     fn choices(&self) -> Option<Vec<&'a str>> {
-        let plain = self.schema["enum"].as_array().map(|values| values.iter().filter_map(Value::as_str).collect());
+        let plain =
+            self.schema["enum"].as_array().map(|values| values.iter().filter_map(Value::as_str).collect());
         // Documented variants of a Rust enum come as `oneOf` constants.
         let constants = || -> Option<Vec<&'a str>> {
             self.schema["oneOf"].as_array()?.iter().map(|one| one["const"].as_str()).collect()
@@ -116,7 +117,8 @@ impl<'a> Property<'a> {
 
     /// Whether it takes a regular expression.
     pub(super) fn is_regex(&self) -> bool {
-        self.is_about("regex") || self.about.is_some_and(|about| about.to_lowercase().contains("regular expression"))
+        self.is_about("regex")
+            || self.about.is_some_and(|about| about.to_lowercase().contains("regular expression"))
     }
 
     /// Whether it is a count and the number is one, as in "the last 20 errors" or "2 hours".
@@ -161,7 +163,8 @@ impl<'a> Property<'a> {
             }
             Value::String(text) => {
                 let length = text.chars().count() as f64;
-                bound("minLength").is_none_or(|min| length >= min) && bound("maxLength").is_none_or(|max| length <= max)
+                bound("minLength").is_none_or(|min| length >= min)
+                    && bound("maxLength").is_none_or(|max| length <= max)
             }
             _ => true,
         }
@@ -171,9 +174,10 @@ impl<'a> Property<'a> {
     pub(super) fn read(&self, answer: &str) -> Option<Value> {
         let text = answer.trim().trim_matches(['"', '\'', '`', '“', '”']);
         let value = match self.kind() {
-            Kind::Choice(values) => {
-                values.into_iter().find(|value| value.eq_ignore_ascii_case(text)).map(|v| Value::String(v.to_owned()))
-            }
+            Kind::Choice(values) => values
+                .into_iter()
+                .find(|value| value.eq_ignore_ascii_case(text))
+                .map(|v| Value::String(v.to_owned())),
             Kind::Number => Clues::of(text).numbers.first().and_then(|number| self.number(number)),
             Kind::Flag => match text.to_lowercase().as_str() {
                 "yes" | "true" | "y" => Some(Value::Bool(true)),
@@ -199,6 +203,9 @@ fn seconds(word: &str) -> Option<u64> {
 }
 
 fn is_thing(word: &str) -> bool {
-    ["line", "result", "entry", "entrie", "hit", "item", "error", "warning", "file", "match", "matche", "message"]
-        .contains(&word)
+    [
+        "line", "result", "entry", "entrie", "hit", "item", "error", "warning", "file", "match", "matche",
+        "message",
+    ]
+    .contains(&word)
 }

@@ -108,7 +108,11 @@ fn log(value: &Value) -> Option<String> {
     // The newest lines are last, and matter most.
     let newest = &lines[lines.len().saturating_sub(MAX_ROWS)..];
     let left = lines.len() - newest.len();
-    let left = if left > 0 { format!("\n\n({} before these.)", count(left, "line", "lines")) } else { String::new() };
+    let left = if left > 0 {
+        format!("\n\n({} before these.)", count(left, "line", "lines"))
+    } else {
+        String::new()
+    };
     Some(format!("{note}\n\n{}{left}", block(&newest.join("\n"), MAX_SHOWN)))
 }
 

@@ -138,7 +138,10 @@ fn call(value: &Value, place: &str) -> Result<Item, BadScript> {
         None => false,
         Some(Value::Bool(split)) => *split,
         Some(other) => {
-            return Err(wrong(&fields.place("split"), format!("expected true or false, found {}", kind(other))));
+            return Err(wrong(
+                &fields.place("split"),
+                format!("expected true or false, found {}", kind(other)),
+            ));
         }
     };
     Ok(Item::Call { name: fields.need_text("name")?, arguments, id: fields.text("id")?, split })
@@ -184,5 +187,9 @@ fn finish(value: &Value, place: &str) -> Result<FinishReason, BadScript> {
 
 /// A field that is only ever `true`.
 fn set(value: &Value, place: &str) -> Result<(), BadScript> {
-    if *value == Value::Bool(true) { Ok(()) } else { Err(wrong(place, "expected true; leave the item out otherwise")) }
+    if *value == Value::Bool(true) {
+        Ok(())
+    } else {
+        Err(wrong(place, "expected true; leave the item out otherwise"))
+    }
 }

@@ -155,7 +155,8 @@ async fn placeholders_are_filled_in_once() {
     assert_eq!(said(&model, vec![user("{results}")]).await, "{results}|||{other}|{");
     let call = ChatCall { id: "c".into(), name: "t".into(), arguments: json!({}) };
     let asked = ChatMessage { tool_calls: vec![call], ..assistant("") };
-    let talk = vec![user("old"), asked.clone(), result("old"), user("hi"), asked, result("{user}"), result("2")];
+    let talk =
+        vec![user("old"), asked.clone(), result("old"), user("hi"), asked, result("{user}"), result("2")];
     assert_eq!(said(&model, talk).await, "hi|2|{user}\n2|{other}|{");
 }
 
@@ -236,7 +237,10 @@ fn what_is_wrong_is_said_with_its_place() {
             "replies[0]: unknown field `mach`; did you mean `match`? (known here: match, do)".into(),
         ),
         (json!({"v": 1, "replies": [], "otherwise": {}}), "otherwise: `do` is missing".into()),
-        (json!({"v": 1, "replies": [], "piece_ms": -1}), "piece_ms: expected a whole number, 0 or more, found -1".into()),
+        (
+            json!({"v": 1, "replies": [], "piece_ms": -1}),
+            "piece_ms: expected a whole number, 0 or more, found -1".into(),
+        ),
         (
             reply(json!({"txt": "x"})),
             format!(
@@ -251,7 +255,10 @@ fn what_is_wrong_is_said_with_its_place() {
         (reply(json!({})), format!("{place}: an item does exactly one thing, this one has 0: []")),
         (reply(json!({"text": 1})), format!("{place}.text: expected a text, found a number")),
         (reply(json!({"cut": false})), format!("{place}.cut: expected true; leave the item out otherwise")),
-        (reply(json!({"stall_ms": "1"})), format!("{place}.stall_ms: expected a whole number, 0 or more, found a text")),
+        (
+            reply(json!({"stall_ms": "1"})),
+            format!("{place}.stall_ms: expected a whole number, 0 or more, found a text"),
+        ),
         (reply(json!({"call": {"arguments": {}}})), format!("{place}.call: `name` is missing")),
         (
             reply(json!({"call": {"name": "t", "arguments": [1]}})),
@@ -263,9 +270,14 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             reply(json!({"finish": "done"})),
-            format!("{place}.finish: unknown finish `done`; did you mean `stop`? (known here: stop, tool_calls, length, refused)"),
+            format!(
+                "{place}.finish: unknown finish `done`; did you mean `stop`? (known here: stop, tool_calls, length, refused)"
+            ),
         ),
-        (reply(json!({"usage": {"prompt_tokens": 1}})), format!("{place}.usage: `completion_tokens` is missing")),
+        (
+            reply(json!({"usage": {"prompt_tokens": 1}})),
+            format!("{place}.usage: `completion_tokens` is missing"),
+        ),
     ];
     for (value, expected) in table {
         assert_eq!(Scripted::parse(&value.to_string()).unwrap_err().to_string(), expected);
@@ -285,7 +297,10 @@ fn items_that_could_never_be_played_are_refused() {
             json!([{"error": {"code": "llm_server", "message": "m"}}, {"text": "x"}]),
             "nothing is played after an error without `until_attempt`",
         ),
-        (json!([{"finish": "stop"}, {"text": "x"}]), "after a finish there is only usage, a stall or an error"),
+        (
+            json!([{"finish": "stop"}, {"text": "x"}]),
+            "after a finish there is only usage, a stall or an error",
+        ),
     ];
     for (items, problem) in table {
         let source = json!({"v": 1, "replies": [{"do": items}]}).to_string();
@@ -321,4 +336,25 @@ fn files_are_named_in_what_goes_wrong_with_them() {
     std::fs::write(&path, r#"{"v":1,"replies":[]}"#).unwrap();
     assert_eq!(Scripted::from_file(&path).unwrap().name(), format!("scripted/{shown}"));
     assert_eq!(Scripted::parse(r#"{"v":1,"replies":[]}"#).unwrap().name(), "scripted");
+}
+
+/// Users copy the examples; they have to work as the page says.
+#[tokio::test]
+async fn the_examples_of_the_page_play() {
+    let page = include_str!("../../../../docs/scripted-model.md");
+    let examples: Vec<&str> =
+        page.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let [whole, one] = examples[..] else { panic!("{} examples", examples.len()) };
+
+    let model = Scripted::parse(whole).unwrap();
+    assert_eq!(said(&model, vec![user("hello")]).await, "You said: hello");
+    let first = reply(&model, ask(vec![user("weather?")])).await.unwrap();
+    let call = RawCall { id: None, name: "weather".into(), arguments: r#"{"city":"Oslo"}"#.into() };
+    assert_eq!((first.text.as_str(), first.calls), ("I will look. ", vec![call]));
+    let answered = vec![user("weather?"), assistant(""), result("rain")];
+    assert_eq!(said(&model, answered).await, "The tool says: rain");
+
+    let model = Scripted::parse(&format!(r#"{{"v": 1, "replies": [{one}]}}"#)).unwrap();
+    let third = ModelRequest { attempt: 3, ..ask(vec![user("x")]) };
+    assert_eq!(reply(&model, third).await.unwrap().text, "The third attempt gets this.");
 }

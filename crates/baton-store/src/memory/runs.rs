@@ -1,7 +1,7 @@
 //! Runs in memory.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
-use baton_core::run::{Approval, ApprovalStatus, Message, RUN_VERSION, RunStatus};
+use baton_core::run::{Approval, ApprovalStatus, Definition, Message, RunStatus};
 use baton_core::thread::{Place, PlacedEntry};
 use baton_core::time::Timestamp;
 
@@ -28,26 +28,11 @@ impl MemoryStore {
         thread.touched.insert(new.branch.clone(), new.at);
         let hash = crate::definition_hash(&new.definition);
         let row = RunRow {
-            id: first.run,
-            thread: first.thread.clone(),
-            branch: new.branch,
             lane,
-            head: head.index,
-            status: RunStatus::Running,
             owner: Some(new.owner),
-            epoch: 1,
-            step: 0,
-            seq: 0,
-            inbox: 0,
-            attempts: 0,
             definition: hash.clone(),
-            min_version: RUN_VERSION,
-            budget: Default::default(),
-            wake_at: None,
-            watched_until: None,
-            created: new.at,
-            ended: None,
             metadata: new.metadata,
+            ..RunRow::begun(first.run, &first.thread, &new.branch, head.index, new.at)
         };
         let claims = vec![ClaimRow { epoch: 1, base_seq: 0 }];
         let run = MemRun { row, steps: Vec::new(), claims, inbox: Vec::new() };
@@ -79,9 +64,12 @@ impl MemoryStore {
         let row = found.row.clone();
         let checkpoint = found.steps.last().map(|step| step.checkpoint.clone());
         let checkpoint = checkpoint.ok_or_else(|| StoreError::corrupt("run", run, "it has no first step"))?;
-        let definition = inner.definitions.get(&(tenant.clone(), row.definition.clone())).cloned();
-        let definition = definition.ok_or_else(|| StoreError::not_found("definition", &row.definition))?;
+        let definition = inner.definition(tenant, &row.definition)?;
         Ok(Claimed { row, definition, checkpoint })
+    }
+
+    pub(crate) fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
+        self.lock().definition(tenant, hash)
     }
 
     pub(crate) fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
@@ -209,6 +197,11 @@ impl MemoryStore {
 }
 
 impl Inner {
+    fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
+        let found = self.definitions.get(&(tenant.clone(), hash.to_owned())).cloned();
+        found.ok_or_else(|| StoreError::not_found("definition", hash))
+    }
+
     fn advance(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
         let found = self.run(tenant, transition.run)?;
         crate::runs::may_advance(&found.row, &transition)?;

@@ -11,7 +11,7 @@ use baton_core::id::OwnerId;
 
 /// The lock of one living owner.
 #[derive(Debug)]
-pub struct LifeLock {
+pub(crate) struct LifeLock {
     path: PathBuf,
     _file: File,
 }

@@ -4,7 +4,7 @@
 //! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
-use baton_core::run::{Approval, ApprovalStatus, Message, RUN_VERSION, RunStatus};
+use baton_core::run::{Approval, ApprovalStatus, Definition, Message, RUN_VERSION, RunStatus};
 use baton_core::thread::Place;
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -112,16 +112,15 @@ impl SqliteStore {
             let row = load(db, &tenant, run)?;
             let last = steps(db, &tenant, run, "step > ?3", row.step.saturating_sub(1).into(), 1)?.pop();
             let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
-            let sql = "SELECT body, crc FROM definitions WHERE tenant = ?1 AND hash = ?2";
-            let (body, crc): (Vec<u8>, u32) = db
-                .prepare_cached(sql)?
-                .query_row((tenant.as_str(), &row.definition), |r| Ok((r.get(0)?, r.get(1)?)))
-                .optional()?
-                .ok_or_else(|| StoreError::not_found("definition", &row.definition))?;
-            let definition = record::decode("definition", &row.definition, &body, crc)?;
+            let definition = load_definition(db, &tenant, &row.definition)?;
             Ok(Claimed { row, definition, checkpoint: last.checkpoint })
         })
         .await
+    }
+
+    pub(crate) async fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
+        let (tenant, hash) = (tenant.clone(), hash.to_owned());
+        self.read(move |db| load_definition(db, &tenant, &hash)).await
     }
 
     pub(crate) async fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
@@ -369,6 +368,15 @@ fn load(db: &Connection, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreErr
     let mut rows = statement.query((tenant.as_str(), Uuid16(run.0)))?;
     let row = rows.next()?.ok_or_else(|| StoreError::not_found("run", run))?;
     run_row(row)
+}
+
+fn load_definition(db: &Connection, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
+    let sql = "SELECT body, crc FROM definitions WHERE tenant = ?1 AND hash = ?2";
+    let found =
+        db.prepare_cached(sql)?.query_row((tenant.as_str(), hash), |row| Ok((row.get(0)?, row.get(1)?)));
+    let (body, crc): (Vec<u8>, u32) =
+        found.optional()?.ok_or_else(|| StoreError::not_found("definition", hash))?;
+    record::decode("definition", hash, &body, crc)
 }
 
 fn inbox_read(db: &Connection, tenant: &Tenant, row: &RunRow) -> Option<u32> {

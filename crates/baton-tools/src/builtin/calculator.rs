@@ -53,6 +53,8 @@ fn calculate(expression: &str) -> Result<Answer, ToolError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -106,6 +108,8 @@ mod tests {
             ("3^-1", format!("0.{}", "3".repeat(40))),
             ("100/3", format!("33.{}", "3".repeat(38))),
             ("1/3-1/3", "0".to_owned()),
+            ("2*10^999/(3*10^999+1)", format!("0.{}7", "6".repeat(39))),
+            ("1/(3*10^900+7)", format!("0.{}{}", "0".repeat(900), "3".repeat(40))),
         ];
         for (expression, result) in cases {
             assert_eq!(calculate(expression), Ok(Answer { result, exact: false }), "{expression}");
@@ -153,5 +157,14 @@ mod tests {
             assert_eq!(calculate(expression), Err(ToolError::before_start(message)), "{expression}");
         }
         assert_eq!(calculate("10^999").unwrap().result.len(), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn no_expression_does_harm(expression in "[0-9.+*/%^() -]{0,60}") {
+            if let Ok(answer) = calculate(&expression) {
+                prop_assert!(answer.result.len() <= 1_003, "{}", answer.result.len());
+            }
+        }
     }
 }

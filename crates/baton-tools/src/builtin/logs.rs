@@ -84,8 +84,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
 
 #[cfg(target_os = "linux")]
 fn reader(limit: usize, priority: Option<Priority>, minutes: u32) -> Option<Reader> {
-    let mut arguments: Vec<String> =
-        ["--no-pager", "--quiet", "--output=short-iso"].map(str::to_owned).to_vec();
+    let mut arguments: Vec<String> = ["--no-pager", "--output=short-iso"].map(str::to_owned).to_vec();
     arguments.push(format!("--lines={limit}"));
     arguments.push(format!("--since=-{minutes}min"));
     match priority {
@@ -151,18 +150,20 @@ async fn tail(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> std::io::
 
 fn logs(program: &str, success: bool, said: &[u8], complained: &[u8], limit: usize) -> Logs {
     let complaint = String::from_utf8_lossy(complained);
-    let complaint = complaint.trim();
-    if !success || (said.is_empty() && !complaint.is_empty()) {
-        let complaint = if complaint.is_empty() { "it failed without a word" } else { complaint };
+    let text = String::from_utf8_lossy(said);
+    // What the reader itself has to say, like `-- No entries --`, is no entry.
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("-- ")).collect();
+    let complaint = match complaint.trim() {
+        "" => "it failed without a word",
+        words => words,
+    };
+    if !success || (lines.is_empty() && !complained.is_empty()) {
         return Logs::not_available(&format!("`{program}` says: {complaint}"));
     }
-    let text = String::from_utf8_lossy(said);
-    let mut lines: Vec<&str> = text.lines().collect();
-    let mut cut = false;
-    if said.len() > MAX_BYTES {
+    let cut = said.len() > MAX_BYTES;
+    if cut && !lines.is_empty() {
         // The first line is the rest of a longer one.
         lines.remove(0);
-        cut = true;
     }
     let older = lines.len().saturating_sub(limit);
     lines.drain(..older);
@@ -197,14 +198,19 @@ mod tests {
             (all.available, all.note.as_str(), all.lines.len()),
             (true, "All 3 lines of this time.", 3)
         );
-        let none = logs("p", true, b"", b"", 5);
+        let none = logs("p", true, b"-- No entries --\n", b"", 5);
         assert_eq!((none.available, none.note.as_str()), (true, "There are no such entries in this time."));
     }
 
     #[test]
     fn no_log_is_a_clear_result() {
         for (success, said, complained, why) in [
-            (true, "", "No journal files were found.\n", "`p` says: No journal files were found."),
+            (
+                true,
+                "-- No entries --\n",
+                "No journal files were found.\n",
+                "`p` says: No journal files were found.",
+            ),
             (false, "x", "", "`p` says: it failed without a word"),
         ] {
             let logs = logs("p", success, said.as_bytes(), complained.as_bytes(), 5);
@@ -239,14 +245,8 @@ mod tests {
     fn the_journal_is_asked_for_what_is_wanted() {
         let reader = reader(7, Some(Priority::Warning), 30).unwrap();
         assert_eq!(reader.program, "journalctl");
-        let expected = [
-            "--no-pager",
-            "--quiet",
-            "--output=short-iso",
-            "--lines=7",
-            "--since=-30min",
-            "--priority=warning",
-        ];
+        let expected =
+            ["--no-pager", "--output=short-iso", "--lines=7", "--since=-30min", "--priority=warning"];
         assert_eq!(reader.arguments, expected);
     }
 }

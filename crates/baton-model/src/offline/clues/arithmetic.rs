@@ -12,7 +12,9 @@ pub(super) fn sum(request: &str) -> Option<String> {
     let intent = text.split_whitespace().any(|word| INTENT.contains(&word));
     runs(&text)
         .into_iter()
-        .filter(|run| is_sum(run) && (intent || is_clear(run) || text.trim().trim_end_matches(['?', '=']) == *run))
+        .filter(|run| {
+            is_sum(run) && (intent || is_clear(run) || text.trim().trim_end_matches(['?', '=']) == *run)
+        })
         .max_by_key(|run| run.len())
         .map(|run| run.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -55,8 +57,7 @@ fn spelled(request: &str) -> String {
 fn ungrouped(text: &str) -> String {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let grouping =
-        |at: usize| at > 0 && digit(at - 1) && (1..=3).all(|n| digit(at + n)) && !digit(at + 4);
+    let grouping = |at: usize| at > 0 && digit(at - 1) && (1..=3).all(|n| digit(at + n)) && !digit(at + 4);
     text.char_indices().filter(|&(at, c)| c != ',' || !grouping(at)).map(|(_, c)| c).collect()
 }
 
@@ -94,7 +95,8 @@ fn balanced(run: &str) -> &str {
 fn is_sum(run: &str) -> bool {
     let numbers: Vec<&str> =
         run.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|n| !n.is_empty()).collect();
-    let date = numbers.len() == 3 && numbers[0].len() == 4 && run.matches('-').count() == 2 && !run.contains(' ');
+    let date =
+        numbers.len() == 3 && numbers[0].len() == 4 && run.matches('-').count() == 2 && !run.contains(' ');
     let well_made = run.matches('(').count() == run.matches(')').count()
         && numbers.iter().all(|n| n.contains(|c: char| c.is_ascii_digit()) && n.matches('.').count() <= 1);
     numbers.len() >= 2 && well_made && !date && run.contains(['+', '-', '*', '/', '^', '%'])

@@ -9,14 +9,30 @@ pub(in crate::offline) struct Path {
     pub(in crate::offline) sure: bool,
 }
 
+impl Path {
+    /// Whether it ends like a file.
+    pub(in crate::offline) fn is_file(&self) -> bool {
+        has_extension(self.text.rsplit(['/', '\\']).next().unwrap_or_default())
+    }
+}
+
 const AREAS: [&str; 11] = [
-    "Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Etc", "Europe", "Indian",
+    "Africa",
+    "America",
+    "Antarctica",
+    "Arctic",
+    "Asia",
+    "Atlantic",
+    "Australia",
+    "Etc",
+    "Europe",
+    "Indian",
     "Pacific",
 ];
 
 /// Words after which even `a/b` is a path.
-const BEFORE_A_PATH: [&str; 12] =
-    ["read", "open", "cat", "show", "file", "folder", "directory", "in", "under", "inside", "ls", "list"];
+const BEFORE_A_PATH: [&str; 11] =
+    ["read", "open", "cat", "file", "folder", "directory", "in", "under", "inside", "ls", "list"];
 
 /// A path, if the token is one.
 pub(super) fn path(token: &str, before: &str) -> Option<Path> {
@@ -49,7 +65,10 @@ fn has_extension(name: &str) -> bool {
 /// Whether a token is a time zone: `UTC`, `+02:00` or `Europe/Berlin`.
 pub(super) fn is_zone(token: &str) -> bool {
     let offset = |token: &str| {
-        let digits = token.bytes().enumerate().all(|(at, b)| if at == 3 { b == b':' } else { at == 0 || b.is_ascii_digit() });
+        let digits = token
+            .bytes()
+            .enumerate()
+            .all(|(at, b)| if at == 3 { b == b':' } else { at == 0 || b.is_ascii_digit() });
         token.len() == 6 && token.starts_with(['+', '-']) && digits
     };
     token == "UTC" || offset(token) || token.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))
@@ -71,7 +90,19 @@ mod tests {
 
     #[test]
     fn paths_are_told_from_words() {
-        let sure = ["notes.txt", "src/main.rs", "/etc", "./x", "../x", "~/x", ".env", "a/b/", "a\\b.md", ".", "Cargo.toml"];
+        let sure = [
+            "notes.txt",
+            "src/main.rs",
+            "/etc",
+            "./x",
+            "../x",
+            "~/x",
+            ".env",
+            "a/b/",
+            "a\\b.md",
+            ".",
+            "Cargo.toml",
+        ];
         for token in sure {
             assert_eq!(path(token, ""), Some(Path { text: token.into(), sure: true }), "{token}");
         }

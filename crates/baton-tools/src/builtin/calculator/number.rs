@@ -68,9 +68,10 @@ impl Number {
         let inputs_exact = self.exact && other.exact;
         let (dividend, dividend_scale) = self.value.into_bigint_and_scale();
         let (divisor, divisor_scale) = other.value.into_bigint_and_scale();
-        // Enough zeros behind the dividend for one digit more than is kept.
-        let digits = |n: &BigInt| n.bits() * 3 / 10;
-        let zeros = (QUOTIENT_DIGITS + 3 + digits(&divisor)).saturating_sub(digits(&dividend));
+        // Enough zeros behind the dividend for one digit more than is kept. A bit is 0.30103 digits: the
+        // divisor's are counted too high and the dividend's too low.
+        let zeros =
+            (QUOTIENT_DIGITS + 3 + divisor.bits() * 31 / 100).saturating_sub(dividend.bits() * 3 / 10);
         let dividend = dividend * BigInt::from(10).pow(zeros);
         let (quotient, rest) = (&dividend / &divisor, &dividend % &divisor);
         let scale = zeros as i64 + dividend_scale - divisor_scale;

@@ -60,7 +60,7 @@ impl<'v> Walk<'v> {
     fn level(&mut self, dir: &Dir, shown: &str, depth: usize) -> ControlFlow<()> {
         // A folder that cannot be listed has nothing to show.
         let Ok(entries) = dir.entries() else { return ControlFlow::Continue(()) };
-        let mut entries: Vec<DirEntry> = entries.flatten().take(self.left + 1).collect();
+        let mut entries: Vec<DirEntry> = entries.map_while(Result::ok).take(self.left + 1).collect();
         entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();

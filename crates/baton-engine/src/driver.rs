@@ -1,0 +1,252 @@
+//! The loop: one task a run.
+//!
+//! `next_input → apply → plan → commit → publish → perform`, until the run rests. One input is one
+//! transition. Everything that the driver remembers can be read back from the last one, so a new run, a
+//! resumed one and one that was taken over are driven by the same code.
+
+mod commit;
+mod inputs;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use baton_core::budget::Budget;
+use baton_core::event::Event;
+use baton_core::flow::{Flow, Input, Record};
+use baton_core::id::RunId;
+use baton_core::run::{Definition, RunStatus};
+use baton_core::thread::Tail;
+use baton_store::failpoint::point;
+use baton_store::{Intent, RunRow};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::hub::Hub;
+use crate::perform::{Performer, Signal};
+use crate::plan::{Look, Plan};
+
+/// How a run came to rest in this process.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rested {
+    /// It is over.
+    Ended(RunStatus),
+    /// It waits for people or a moment.
+    Suspended,
+    /// This process let go of it; it goes on elsewhere.
+    Released,
+    /// Somebody else took it.
+    Lost,
+    /// It could not be driven on; what is committed is safe.
+    Failed(EngineError),
+}
+
+/// An input that waits for its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Queued {
+    /// Something of our own.
+    Input(Input),
+    /// A message, with its number.
+    Message(baton_store::Posted),
+    /// A limit, and the effect that it stopped.
+    Limit(baton_core::budget::Limit, Option<u32>),
+}
+
+/// An effect that is being performed.
+pub(crate) struct Flight {
+    pub(crate) intent: Intent,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) task: AbortHandle,
+    /// When it was told to stop, how long it is waited for.
+    pub(crate) until: Option<Instant>,
+}
+
+/// See the module.
+pub(crate) struct Driver {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) performer: Arc<Performer>,
+    pub(crate) signals: mpsc::Receiver<Signal>,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) flow: Flow,
+    pub(crate) row: RunRow,
+    pub(crate) tail: Tail,
+    pub(crate) budget: Budget,
+    pub(crate) inbox_read: u32,
+    /// How many messages are known to have been posted.
+    pub(crate) inbox_known: u32,
+    pub(crate) flying: BTreeMap<u32, Flight>,
+    /// What a crash interrupted, until it is started again or its outcome is recorded.
+    pub(crate) again: Vec<Intent>,
+    pub(crate) queue: VecDeque<Queued>,
+    /// Pieces of text that were shown and not committed.
+    pub(crate) unsaved: Vec<Event>,
+    pub(crate) unsaved_bytes: usize,
+    pub(crate) unsaved_since: Option<Instant>,
+    /// Since when something is being done, to measure active time.
+    pub(crate) active_since: Option<Instant>,
+}
+
+/// Whether the loop goes on.
+pub(crate) enum Going {
+    On,
+    Rest(Rested),
+}
+
+impl Driver {
+    pub(crate) fn run(&self) -> RunId {
+        self.row.id
+    }
+
+    /// Drives the run until it rests.
+    pub(crate) async fn drive(mut self) -> Rested {
+        let rested = match self.begin().await {
+            Ok(Going::On) => self.go_on().await,
+            Ok(Going::Rest(rested)) => Ok(rested),
+            Err(error) => Err(error),
+        };
+        for flight in self.flying.values() {
+            flight.cancel.cancel();
+            flight.task.abort();
+        }
+        self.hub.close();
+        rested.unwrap_or_else(|error| self.gave_up(error))
+    }
+
+    async fn go_on(&mut self) -> Result<Rested, EngineError> {
+        loop {
+            let Some(queued) = self.next_input().await? else {
+                return self.let_go().await;
+            };
+            if let Going::Rest(rested) = self.step(Some(queued)).await? {
+                return Ok(rested);
+            }
+        }
+    }
+
+    /// One transition: fold an input into the flow, see what follows, write it down, then do it.
+    pub(crate) async fn step(&mut self, queued: Option<Queued>) -> Result<Going, EngineError> {
+        let before = self.flow.clone();
+        let mut record = Record::at(self.tail.clone(), self.row.head, baton_core::flow::Node::Start);
+        let mut budget = self.budget.clone();
+        let leaving = self.fold(queued.as_ref(), &mut record, &mut budget);
+        let held = !self.queue.is_empty();
+        let (plan, over) = self.look(leaving, held, &mut budget);
+        match self.write(record, &plan, budget, queued.as_ref(), leaving, held).await {
+            Ok(()) => {}
+            Err(EngineError::Store(baton_store::StoreError::Unread { inbox })) => {
+                // Messages came first: they are applied first, then this input again.
+                self.flow = before;
+                self.queue.extend(queued);
+                self.inbox_known = inbox;
+                self.read_inbox().await?;
+                return Ok(Going::On);
+            }
+            Err(error) => return Err(error),
+        }
+        if let Some(n) = leaving {
+            self.flying.remove(&n);
+            self.again.retain(|interrupted| interrupted.effect.n != n);
+        }
+        if let Some((limit, n)) = over {
+            self.queue.push_front(Queued::Limit(limit, Some(n)));
+        }
+        self.after(plan)
+    }
+
+    /// What a plan means once it is committed.
+    fn after(&mut self, plan: Plan) -> Result<Going, EngineError> {
+        match plan {
+            Plan::End(_) => Ok(Going::Rest(Rested::Ended(self.row.status))),
+            Plan::Suspend(_) => Ok(Going::Rest(Rested::Suspended)),
+            Plan::Stuck => Ok(Going::Rest(Rested::Ended(RunStatus::Error))),
+            Plan::Go(start) => {
+                self.stop_unwanted();
+                self.start(start);
+                self.sort_out();
+                if self.flying.is_empty() {
+                    self.active_since = None;
+                }
+                Ok(Going::On)
+            }
+        }
+    }
+
+    fn look(
+        &self,
+        leaving: Option<u32>,
+        held: bool,
+        budget: &mut Budget,
+    ) -> (Plan, Option<(baton_core::budget::Limit, u32)>) {
+        let flying = self.flying.iter().filter(|(n, _)| Some(**n) != leaving);
+        let flying = flying.map(|(n, flight)| (*n, flight.intent.clone())).collect();
+        let look = Look {
+            next: self.flow.next(),
+            flying: &flying,
+            again: &self.again,
+            limits: &self.definition.decision.limits,
+            // A process that goes down starts nothing, but may end or suspend what is ready for it.
+            at_once: if self.shared.closing.is_cancelled() {
+                0
+            } else {
+                self.shared.settings.effects_at_once
+            },
+            hold: held,
+        };
+        look.decide(budget)
+    }
+
+    /// Starts effects whose intents are committed.
+    pub(crate) fn start(&mut self, intents: Vec<Intent>) {
+        for intent in intents {
+            self.again.retain(|interrupted| interrupted.effect.n != intent.effect.n);
+            if let baton_core::effect::EffectKind::Tool { edited_by: Some(_), .. } = &intent.effect.kind {
+                point("approval.pre_execute");
+            }
+            let cancel = CancellationToken::new();
+            let work = self.performer.clone().perform(intent.clone(), cancel.clone());
+            let task = tokio::spawn(work).abort_handle();
+            self.flying.insert(intent.effect.n, Flight { intent, cancel, task, until: None });
+        }
+        if self.active_since.is_none() && !self.flying.is_empty() {
+            self.active_since = Some(Instant::now());
+        }
+    }
+
+    /// Tells what is in flight and no longer wanted to stop.
+    fn stop_unwanted(&mut self) {
+        let baton_core::flow::Next::Want(wanted) = self.flow.next() else { return };
+        let until = Instant::now() + self.shared.settings.grace;
+        for (n, flight) in &mut self.flying {
+            if flight.until.is_none() && !wanted.iter().any(|effect| effect.n == *n) {
+                point("cancel.pre_signal");
+                flight.cancel.cancel();
+                flight.until = Some(until);
+            }
+        }
+    }
+
+    fn gave_up(&self, error: EngineError) -> Rested {
+        if let EngineError::Store(baton_store::StoreError::Fenced { .. }) = error {
+            tracing::warn!(run = %self.run(), "somebody else drives this run now");
+            return Rested::Lost;
+        }
+        tracing::error!(run = %self.run(), %error, "the run cannot be driven on");
+        Rested::Failed(error)
+    }
+
+    /// Lets go of the run, because the process goes down.
+    async fn let_go(&mut self) -> Result<Rested, EngineError> {
+        for flight in self.flying.values() {
+            flight.cancel.cancel();
+            flight.task.abort();
+        }
+        point("shutdown.pre_release");
+        self.shared.store.release(&self.performer.tenant, self.run(), self.row.epoch).await?;
+        Ok(Rested::Released)
+    }
+}

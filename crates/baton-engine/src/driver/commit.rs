@@ -1,0 +1,345 @@
+//! Writing a transition down, and showing it only then.
+
+use baton_core::budget::Budget;
+use baton_core::effect::EffectKind;
+use baton_core::event::Event;
+use baton_core::fault::{Code, Fault};
+use baton_core::flow::{Flow, Node, Record, Setting};
+use baton_core::id::{EntryId, RunId, Tenant};
+use baton_core::run::{RunStatus, Verdict};
+use baton_core::thread::entry::AssistantMessage;
+use baton_core::thread::{Closing, Entry, NewEntry};
+use baton_store::failpoint::point;
+use baton_store::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, Rest, Store, StoreError, Transition};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Driver, Going, Queued, Rested};
+use crate::error::EngineError;
+use crate::patience::{Patience, patiently};
+use crate::plan::Plan;
+
+/// The longest state that a flow may have.
+const MOST_STATE: usize = 64 << 10;
+
+impl Driver {
+    /// Commits a record with what the plan adds to it, and publishes it.
+    pub(super) async fn write(
+        &mut self,
+        mut record: Record,
+        plan: &Plan,
+        mut budget: Budget,
+        queued: Option<&Queued>,
+        leaving: Option<u32>,
+        held: bool,
+    ) -> Result<(), EngineError> {
+        let mut plan = plan.clone();
+        if let Some(fault) = self.broken(&record, &plan) {
+            tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
+            record = self.last_words(&fault);
+            plan = Plan::End(Verdict::Error(fault));
+        }
+        self.count_time(&mut budget);
+        let inbox_read = match queued {
+            Some(Queued::Message(posted)) => posted.n,
+            _ => self.inbox_read,
+        };
+        let mut events = self.unsaved.clone();
+        events.extend(self.restarts_of(&plan));
+        events.append(&mut record.events);
+        let rest = match &plan {
+            Plan::Go(_) | Plan::Stuck => Rest::Running,
+            Plan::Suspend(wake_at) => Rest::Suspended { wake_at: *wake_at },
+            Plan::End(verdict) => {
+                let (status, ended) = ended(verdict, &budget);
+                events.push(ended);
+                Rest::Ended(status)
+            }
+        };
+        let starts: &[Intent] = if let Plan::Go(starts) = &plan { starts } else { &[] };
+        let transition = Transition {
+            // While inputs wait, nothing starts or ends: then it does not matter what was posted.
+            inbox: (!held).then_some(inbox_read),
+            progress: leaving.is_some(),
+            rest,
+            ..self.transition(&record, events, &budget, inbox_read, self.in_flight(leaving, starts))
+        };
+        for intent in starts {
+            point(if matches!(intent.effect.kind, EffectKind::Model { .. }) {
+                "llm.pre_intent"
+            } else {
+                "tool.pre_intent"
+            });
+        }
+        self.save(transition, record, budget, inbox_read).await?;
+        self.mark(&plan, queued, leaving);
+        Ok(())
+    }
+
+    /// Writes the first transition, which makes the run.
+    pub(crate) async fn first(
+        &mut self,
+        new: NewRun,
+        record: Record,
+        intents: Vec<Intent>,
+    ) -> Result<(), EngineError> {
+        let events = record.events.clone();
+        let transition = self.transition(&record, events, &self.budget, 0, self.in_flight(None, &intents));
+        point("admit.pre_commit");
+        let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
+        let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
+        point("admit.post_commit");
+        self.row.lane = lane;
+        self.remember(&transition, record, self.budget.clone(), 0).await?;
+        self.start(intents);
+        Ok(())
+    }
+
+    /// What is wrong with what is about to be written, if it is a fault of ours.
+    fn broken(&self, record: &Record, plan: &Plan) -> Option<Fault> {
+        let internal = |why: String| Some(Fault::new(Code::Internal, why));
+        if let Some(refused) = &record.refused {
+            return internal(refused.to_string());
+        }
+        if *plan == Plan::Stuck {
+            return internal("the flow wants nothing and has not ended".to_owned());
+        }
+        let length = self.flow.record().data.to_string().len();
+        if length > MOST_STATE {
+            return internal(format!("the flow's state has grown to {length} bytes"));
+        }
+        None
+    }
+
+    /// Closes what is open, and says why the run ends.
+    fn last_words(&self, fault: &Fault) -> Record {
+        let mut record = Record::at(self.tail.clone(), self.row.head, Node::Respond);
+        for entry in self.tail.closing(Closing::Unknown, "the run was given up") {
+            record.append(entry);
+        }
+        record.append(Entry::AssistantMessage(AssistantMessage {
+            content: String::new(),
+            tool_calls: Vec::new(),
+            meta: Some(format!("error:{}", fault.code.as_str())),
+        }));
+        record
+    }
+
+    /// Gives up a run that brought its process down again and again.
+    pub(super) async fn poisoned(&mut self) -> Result<Going, EngineError> {
+        let why = format!("it brought its process down {} times", self.row.attempts);
+        let fault = Fault::new(Code::Poisoned, why);
+        let record = self.last_words(&fault);
+        self.again.clear();
+        self.inbox_read = self.row.inbox;
+        self.write(record, &Plan::End(Verdict::Error(fault)), self.budget.clone(), None, None, false).await?;
+        Ok(Going::Rest(Rested::Ended(RunStatus::Error)))
+    }
+
+    fn restarts_of(&self, plan: &Plan) -> Vec<Event> {
+        if matches!(plan, Plan::Go(starts) if !starts.is_empty()) { self.restarts() } else { Vec::new() }
+    }
+
+    fn in_flight(&self, leaving: Option<u32>, starts: &[Intent]) -> Vec<Intent> {
+        let flying = self.flying.values().map(|flight| &flight.intent);
+        let interrupted = self.again.iter().filter(|i| !starts.iter().any(|s| s.effect.n == i.effect.n));
+        let all = flying.chain(interrupted).chain(starts);
+        all.filter(|intent| Some(intent.effect.n) != leaving).cloned().collect()
+    }
+
+    fn transition(
+        &self,
+        record: &Record,
+        events: Vec<Event>,
+        budget: &Budget,
+        inbox_read: u32,
+        in_flight: Vec<Intent>,
+    ) -> Transition {
+        let at = self.shared.clock.now();
+        let new = |entry: &Entry| NewEntry { id: EntryId(Uuid::now_v7()), at, entry: entry.clone() };
+        Transition {
+            run: self.run(),
+            thread: self.row.thread.clone(),
+            lane: self.row.lane,
+            epoch: self.row.epoch,
+            step: self.row.step + 1,
+            frame: self.performer.path.clone(),
+            entries: record.entries.iter().map(new).collect(),
+            head: record.head,
+            last_seq: self.row.seq + events.len() as u64,
+            budget: budget.clone(),
+            checkpoint: Checkpoint {
+                v: CHECKPOINT_VERSION,
+                at,
+                node: record.node,
+                next_action: record.next_action,
+                state: self.flow.record(),
+                in_flight,
+                inbox_read,
+                tail: record.tail.clone(),
+                waiting: self.flow.waiting(),
+                account: record.steps.clone(),
+                events,
+            },
+            inbox: None,
+            progress: false,
+            asked: record.asked.clone(),
+            settled: record.settled.clone(),
+            rest: Rest::Running,
+        }
+    }
+
+    /// Commits, then takes in and publishes.
+    async fn save(
+        &mut self,
+        transition: Transition,
+        record: Record,
+        budget: Budget,
+        inbox_read: u32,
+    ) -> Result<(), EngineError> {
+        point("step.pre_commit");
+        self.commit(&transition).await?;
+        point("step.post_commit");
+        self.remember(&transition, record, budget, inbox_read).await
+    }
+
+    /// Takes in what is committed, and shows it.
+    async fn remember(
+        &mut self,
+        transition: &Transition,
+        record: Record,
+        budget: Budget,
+        inbox_read: u32,
+    ) -> Result<(), EngineError> {
+        let first = self.row.seq + 1;
+        self.row.step = transition.step;
+        self.row.seq = transition.last_seq;
+        self.row.head = transition.head;
+        if let Rest::Ended(status) = transition.rest {
+            self.row.status = status;
+        }
+        self.tail = record.tail;
+        self.budget = budget;
+        self.inbox_read = inbox_read;
+        self.unsaved.clear();
+        self.unsaved_bytes = 0;
+        self.unsaved_since = None;
+        point("step.pre_publish");
+        self.hub.commit(first, transition.checkpoint.events.clone());
+        if self.shared.settings.reload {
+            self.forget().await?;
+        }
+        Ok(())
+    }
+
+    /// Commits a transition; one that nobody knows of is read back, never blindly repeated.
+    async fn commit(&self, transition: &Transition) -> Result<(), EngineError> {
+        let (tenant, run) = (&self.performer.tenant, self.run());
+        let mut patience = Patience::of(self.shared.settings.store_patience);
+        loop {
+            let error = match self.shared.store.commit(tenant, transition.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if matches!(error, StoreError::Ambiguous(_)) {
+                let store = &self.shared.store;
+                let back = patiently!(self.shared, store.steps(tenant, run, transition.step - 1, 1))?;
+                if back
+                    .first()
+                    .is_some_and(|step| step.epoch == transition.epoch && step.step == transition.step)
+                {
+                    return Ok(());
+                }
+            }
+            if !patience.another(&error).await {
+                return Err(error.into());
+            }
+        }
+    }
+
+    /// Commits pieces of text alone, so that no reader loses more than a moment of them.
+    pub(super) async fn save_text(&mut self) -> Result<(), EngineError> {
+        let record = Record::at(self.tail.clone(), self.row.head, Node::Reasoning);
+        let mut budget = self.budget.clone();
+        self.count_time(&mut budget);
+        let in_flight = self.in_flight(None, &[]);
+        let transition = self.transition(&record, self.unsaved.clone(), &budget, self.inbox_read, in_flight);
+        let inbox_read = self.inbox_read;
+        self.save(transition, record, budget, inbox_read).await
+    }
+
+    fn count_time(&mut self, budget: &mut Budget) {
+        if let Some(since) = self.active_since {
+            budget.active_ms += u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.active_since = Some(Instant::now());
+        }
+    }
+
+    /// Forgets everything that can be read back, and reads it back.
+    async fn forget(&mut self) -> Result<(), EngineError> {
+        let (tenant, run) = (self.performer.tenant.clone(), self.run());
+        let store = self.shared.store.clone();
+        let row = patiently!(self.shared, store.run(&tenant, run))?;
+        let step = self.row.step;
+        let last = patiently!(self.shared, store.steps(&tenant, run, step - 1, 1))?.pop();
+        let last = last.ok_or_else(|| EngineError::Invalid("the last step is gone".to_owned()))?;
+        let setting = Setting { run, path: self.performer.path.clone(), definition: self.definition.clone() };
+        self.flow = Flow::restore(setting, last.checkpoint.state)?;
+        self.tail = last.checkpoint.tail;
+        self.inbox_read = last.checkpoint.inbox_read;
+        self.budget = row.budget.clone();
+        let watched_until = self.row.watched_until;
+        self.row = baton_store::RunRow { watched_until, ..row };
+        Ok(())
+    }
+
+    /// The points after a commit at which tests kill the process.
+    fn mark(&self, plan: &Plan, queued: Option<&Queued>, leaving: Option<u32>) {
+        if let Some(Queued::Message(posted)) = queued {
+            match posted.message {
+                baton_core::run::Message::Cancel => point("cancel.post_commit"),
+                baton_core::run::Message::Decision { .. } => point("approval.post_decision"),
+                baton_core::run::Message::Input { .. } => {}
+            }
+        }
+        if let Plan::Suspend(_) = plan {
+            point("approval.post_request");
+        }
+        let ended = leaving.and_then(|n| self.flying.get(&n));
+        if ended.is_some_and(|flight| matches!(flight.intent.effect.kind, EffectKind::Tool { .. })) {
+            point("tool.post_commit");
+        }
+    }
+}
+
+/// The last event of a log, and the status that goes with it.
+fn ended(verdict: &Verdict, budget: &Budget) -> (RunStatus, Event) {
+    let (status, error, receipt) = match verdict {
+        Verdict::Ok => (RunStatus::Ok, None, None),
+        Verdict::Error(fault) => (RunStatus::Error, Some(fault.clone()), None),
+        Verdict::Cancelled(receipt) => (RunStatus::Cancelled, None, Some(receipt.clone())),
+    };
+    (status, Event::Ended { status, error, usage: budget.usage(), receipt })
+}
+
+/// Makes the run; answers the lane that it writes to. Done but not told, or told at the second try: then
+/// the run is there, and it is ours.
+async fn begin(
+    store: &Store,
+    tenant: &Tenant,
+    run: RunId,
+    new: &NewRun,
+    first: &Transition,
+) -> Result<u32, StoreError> {
+    match store.start(tenant, new.clone(), first.clone()).await {
+        Err(StoreError::Busy { run: holder, .. }) if holder == run => {}
+        Err(StoreError::Ambiguous(_) | StoreError::Exists { .. }) => {}
+        other => return other,
+    }
+    match store.run(tenant, run).await {
+        Err(StoreError::NotFound { .. }) => {
+            Err(StoreError::Unavailable("the run was not written".to_owned()))
+        }
+        found => found.map(|row| row.lane),
+    }
+}

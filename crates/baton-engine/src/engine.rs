@@ -1,0 +1,434 @@
+//! The engine: what a process has one of. It starts runs, goes on with them, and finds those that need it.
+
+mod adopt;
+mod operate;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use baton_core::flow::{Flow, Input, Node, Record, Setting};
+use baton_core::id::{FramePath, OwnerId, RunId, Tenant, ThreadId};
+use baton_core::policy::{CallRule, Policy, Request};
+use baton_core::run::{Definition, RUN_VERSION};
+use baton_core::thread::Closing;
+use baton_store::failpoint::point;
+use baton_store::{ClaimMode, Intent, NewRun, NewThread, Owner, Pulse, RunRow, Store, StoreError};
+use baton_tools::Registry;
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::driver::{Driver, Rested};
+use crate::error::EngineError;
+use crate::hub::Hub;
+use crate::patience::patiently;
+use crate::perform::{ModelSource, Performer};
+use crate::plan::{Look, Plan};
+use crate::reader::EventReader;
+use crate::request::{RunRequest, Submitted};
+use crate::settings::Settings;
+
+/// How many pieces of text may wait for a driver before the models are slowed down.
+const SIGNALS: usize = 256;
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where everything is kept.
+    pub store: Store,
+    /// What can be called.
+    pub tools: Registry,
+    /// Who can be asked.
+    pub models: ModelSource,
+    /// What is allowed.
+    pub policy: Policy,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Times and limits.
+    pub settings: Settings,
+}
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) tools: Registry,
+    pub(crate) models: ModelSource,
+    pub(crate) policy: Arc<RwLock<Policy>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) owner: Owner,
+    pub(crate) live: Mutex<HashMap<RunId, Live>>,
+    /// Cancelled when the process goes down.
+    pub(crate) closing: CancellationToken,
+    closing_at: OnceLock<Instant>,
+    tasks: TaskTracker,
+}
+
+/// A run that is driven in this process.
+pub(crate) struct Live {
+    pub(crate) hub: Arc<Hub>,
+    thread: ThreadId,
+    wake: Arc<Notify>,
+    pulse: Option<Pulse>,
+    rested: watch::Receiver<Option<Rested>>,
+}
+
+/// A run that this process drives.
+#[derive(Debug, Clone)]
+pub struct RunHandle {
+    /// The run.
+    pub run: RunId,
+    /// Its thread.
+    pub thread: ThreadId,
+    pub(crate) tenant: Tenant,
+    rested: watch::Receiver<Option<Rested>>,
+}
+
+impl RunHandle {
+    /// Whose it is.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// Waits until the run rests in this process.
+    pub async fn rested(&mut self) -> Rested {
+        match self.rested.wait_for(Option::is_some).await {
+            Ok(rested) => rested.clone().unwrap_or(Rested::Released),
+            Err(_) => Rested::Released,
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("owner", &self.shared.owner.id).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine, and with it a living owner of runs.
+    pub fn new(parts: Parts) -> Result<Engine, EngineError> {
+        let owner = parts.store.enlist()?;
+        let shared = Shared {
+            store: parts.store,
+            tools: parts.tools,
+            models: parts.models,
+            policy: Arc::new(RwLock::new(parts.policy)),
+            clock: parts.clock,
+            settings: parts.settings,
+            owner,
+            live: Mutex::default(),
+            closing: CancellationToken::new(),
+            closing_at: OnceLock::new(),
+            tasks: TaskTracker::new(),
+        };
+        let engine = Engine { shared: Arc::new(shared) };
+        engine.listen();
+        Ok(engine)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &Registry {
+        &self.shared.tools
+    }
+
+    /// This process, as the holder of runs.
+    pub fn owner(&self) -> OwnerId {
+        self.shared.owner.id
+    }
+
+    /// Takes a person's message: the answer to the run that waits for one on the branch, or a new run.
+    pub async fn submit(&self, request: RunRequest) -> Result<Submitted, EngineError> {
+        match self.start(request.clone()).await {
+            Err(EngineError::Store(StoreError::Busy { branch, run })) => {
+                match self.answer(&request.tenant, run, &request.text).await? {
+                    Some(handle) => Ok(Submitted::Answered(handle)),
+                    None => Err(StoreError::Busy { branch, run }.into()),
+                }
+            }
+            other => other.map(Submitted::Started),
+        }
+    }
+
+    /// Begins a run. Its first transition is committed when this returns.
+    pub async fn start(&self, request: RunRequest) -> Result<RunHandle, EngineError> {
+        if self.shared.closing.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        if request.text.len() > 1 << 20 {
+            return Err(EngineError::Invalid(
+                "the message is longer than 1 MiB: send less at once".to_owned(),
+            ));
+        }
+        let thread = self.thread_for(&request).await?;
+        let definition = Arc::new(self.definition(&request));
+        let run = RunId(Uuid::now_v7());
+        loop {
+            match self.try_start(&request, &thread, run, definition.clone()).await {
+                Err(EngineError::Store(StoreError::Moved { .. })) => {} // look again where the branch ends
+                other => return other,
+            }
+        }
+    }
+
+    async fn thread_for(&self, request: &RunRequest) -> Result<ThreadId, EngineError> {
+        let id = match &request.thread {
+            Some(id) => id.clone(),
+            None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
+        };
+        let new = NewThread { id: id.clone(), at: self.shared.clock.now(), ttl_at: None, meta: Value::Null };
+        match patiently!(self.shared, self.shared.store.create_thread(&request.tenant, new.clone())) {
+            Ok(()) | Err(StoreError::Exists { .. }) => Ok(id),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn definition(&self, request: &RunRequest) -> Definition {
+        let asked = Request { mode: request.mode, channel: &request.channel };
+        let policy = self.shared.policy.read().unwrap_or_else(PoisonError::into_inner);
+        let decision = policy.evaluate(&asked).clone();
+        let offered = |name: &str| decision.call(name) != CallRule::Denied;
+        let tools = self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
+        Definition {
+            v: RUN_VERSION,
+            flow: "turn".to_owned(),
+            system: request.system.clone(),
+            model: request.model.clone(),
+            mode: request.mode,
+            channel: request.channel.clone(),
+            decision,
+            tools,
+            last_n: request.last_n,
+        }
+    }
+
+    async fn try_start(
+        &self,
+        request: &RunRequest,
+        thread: &ThreadId,
+        run: RunId,
+        definition: Arc<Definition>,
+    ) -> Result<RunHandle, EngineError> {
+        let (shared, tenant) = (&self.shared, &request.tenant);
+        let end = patiently!(shared, shared.store.end(tenant, thread, request.branch.as_ref()))?;
+        let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
+        let started = baton_core::event::Event::Started {
+            thread: thread.clone(),
+            branch: end.branch.clone(),
+            flow: definition.flow.clone(),
+        };
+        record.emit(started);
+        for closing in end.tail.closing(Closing::Cancelled, "the conversation went on without it") {
+            record.append(closing);
+        }
+        let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
+        let mut flow = Flow::begin(setting)?;
+        let at = shared.clock.now();
+        flow.apply(Input::Start { text: request.text.clone() }, at, &mut record);
+        if let Some(refused) = record.refused {
+            return Err(StoreError::Order(refused).into());
+        }
+        let mut driver =
+            self.driver(RunRow::begun(run, thread, &end.branch, end.head, at), tenant, definition, flow);
+        let new = NewRun {
+            owner: shared.owner.id,
+            branch: end.branch,
+            expected_head: end.head,
+            definition: (*driver.definition).clone(),
+            at,
+            metadata: request.metadata.clone(),
+        };
+        let intents = driver.first_intents();
+        driver.first(new, record, intents).await?;
+        Ok(self.spawn(driver))
+    }
+
+    /// Goes on with a run that nobody living drives, or takes it from whoever does.
+    pub async fn resume(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        mode: ClaimMode,
+    ) -> Result<RunHandle, EngineError> {
+        if let Some(handle) = self.shared.handle(tenant, run) {
+            return Ok(handle);
+        }
+        let shared = &self.shared;
+        let row = patiently!(shared, shared.store.run(tenant, run))?;
+        let definition = patiently!(shared, shared.store.definition(tenant, &row.definition))?;
+        let known = |name: &String| shared.tools.get(name).is_some();
+        let missing: Vec<String> =
+            definition.tools.iter().map(|tool| tool.name.clone()).filter(|name| !known(name)).collect();
+        if !missing.is_empty() {
+            return Err(EngineError::MissingTools { run, missing });
+        }
+        point("recover.pre_claim");
+        let claimed = shared.claim(tenant, run, mode).await?;
+        point("claim.post_commit");
+        let definition = Arc::new(claimed.definition);
+        let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
+        let flow = Flow::restore(setting, claimed.checkpoint.state)?;
+        let mut driver = self.driver(claimed.row, tenant, definition, flow);
+        driver.tail = claimed.checkpoint.tail;
+        driver.inbox_read = claimed.checkpoint.inbox_read;
+        driver.again = claimed.checkpoint.in_flight;
+        Ok(self.spawn(driver))
+    }
+
+    fn driver(&self, row: RunRow, tenant: &Tenant, definition: Arc<Definition>, flow: Flow) -> Driver {
+        let shared = self.shared.clone();
+        let (sender, signals) = mpsc::channel(SIGNALS);
+        let policy = shared.policy.clone();
+        let pinned = definition.clone();
+        let denied_now = move |tool: &str| {
+            let asked = Request { mode: pinned.mode, channel: &pinned.channel };
+            let now = policy.read().unwrap_or_else(PoisonError::into_inner);
+            now.evaluate(&asked).call(tool) == CallRule::Denied
+        };
+        let performer = Performer {
+            store: shared.store.clone(),
+            tools: shared.tools.clone(),
+            models: shared.models.clone(),
+            clock: shared.clock.clone(),
+            tenant: tenant.clone(),
+            run: row.id,
+            path: FramePath::root(),
+            thread: row.thread.clone(),
+            branch: row.branch.clone(),
+            definition: definition.clone(),
+            denied_now: Arc::new(denied_now),
+            signals: sender,
+        };
+        Driver {
+            hub: Arc::new(Hub::new(row.epoch, row.seq, shared.settings.ring)),
+            performer: Arc::new(performer),
+            signals,
+            wake: Arc::new(Notify::new()),
+            definition,
+            flow,
+            tail: Default::default(),
+            budget: row.budget.clone(),
+            inbox_read: 0,
+            inbox_known: row.inbox,
+            flying: Default::default(),
+            again: Vec::new(),
+            queue: Default::default(),
+            unsaved: Vec::new(),
+            unsaved_bytes: 0,
+            unsaved_since: None,
+            active_since: None,
+            row,
+            shared,
+        }
+    }
+
+    fn spawn(&self, driver: Driver) -> RunHandle {
+        let (tell, rested) = watch::channel(None);
+        let (run, thread) = (driver.run(), driver.row.thread.clone());
+        let tenant = driver.performer.tenant.clone();
+        let live = Live {
+            hub: driver.hub.clone(),
+            thread: thread.clone(),
+            wake: driver.wake.clone(),
+            pulse: None,
+            rested: rested.clone(),
+        };
+        let epoch = driver.row.epoch;
+        self.shared.lives().insert(run, live);
+        let shared = self.shared.clone();
+        self.shared.tasks.spawn(async move {
+            let end = driver.drive().await;
+            let mut lives = shared.lives();
+            if lives.get(&run).is_some_and(|live| live.hub.epoch == epoch) {
+                lives.remove(&run);
+            }
+            drop(lives);
+            tell.send_replace(Some(end));
+        });
+        RunHandle { run, thread, tenant, rested }
+    }
+
+    /// Reads a run's events from a place on, whoever drives it.
+    pub async fn events(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        from: baton_core::id::Cursor,
+    ) -> Result<EventReader, EngineError> {
+        EventReader::open(self.shared.clone(), tenant.clone(), run, from).await
+    }
+
+    /// Finishes or lets go of everything; returns when nothing is driven here any more.
+    pub async fn shutdown(&self) {
+        let _ = self.shared.closing_at.set(Instant::now() + self.shared.settings.shutdown);
+        self.shared.closing.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Driver {
+    /// What a new run starts with.
+    fn first_intents(&mut self) -> Vec<Intent> {
+        let look = Look {
+            next: self.flow.next(),
+            flying: &Default::default(),
+            again: &[],
+            limits: &self.definition.decision.limits,
+            at_once: self.shared.settings.effects_at_once,
+            hold: false,
+        };
+        match look.decide(&mut self.budget) {
+            (Plan::Go(intents), over) => {
+                let limit = over.map(|(limit, n)| crate::driver::Queued::Limit(limit, Some(n)));
+                self.queue.extend(limit);
+                intents
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn lives(&self) -> MutexGuard<'_, HashMap<RunId, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, tenant: &Tenant, run: RunId) -> Option<RunHandle> {
+        let lives = self.lives();
+        let live = lives.get(&run)?;
+        let (thread, rested) = (live.thread.clone(), live.rested.clone());
+        Some(RunHandle { run, thread, tenant: tenant.clone(), rested })
+    }
+
+    /// Completes when the process begins to go down.
+    pub(crate) async fn went_down(&self) {
+        self.closing.cancelled().await;
+    }
+
+    /// When a process that goes down lets go of what is still in flight.
+    pub(crate) fn goes_down_at(&self) -> Option<Instant> {
+        self.closing_at.get().copied()
+    }
+
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.goes_down_at().is_some_and(|at| at <= Instant::now())
+    }
+
+    pub(crate) fn pulse(&self, run: RunId) -> Option<Pulse> {
+        self.lives().get(&run)?.pulse
+    }
+}

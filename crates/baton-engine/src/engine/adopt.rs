@@ -1,0 +1,95 @@
+//! Finding work: messages from other processes for runs that are driven here, and runs that nobody drives.
+
+use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_store::{ClaimMode, Claimed, Pulse, StoreError};
+
+use super::{Engine, Shared};
+use crate::error::EngineError;
+use crate::patience::patiently;
+
+impl Engine {
+    /// Listens for messages from other processes: one query for all runs, and none while there are none.
+    pub(super) fn listen(&self) {
+        let shared = self.shared.clone();
+        let listening = async move {
+            loop {
+                tokio::time::sleep(shared.settings.poll).await;
+                if shared.lives().is_empty() {
+                    continue;
+                }
+                // A store that does not answer is the drivers' business; here it is only asked again.
+                for pulse in shared.store.pulses(shared.owner.id).await.unwrap_or_default() {
+                    shared.felt(pulse);
+                }
+            }
+        };
+        let closing = self.shared.closing.clone();
+        // Not tracked: it ends with the process, and a shutdown does not wait for it.
+        tokio::spawn(async move { closing.run_until_cancelled(listening).await });
+    }
+
+    /// Adopts orphaned and due runs from now on, until the engine is shut down.
+    pub fn adopt(&self, tenant: Tenant) {
+        let engine = self.clone();
+        let closing = self.shared.closing.clone();
+        let adopting = async move {
+            loop {
+                engine.adopt_once(&tenant).await;
+                tokio::time::sleep(engine.shared.settings.adopt_every).await;
+            }
+        };
+        tokio::spawn(async move { closing.run_until_cancelled(adopting).await });
+    }
+
+    /// Adopts what is orphaned or due now; answers what it took.
+    pub async fn adopt_once(&self, tenant: &Tenant) -> Vec<RunId> {
+        let now = self.shared.clock.now();
+        let mut taken = Vec::new();
+        for run in self.shared.store.due(tenant, now).await.unwrap_or_default() {
+            match self.resume(tenant, run, ClaimMode::IfFree).await {
+                Ok(_) => taken.push(run),
+                Err(EngineError::Store(StoreError::Held { .. } | StoreError::Ended { .. })) => {} // somebody was faster
+                Err(error) => tracing::warn!(%run, %error, "this run is left alone"),
+            }
+        }
+        taken
+    }
+}
+
+impl Shared {
+    /// Takes in what is known of a run that is driven here, and wakes its driver if that is news.
+    pub(super) fn felt(&self, pulse: Pulse) {
+        if let Some(live) = self.lives().get_mut(&pulse.run)
+            && live.pulse.replace(pulse) != Some(pulse)
+        {
+            live.wake.notify_one();
+        }
+    }
+
+    /// Claims a run. A claim that nobody knows of is made again: the next epoch is as good.
+    pub(super) async fn claim(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        mode: ClaimMode,
+    ) -> Result<Claimed, StoreError> {
+        let me = self.owner.id;
+        patiently!(self, self.try_claim(tenant, run, me, mode))
+    }
+
+    async fn try_claim(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        me: OwnerId,
+        mode: ClaimMode,
+    ) -> Result<Claimed, StoreError> {
+        match self.store.claim(tenant, run, me, mode, self.clock.now()).await {
+            // Ours already, from a claim that was done but not told.
+            Err(StoreError::Held { owner, .. }) if owner == me && !self.lives().contains_key(&run) => {
+                self.store.claim(tenant, run, me, ClaimMode::Take, self.clock.now()).await
+            }
+            other => other,
+        }
+    }
+}

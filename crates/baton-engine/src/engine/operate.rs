@@ -1,0 +1,156 @@
+//! What people do to runs: cancel, decide, answer, steer, look.
+
+use baton_core::effect::BlobRef;
+use baton_core::event::Event;
+use baton_core::id::{RunId, Tenant};
+use baton_core::run::{Approval, ApprovalStatus, Choice, Message, RunStatus};
+use baton_core::thread::{Entry, WaitingKind};
+use baton_store::{ClaimMode, Slice, StoreError};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Engine, RunHandle};
+use crate::error::EngineError;
+use crate::patience::patiently;
+use crate::request::RunView;
+
+/// The longest message to a running agent.
+const MOST_INPUT: usize = 8 << 10;
+
+impl Engine {
+    /// Asks a run to stop; answers where it stands. A run that has ended stays as it is.
+    pub async fn cancel(&self, tenant: &Tenant, run: RunId) -> Result<RunStatus, EngineError> {
+        match self.post(tenant, run, Message::Cancel, None).await {
+            Ok(()) => Ok(patiently!(self.shared, self.shared.store.run(tenant, run))?.status),
+            Err(EngineError::Store(StoreError::Ended { status, .. })) => Ok(status),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Decides about a call. What was approved, or put in its place, is exactly what runs.
+    pub async fn decide(
+        &self,
+        tenant: &Tenant,
+        approval_id: &str,
+        choice: Choice,
+        arguments: Option<Value>,
+        reason: Option<String>,
+        by: Option<String>,
+    ) -> Result<Approval, EngineError> {
+        let approval = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
+        if approval.status != ApprovalStatus::Pending {
+            return Err(StoreError::AlreadyDecided { id: approval.id, status: approval.status }.into());
+        }
+        let arguments = match (choice, arguments) {
+            (Choice::Edit, Some(arguments)) => {
+                self.shared.tools.validate(&approval.name, &arguments).map_err(EngineError::Invalid)?;
+                Some(arguments)
+            }
+            (Choice::Edit, None) => return Err(EngineError::Invalid("an edit needs arguments".to_owned())),
+            (Choice::Approve, _) => Some(approval.args),
+            (Choice::Deny, _) => None,
+        };
+        let message = Message::Decision { approval_id: approval_id.to_owned(), choice, arguments, reason };
+        self.post(tenant, approval.run_id, message, by).await?;
+        Ok(patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?)
+    }
+
+    /// Sends text to a run: the answer to its question, or steering; answers the input's id.
+    pub async fn input(&self, tenant: &Tenant, run: RunId, text: &str) -> Result<String, EngineError> {
+        if text.len() > MOST_INPUT {
+            return Err(EngineError::Invalid(format!(
+                "the message is longer than {MOST_INPUT} bytes: send less at once"
+            )));
+        }
+        let input_id = Uuid::now_v7().to_string();
+        let message = Message::Input { input_id: input_id.clone(), text: text.to_owned() };
+        self.post(tenant, run, message, None).await?;
+        Ok(input_id)
+    }
+
+    async fn post(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+    ) -> Result<(), EngineError> {
+        let (shared, at) = (&self.shared, self.shared.clock.now());
+        let n = patiently!(shared, shared.store.post(tenant, run, message.clone(), by.clone(), at))?;
+        let pulse = baton_store::Pulse {
+            run,
+            inbox: n,
+            watched_until: shared.pulse(run).and_then(|p| p.watched_until),
+        };
+        shared.felt(pulse);
+        Ok(())
+    }
+
+    /// Answers the question that a run waits with, and goes on with it; none if it waits for no answer.
+    pub(super) async fn answer(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        text: &str,
+    ) -> Result<Option<RunHandle>, EngineError> {
+        let view = self.view(tenant, run).await?;
+        let asks = view.waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput);
+        if view.row.status.has_ended() || !asks {
+            return Ok(None);
+        }
+        self.input(tenant, run, text).await?;
+        self.drive(tenant, run).await
+    }
+
+    /// Goes on with a run if nobody living drives it; none if somebody does, or it has ended.
+    pub async fn drive(&self, tenant: &Tenant, run: RunId) -> Result<Option<RunHandle>, EngineError> {
+        match self.resume(tenant, run, ClaimMode::IfFree).await {
+            Ok(handle) => Ok(Some(handle)),
+            Err(EngineError::Store(StoreError::Held { .. } | StoreError::Ended { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A run as people see it.
+    pub async fn view(&self, tenant: &Tenant, run: RunId) -> Result<RunView, EngineError> {
+        let store = &self.shared.store;
+        let row = patiently!(self.shared, store.run(tenant, run))?;
+        let definition = store.definition(tenant, &row.definition).await.ok();
+        let mut view =
+            RunView { row, definition, error: None, result: None, waiting: Vec::new(), steps: Vec::new() };
+        let mut after = 0;
+        loop {
+            let page = patiently!(self.shared, store.steps(tenant, run, after, 100))?;
+            let Some(last) = page.last() else { break };
+            after = last.step;
+            view.waiting.clone_from(&last.checkpoint.waiting);
+            for step in page {
+                view.steps.extend(step.checkpoint.account);
+                if let Some(Event::Ended { error, .. }) = step.checkpoint.events.last() {
+                    view.error.clone_from(error);
+                    view.waiting.clear();
+                }
+            }
+        }
+        view.result = self.last_answer(tenant, &view).await;
+        Ok(view)
+    }
+
+    /// What the run said last.
+    async fn last_answer(&self, tenant: &Tenant, view: &RunView) -> Option<String> {
+        let slice = Slice { before: Some(view.row.head + 1), last_n: Some(64) };
+        let entries =
+            self.shared.store.entries(tenant, &view.row.thread, Some(&view.row.branch), slice).await.ok()?;
+        entries.into_iter().rev().filter(|placed| placed.run == Some(view.row.id)).find_map(|placed| {
+            match placed.entry {
+                Entry::AssistantMessage(message) if !message.content.is_empty() => Some(message.content),
+                _ => None,
+            }
+        })
+    }
+
+    /// The bytes of a long result.
+    pub async fn blob(&self, tenant: &Tenant, blob: &BlobRef) -> Result<Option<Vec<u8>>, EngineError> {
+        Ok(self.shared.store.blob(tenant, &blob.hash).await?)
+    }
+}

@@ -1,0 +1,44 @@
+//! Trying a store again that does not answer, for a while.
+
+use std::time::Duration;
+
+use baton_store::StoreError;
+use tokio::time::Instant;
+
+/// How long a store is tried, and how far apart.
+pub(crate) struct Patience {
+    over: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    pub(crate) fn of(patience: Duration) -> Self {
+        Patience { over: Instant::now() + patience, pause: Duration::from_millis(2) }
+    }
+
+    /// Whether another try is worth it; if so, waits until it is.
+    pub(crate) async fn another(&mut self, error: &StoreError) -> bool {
+        if !error.is_transient() || Instant::now() >= self.over {
+            return false;
+        }
+        tracing::warn!(%error, "the store is tried again");
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        true
+    }
+}
+
+/// Makes a store call until it is answered or patience is over. A macro, because the call is made anew
+/// each time and a closure that returns a borrowing future cannot be sent between threads.
+macro_rules! patiently {
+    ($shared:expr, $call:expr) => {{
+        let mut patience = $crate::patience::Patience::of($shared.settings.store_patience);
+        loop {
+            match $call.await {
+                Err(error) if patience.another(&error).await => {}
+                answer => break answer,
+            }
+        }
+    }};
+}
+pub(crate) use patiently;

@@ -1,0 +1,89 @@
+//! What is asked of the engine, and what it shows of a run.
+
+use baton_core::fault::Fault;
+use baton_core::flow::WaitingOn;
+use baton_core::id::{BranchName, Tenant, ThreadId};
+use baton_core::policy::Mode;
+use baton_core::run::{Definition, Step};
+use baton_store::RunRow;
+use serde_json::Value;
+
+use crate::engine::RunHandle;
+
+/// A message of a person, to be answered by a run.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// On which thread; absent: a new one. An unknown one is made.
+    pub thread: Option<ThreadId>,
+    /// On which branch; absent: the current one.
+    pub branch: Option<BranchName>,
+    /// What was said.
+    pub text: String,
+    /// Which model answers, as `provider/name`.
+    pub model: String,
+    /// The agent's instructions.
+    pub system: String,
+    /// How much the caller allows.
+    pub mode: Mode,
+    /// Where it came in.
+    pub channel: String,
+    /// How many entries the model sees; absent: all.
+    pub last_n: Option<u32>,
+    /// Free remarks, kept with the run.
+    pub metadata: Value,
+}
+
+impl RunRequest {
+    /// A request with nothing but a text and a model.
+    pub fn new(text: impl Into<String>, model: impl Into<String>) -> Self {
+        RunRequest {
+            tenant: Tenant::local(),
+            thread: None,
+            branch: None,
+            text: text.into(),
+            model: model.into(),
+            system: String::new(),
+            mode: Mode::default(),
+            channel: "CHAT".to_owned(),
+            last_n: None,
+            metadata: Value::Null,
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Debug)]
+pub enum Submitted {
+    /// It began a run.
+    Started(RunHandle),
+    /// It answered the question that a run was waiting with.
+    Answered(RunHandle),
+}
+
+impl Submitted {
+    /// The run that goes on because of it.
+    pub fn handle(self) -> RunHandle {
+        match self {
+            Submitted::Started(handle) | Submitted::Answered(handle) => handle,
+        }
+    }
+}
+
+/// A run as people see it.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    /// Its row.
+    pub row: RunRow,
+    /// What it is pinned to.
+    pub definition: Option<Definition>,
+    /// Why it failed.
+    pub error: Option<Fault>,
+    /// Its last answer.
+    pub result: Option<String>,
+    /// Whom it waits for.
+    pub waiting: Vec<WaitingOn>,
+    /// What it says of itself.
+    pub steps: Vec<Step>,
+}

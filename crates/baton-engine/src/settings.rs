@@ -1,0 +1,51 @@
+//! The engine's times and limits. Tests use small ones.
+
+use std::time::Duration;
+
+/// See the fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Effects of one run that are performed side by side; the others queue without an intent.
+    pub effects_at_once: usize,
+    /// How long effects that were told to stop are waited for.
+    pub grace: Duration,
+    /// How long a shutdown waits for what is in flight before it lets go of the runs.
+    pub shutdown: Duration,
+    /// Pieces of text are committed alone when the oldest is this old.
+    pub flush_after: Duration,
+    /// The same, while somebody on another process watches.
+    pub flush_watched: Duration,
+    /// Pieces of text are committed alone when they are this many bytes.
+    pub flush_bytes: usize,
+    /// How often an owner asks for messages from other processes, and a reader for events.
+    pub poll: Duration,
+    /// How often orphaned and due runs are looked for.
+    pub adopt_every: Duration,
+    /// How long a store that does not answer is tried.
+    pub store_patience: Duration,
+    /// How often a run may bring its process down before it is given up.
+    pub most_attempts: u32,
+    /// Events that are kept in memory for readers that keep up; the others read the store.
+    pub ring: usize,
+    /// Drop everything that is remembered after every transition, and read it back. For tests.
+    pub reload: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            effects_at_once: 8,
+            grace: Duration::from_secs(10),
+            shutdown: Duration::from_secs(8),
+            flush_after: Duration::from_secs(2),
+            flush_watched: Duration::from_millis(200),
+            flush_bytes: 64 << 10,
+            poll: Duration::from_millis(100),
+            adopt_every: Duration::from_millis(500),
+            store_patience: Duration::from_secs(15),
+            most_attempts: 5,
+            ring: 256,
+            reload: false,
+        }
+    }
+}

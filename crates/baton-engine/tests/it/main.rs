@@ -1,0 +1,3 @@
+//! The engine's suite.
+
+mod smoke;

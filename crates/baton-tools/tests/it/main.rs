@@ -1,0 +1,65 @@
+//! The built-in tools as the engine calls them: through a registry.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod builtin;
+mod effect;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use baton_core::effect::ToolOutcome;
+use baton_core::thread::Closing;
+use baton_core::time::Timestamp;
+use baton_tools::{BlobSource, Builtin, CallContext, Ran, Registry, builtin, testing};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// Blobs in memory; the hash `broken` stands for a store that is down.
+struct Blobs(HashMap<String, Vec<u8>>);
+
+impl BlobSource for Blobs {
+    fn read(&self, hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> {
+        let found = if hash == BROKEN {
+            Err("The store is down.".to_owned())
+        } else {
+            Ok(self.0.get(&hash).cloned())
+        };
+        std::future::ready(found).boxed()
+    }
+}
+
+const BROKEN: &str = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
+
+fn registry(blobs: &[&[u8]]) -> Registry {
+    let blobs = blobs.iter().map(|bytes| (baton_core::json::sha256_hex(bytes), bytes.to_vec())).collect();
+    let options = Builtin {
+        roots: vec![concat!(env!("CARGO_MANIFEST_DIR"), "/src").into()],
+        blobs: Some(Arc::new(Blobs(blobs))),
+        now: || Timestamp(1_767_225_600_000),
+    };
+    let mut tools = builtin(options).unwrap();
+    tools.push(testing::test_effect());
+    Registry::new(tools).unwrap()
+}
+
+fn context(key: &str) -> CallContext {
+    CallContext { call_id: format!("call_{key}"), key: key.to_owned(), cancel: CancellationToken::new() }
+}
+
+/// Calls a tool with arguments that its schema admits.
+async fn call(registry: &Registry, name: &str, arguments: Value) -> Ran {
+    registry.validate(name, &arguments).unwrap();
+    registry.call(name, arguments, context("k")).await
+}
+
+fn ok(result: Value) -> Ran {
+    let outcome = ToolOutcome { status: Closing::Ok, result, blob: None };
+    Ran { outcome, blob: None, before_start: false, timed_out: false }
+}
+
+fn failed(message: &str) -> Ran {
+    Ran { outcome: ToolOutcome::error(message), blob: None, before_start: false, timed_out: false }
+}

@@ -1,0 +1,64 @@
+//! What every command is given.
+
+use baton_core::id::{RunId, Tenant, ThreadId};
+use baton_engine::Engine;
+use baton_store::{RunFilter, Store};
+
+use crate::failure::Failure;
+
+/// An engine on the data of one person, and how to speak.
+pub(crate) struct App {
+    /// Drives runs.
+    pub(crate) engine: Engine,
+    /// Whose data it is.
+    pub(crate) tenant: Tenant,
+    /// Whether one JSON document is printed instead of text.
+    pub(crate) json: bool,
+}
+
+impl App {
+    /// Where everything is kept.
+    pub(crate) fn store(&self) -> &Store {
+        self.engine.store()
+    }
+
+    /// A run by its id, or by the beginning or the end of it.
+    pub(crate) async fn run_id(&self, text: &str) -> Result<RunId, Failure> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let fragment = text.to_ascii_lowercase().replace('-', "");
+        if fragment.len() < 4 || !fragment.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let expected = "give the whole id, or at least 4 characters of its beginning or end";
+            return Err(Failure::usage(format!("{text:?} is not a run id")).hint(expected));
+        }
+        let filter = RunFilter { fragment: Some(fragment), limit: 2, ..RunFilter::default() };
+        let found = self.store().runs(&self.tenant, &filter).await?;
+        match found.as_slice() {
+            [one] => Ok(one.id),
+            [] => Err(Failure::failed(format!("there is no run {text:?}"))
+                .hint("baton runs ls shows what there is")),
+            _ => Err(Failure::usage(format!("{text:?} fits more than one run")).hint("give more of the id")),
+        }
+    }
+
+    /// A thread by its id, or by a beginning or end of it that only one thread has.
+    pub(crate) async fn thread_id(&self, text: &str) -> Result<ThreadId, Failure> {
+        let id: ThreadId = text.parse().map_err(|e: baton_core::id::BadId| Failure::usage(e.to_string()))?;
+        if self.store().thread(&self.tenant, &id).await.is_ok() {
+            return Ok(id);
+        }
+        let all = self.store().threads(&self.tenant, 1000, None).await?;
+        let fits =
+            |id: &ThreadId| text.len() >= 4 && (id.as_str().starts_with(text) || id.as_str().ends_with(text));
+        let mut found = all.into_iter().map(|thread| thread.id).filter(fits);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one),
+            (None, _) => Err(Failure::failed(format!("there is no thread {text:?}"))
+                .hint("baton threads ls shows what there is")),
+            _ => {
+                Err(Failure::usage(format!("{text:?} fits more than one thread")).hint("give more of the id"))
+            }
+        }
+    }
+}
