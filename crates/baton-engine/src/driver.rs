@@ -64,6 +64,13 @@ pub(crate) struct Flight {
     pub(crate) until: Option<Instant>,
 }
 
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.task.abort();
+    }
+}
+
 /// See the module.
 pub(crate) struct Driver {
     pub(crate) shared: Arc<Shared>,
@@ -109,10 +116,7 @@ impl Driver {
             Ok(Going::Rest(rested)) => Ok(rested),
             Err(error) => Err(error),
         };
-        for flight in self.flying.values() {
-            flight.cancel.cancel();
-            flight.task.abort();
-        }
+        self.flying.clear();
         self.hub.close();
         rested.unwrap_or_else(|error| self.gave_up(error))
     }
@@ -241,10 +245,7 @@ impl Driver {
 
     /// Lets go of the run, because the process goes down.
     async fn let_go(&mut self) -> Result<Rested, EngineError> {
-        for flight in self.flying.values() {
-            flight.cancel.cancel();
-            flight.task.abort();
-        }
+        self.flying.clear();
         point("shutdown.pre_release");
         self.shared.store.release(&self.performer.tenant, self.run(), self.row.epoch).await?;
         Ok(Rested::Released)

@@ -79,6 +79,8 @@ pub(crate) struct Live {
     wake: Arc<Notify>,
     pulse: Option<Pulse>,
     rested: watch::Receiver<Option<Rested>>,
+    #[cfg(feature = "failpoints")]
+    task: tokio::task::AbortHandle,
 }
 
 /// A run that this process drives.
@@ -303,6 +305,7 @@ impl Engine {
             tools: shared.tools.clone(),
             models: shared.models.clone(),
             clock: shared.clock.clone(),
+            settings: shared.settings.clone(),
             tenant: tenant.clone(),
             run: row.id,
             path: FramePath::root(),
@@ -339,25 +342,27 @@ impl Engine {
         let (tell, rested) = watch::channel(None);
         let (run, thread) = (driver.run(), driver.row.thread.clone());
         let tenant = driver.performer.tenant.clone();
-        let live = Live {
-            hub: driver.hub.clone(),
-            thread: thread.clone(),
-            wake: driver.wake.clone(),
-            pulse: None,
-            rested: rested.clone(),
-        };
-        let epoch = driver.row.epoch;
-        self.shared.lives().insert(run, live);
+        let (epoch, hub, wake) = (driver.row.epoch, driver.hub.clone(), driver.wake.clone());
+        let mut lives = self.shared.lives(); // held while spawning: the task cannot end before it is known
         let shared = self.shared.clone();
-        self.shared.tasks.spawn(async move {
+        let task = self.shared.tasks.spawn(async move {
             let end = driver.drive().await;
-            let mut lives = shared.lives();
-            if lives.get(&run).is_some_and(|live| live.hub.epoch == epoch) {
-                lives.remove(&run);
-            }
-            drop(lives);
+            shared.ended(run, epoch);
             tell.send_replace(Some(end));
         });
+        #[cfg(not(feature = "failpoints"))]
+        drop(task);
+        let live = Live {
+            hub,
+            thread: thread.clone(),
+            wake,
+            pulse: None,
+            rested: rested.clone(),
+            #[cfg(feature = "failpoints")]
+            task: task.abort_handle(),
+        };
+        lives.insert(run, live);
+        drop(lives);
         RunHandle { run, thread, tenant, rested }
     }
 
@@ -369,6 +374,19 @@ impl Engine {
         from: baton_core::id::Cursor,
     ) -> Result<EventReader, EngineError> {
         EventReader::open(self.shared.clone(), tenant.clone(), run, from).await
+    }
+
+    /// Dies as a killed process does: nothing is finished, nothing is let go. For tests.
+    #[cfg(feature = "failpoints")]
+    pub async fn crash(self) {
+        self.shared.closing.cancel();
+        for live in self.shared.lives().values() {
+            live.task.abort();
+            live.hub.close();
+        }
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+        self.shared.store.bury(self.shared.owner.id);
     }
 
     /// Finishes or lets go of everything; returns when nothing is driven here any more.
@@ -412,6 +430,13 @@ impl Shared {
         let live = lives.get(&run)?;
         let (thread, rested) = (live.thread.clone(), live.rested.clone());
         Some(RunHandle { run, thread, tenant: tenant.clone(), rested })
+    }
+
+    fn ended(&self, run: RunId, epoch: u32) {
+        let mut lives = self.lives();
+        if lives.get(&run).is_some_and(|live| live.hub.epoch == epoch) {
+            lives.remove(&run);
+        }
     }
 
     /// Completes when the process begins to go down.

@@ -83,16 +83,14 @@ impl Hub {
     /// What comes after a number, at most `limit`.
     pub(crate) fn after(&self, seq: u64, limit: usize) -> Found {
         let ring = self.lock();
-        if ring.closed {
-            return Found::Closed;
-        }
+        let nothing = if ring.closed { Found::Closed } else { Found::Nothing };
         match ring.events.front() {
             Some(first) if first.seq <= seq + 1 => {
                 let skip = usize::try_from(seq + 1 - first.seq).unwrap_or(usize::MAX);
                 let events: Vec<_> = ring.events.iter().skip(skip).take(limit).cloned().collect();
-                if events.is_empty() { Found::Nothing } else { Found::Events(events) }
+                if events.is_empty() { nothing } else { Found::Events(events) }
             }
-            None if seq >= ring.committed => Found::Nothing,
+            None if seq >= ring.committed => nothing,
             _ => Found::Older,
         }
     }
@@ -142,6 +140,7 @@ mod tests {
         hub.commit(31, (31..=50).map(event));
         assert_eq!(hub.after(30, 9), Found::Older);
         hub.close();
+        assert_eq!(numbers(hub.after(48, 9)), [49, 50], "what is there can still be read");
         assert_eq!(hub.after(50, 9), Found::Closed);
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Only the engine emits events. Models, tools and flows return values; they never hold a sink.
 
+mod bug;
 mod clock;
 mod driver;
 mod engine;
@@ -19,6 +20,8 @@ mod reader;
 mod request;
 mod settings;
 
+#[cfg(feature = "failpoints")]
+pub use bug::EngineBug;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::Rested;
 pub use engine::{Engine, Parts, RunHandle};

@@ -23,6 +23,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::patience::patiently;
+use crate::settings::Settings;
 
 /// Finds a model by name.
 pub type ModelSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
@@ -52,6 +54,7 @@ pub(crate) struct Performer {
     pub(crate) tools: Registry,
     pub(crate) models: ModelSource,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
     pub(crate) tenant: Tenant,
     pub(crate) run: RunId,
     pub(crate) path: FramePath,
@@ -126,7 +129,8 @@ impl Performer {
     async fn rendered(&self, head: i64) -> Result<Vec<baton_core::chat::ChatMessage>, Fault> {
         let wanted = self.definition.last_n;
         let slice = Slice { before: Some(head + 1), last_n: wanted.map(|n| n.saturating_add(GROUP_ROOM)) };
-        let entries = self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice).await;
+        let entries =
+            patiently!(self, self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice));
         let entries: Vec<Entry> =
             entries.map_err(unavailable)?.into_iter().map(|placed| placed.entry).collect();
         let first = wanted.map_or(0, |n| render::whole_groups(&entries, n as usize));
@@ -181,7 +185,10 @@ impl Performer {
             return Outcome::Unknown;
         }
         if let (Some(bytes), Some(blob)) = (ran.blob, &ran.outcome.blob)
-            && let Err(error) = self.store.put_blob(&self.tenant, &blob.hash, bytes, self.clock.now()).await
+            && let Err(error) = patiently!(
+                self,
+                self.store.put_blob(&self.tenant, &blob.hash, bytes.clone(), self.clock.now())
+            )
         {
             tracing::warn!(run = %self.run, %error, "a long result could not be kept whole");
             return Outcome::Tool(ToolOutcome { blob: None, ..ran.outcome });
@@ -192,10 +199,12 @@ impl Performer {
     /// The exact arguments of a call: those that a person put in their place, or the entry's.
     async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
         if let Some(approval) = edited_by {
-            return Ok(self.store.approval(&self.tenant, approval).await?.args);
+            return Ok(patiently!(self, self.store.approval(&self.tenant, approval))?.args);
         }
         let slice = Slice { before: Some(entry + 1), last_n: Some(1) };
-        let found = self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice).await?.pop();
+        let found =
+            patiently!(self, self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice))?
+                .pop();
         match found.map(|placed| placed.entry) {
             Some(Entry::ToolCall(call)) => Ok(call.arguments),
             _ => Err(StoreError::Corrupt {

@@ -72,7 +72,7 @@ impl Look<'_> {
 
     fn rest_or_go(&self, wanted: &[Effect], start: Vec<Intent>) -> Plan {
         let queued = wanted.iter().any(|effect| !effect.kind.is_wait());
-        if !start.is_empty() || !self.flying.is_empty() || queued {
+        if !start.is_empty() || !self.flying.is_empty() || !self.again.is_empty() || queued {
             return Plan::Go(start);
         }
         let deadline = |effect: &Effect| match &effect.kind {
@@ -145,6 +145,8 @@ mod tests {
         );
         assert_eq!(decide(vec![wait(1, 50)], &[7], &[], &limits, false), (Plan::Go(vec![]), None));
         assert_eq!(decide(vec![], &[], &[], &limits, false), (Plan::Stuck, None));
+        let unsettled = decide(vec![wait(1, 50)], &[], &[intent(7, 1)], &limits, false);
+        assert_eq!(unsettled, (Plan::Go(vec![]), None), "what a crash interrupted is settled first");
     }
 
     #[test]

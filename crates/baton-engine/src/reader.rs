@@ -43,6 +43,8 @@ pub struct EventReader {
     run: RunId,
     at: Cursor,
     page: VecDeque<Seen>,
+    /// The live end of the log, while the run is driven here.
+    hub: Option<Arc<Hub>>,
     /// Whether the present suspension was already told.
     told_suspended: bool,
     ended: bool,
@@ -71,6 +73,7 @@ impl EventReader {
             run,
             at,
             page,
+            hub: None,
             told_suspended: false,
             ended: false,
             next_watch: Instant::now(),
@@ -92,10 +95,15 @@ impl EventReader {
             if self.ended {
                 return Ok(None);
             }
-            let hub = self.shared.lives().get(&self.run).map(|live| live.hub.clone());
-            match hub {
-                Some(hub) if hub.epoch == self.at.epoch => self.from_hub(&hub).await?,
-                _ => self.from_store(true).await?,
+            if self.hub.is_none() {
+                self.hub = self.shared.lives().get(&self.run).map(|live| live.hub.clone());
+            }
+            match self.hub.clone() {
+                Some(hub) if hub.epoch == self.at.epoch => self.read_hub(&hub).await?,
+                _ => {
+                    self.hub = None;
+                    self.read_store(true).await?;
+                }
             }
         }
     }
@@ -112,12 +120,15 @@ impl EventReader {
         }
     }
 
-    async fn from_hub(&mut self, hub: &Hub) -> Result<(), EngineError> {
+    async fn read_hub(&mut self, hub: &Hub) -> Result<(), EngineError> {
         let mut changed = hub.subscribe();
         match hub.after(self.at.seq, PAGE) {
             Found::Events(events) => self.page.extend(events.into_iter().map(Seen::Event)),
-            Found::Older => self.from_store(false).await?,
-            Found::Closed => self.from_store(true).await?,
+            Found::Older => self.read_store(false).await?,
+            Found::Closed => {
+                self.hub = None;
+                self.read_store(true).await?;
+            }
             Found::Nothing => {
                 let _ = changed.changed().await;
             }
@@ -126,7 +137,7 @@ impl EventReader {
     }
 
     /// Reads what is committed; waits a moment if there is nothing new and `wait` says so.
-    async fn from_store(&mut self, wait: bool) -> Result<(), EngineError> {
+    async fn read_store(&mut self, wait: bool) -> Result<(), EngineError> {
         let (tenant, run, shared) = (self.tenant.clone(), self.run, self.shared.clone());
         let row = patiently!(shared, shared.store.run(&tenant, run))?;
         if row.epoch != self.at.epoch {

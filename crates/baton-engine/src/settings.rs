@@ -29,6 +29,9 @@ pub struct Settings {
     pub ring: usize,
     /// Drop everything that is remembered after every transition, and read it back. For tests.
     pub reload: bool,
+    /// A planted fault. For tests of the checker.
+    #[cfg(feature = "failpoints")]
+    pub bug: Option<crate::bug::EngineBug>,
 }
 
 impl Default for Settings {
@@ -46,6 +49,8 @@ impl Default for Settings {
             most_attempts: 5,
             ring: 256,
             reload: false,
+            #[cfg(feature = "failpoints")]
+            bug: None,
         }
     }
 }

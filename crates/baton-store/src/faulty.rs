@@ -3,8 +3,28 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Store;
+use baton_core::event::Event;
+use baton_core::id::Tenant;
+
 use crate::error::StoreError;
+use crate::{Rest, Store, Transition};
+
+/// A fault of a store that a checker of the promises has to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreBug {
+    /// Whoever writes is believed.
+    SkipFence,
+    /// A commit is acknowledged and not written.
+    LoseCommit,
+    /// An event gets the number of the one before it.
+    ReuseNumber,
+    /// An entry is left out.
+    DropEntry,
+    /// Unread messages do not matter.
+    IgnoreInbox,
+    /// The last event is written twice.
+    EndTwice,
+}
 
 /// Wraps a store. The same seed fails the same calls.
 #[derive(Debug)]
@@ -12,12 +32,18 @@ pub struct FaultyStore {
     inner: Store,
     per_mille: u64,
     state: AtomicU64,
+    bug: Option<StoreBug>,
 }
 
 impl FaultyStore {
     /// Fails about `per_mille` of a thousand calls.
     pub fn new(inner: Store, per_mille: u64, seed: u64) -> Self {
-        FaultyStore { inner, per_mille, state: AtomicU64::new(seed) }
+        FaultyStore { inner, per_mille, state: AtomicU64::new(seed), bug: None }
+    }
+
+    /// Never fails, but has a fault.
+    pub fn with_bug(inner: Store, bug: StoreBug) -> Self {
+        FaultyStore { bug: Some(bug), ..FaultyStore::new(inner, 0, 0) }
     }
 
     pub(crate) fn inner(&self) -> &Store {
@@ -37,6 +63,36 @@ impl FaultyStore {
             return Err(StoreError::Ambiguous(format!("{method} was done but made to time out")));
         }
         result
+    }
+
+    /// What a commit comes to under the planted fault; none where it does not show.
+    pub(crate) async fn sabotaged(&self, tenant: &Tenant, transition: &Transition) -> Option<Result<(), StoreError>> {
+        let mut bad = transition.clone();
+        match self.bug? {
+            StoreBug::SkipFence => {
+                let Store::Memory(store) = &self.inner else { return None };
+                return Some(store.commit_unfenced(tenant, bad));
+            }
+            StoreBug::LoseCommit if transition.step == 3 => return Some(Ok(())),
+            StoreBug::ReuseNumber if transition.step == 2 => {
+                // The fence would see the gap, so this too goes around it.
+                let Store::Memory(store) = &self.inner else { return None };
+                bad.last_seq -= 1;
+                return Some(store.commit_unfenced(tenant, bad));
+            }
+            StoreBug::DropEntry if !bad.entries.is_empty() => {
+                bad.entries.pop();
+                bad.checkpoint.head -= 1;
+            }
+            StoreBug::IgnoreInbox => bad.inbox = None,
+            StoreBug::EndTwice if matches!(bad.rest, Rest::Ended(_)) => {
+                let last: Option<Event> = bad.checkpoint.events.last().cloned();
+                bad.checkpoint.events.extend(last);
+                bad.last_seq += 1;
+            }
+            _ => return None,
+        }
+        Some(Box::pin(self.inner.commit(tenant, bad)).await)
     }
 
     /// SplitMix64: a good enough die, the same on every machine.

@@ -33,7 +33,7 @@ use uuid::Uuid;
 pub use envelope::{decode as decode_envelope, encode as encode_envelope};
 pub use error::StoreError;
 #[cfg(feature = "failpoints")]
-pub use faulty::FaultyStore;
+pub use faulty::{FaultyStore, StoreBug};
 pub use memory::MemoryStore;
 pub use sqlite::{OpenError, Opened, SqliteStore};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Rest, Transition};
@@ -89,6 +89,16 @@ impl Store {
             Store::Faulty(store) => return store.inner().enlist(),
         };
         Ok(Owner { id, _life: life })
+    }
+
+    /// Makes an owner count as dead although its value is still held somewhere. For tests.
+    #[cfg(feature = "failpoints")]
+    pub fn bury(&self, owner: OwnerId) {
+        match self {
+            Store::Memory(store) => store.retire(owner),
+            Store::Sqlite(store) => store.bury(owner),
+            Store::Faulty(store) => store.inner().bury(owner),
+        }
     }
 
     /// Whether an owner still lives.
@@ -237,6 +247,12 @@ impl Store {
 
     /// Writes one transition, or nothing at all.
     pub async fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        #[cfg(feature = "failpoints")]
+        if let Store::Faulty(store) = self
+            && let Some(result) = store.sabotaged(tenant, &transition).await
+        {
+            return result;
+        }
         on_store!(self, commit(tenant, transition.clone()))
     }
 

@@ -33,7 +33,8 @@ pub(crate) fn may_claim(
 /// Whether a transition may be written: the same questions that the SQL statement asks.
 pub(crate) fn may_advance(row: &RunRow, transition: &Transition) -> Result<(), StoreError> {
     let lost = row.epoch != transition.epoch || row.step + 1 != transition.step || row.owner.is_none();
-    if lost || row.status.has_ended() {
+    let gap = transition.last_seq != row.seq + transition.checkpoint.events.len() as u64;
+    if lost || gap || row.status.has_ended() {
         return Err(StoreError::Fenced { run: row.id, epoch: row.epoch });
     }
     match transition.inbox {

@@ -69,6 +69,11 @@ impl SqliteStore {
         LifeLock::take(&self.shared.folder, owner).map_err(|e| StoreError::Unavailable(e.to_string()))
     }
 
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn bury(&self, owner: OwnerId) {
+        live::bury(&self.shared.folder, owner);
+    }
+
     pub(crate) fn is_alive(&self, owner: OwnerId) -> bool {
         live::is_alive(&self.shared.folder, owner)
     }

@@ -17,7 +17,7 @@ pub(crate) fn tail_of(entries: &[PlacedEntry]) -> Tail {
 pub(crate) fn check_push(
     entry: &Entry,
     mut tail: Tail,
-    all: impl FnOnce() -> Vec<PlacedEntry>,
+    all: impl FnOnce() -> Result<Vec<PlacedEntry>, StoreError>,
 ) -> Result<(), StoreError> {
     tail.append(entry)?;
     let id = match entry {
@@ -30,7 +30,7 @@ pub(crate) fn check_push(
         Entry::AgentCall(call) => call.correlation_id.as_ref() == Some(id),
         _ => false,
     };
-    if all().iter().any(uses) {
+    if all()?.iter().any(uses) {
         let t = entry.type_name().to_owned();
         let why = format!("id {id:?} was used before on this branch");
         return Err(OrderError { t, why, expected: "a new id".to_owned() }.into());

@@ -28,12 +28,8 @@ pub struct Transition {
     pub frame: FramePath,
     /// What is appended.
     pub entries: Vec<NewEntry>,
-    /// The index of the branch's last entry afterwards.
-    pub head: i64,
     /// The number of the run's last event afterwards.
     pub last_seq: u64,
-    /// What the run has used.
-    pub budget: Budget,
     /// What is kept to go on from.
     pub checkpoint: Checkpoint,
     /// Commits only if this many messages were ever posted; absent: whatever was posted.
@@ -82,6 +78,10 @@ pub struct Checkpoint {
     pub in_flight: Vec<Intent>,
     /// How many messages of the inbox were applied.
     pub inbox_read: u32,
+    /// The index of the branch's last entry.
+    pub head: i64,
+    /// What the run has used.
+    pub budget: Budget,
     /// The end of the branch.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tail: Tail,

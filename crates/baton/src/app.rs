@@ -4,6 +4,7 @@ use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_engine::Engine;
 use baton_store::{RunFilter, Store};
 
+use crate::config::Config;
 use crate::failure::Failure;
 
 /// An engine on the data of one person, and how to speak.
@@ -14,6 +15,8 @@ pub(crate) struct App {
     pub(crate) tenant: Tenant,
     /// Whether one JSON document is printed instead of text.
     pub(crate) json: bool,
+    /// The settings that it was opened with.
+    pub(crate) config: Config,
 }
 
 impl App {

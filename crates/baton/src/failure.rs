@@ -15,6 +15,8 @@ pub(crate) mod exit {
     pub(crate) const SUSPENDED: u8 = 3;
     /// It was cancelled.
     pub(crate) const CANCELLED: u8 = 130;
+    /// The process was told to go (SIGTERM), and let go of its run.
+    pub(crate) const TERMINATED: u8 = 143;
 }
 
 /// A command that did not work.

@@ -7,7 +7,15 @@
 mod app;
 mod cli;
 mod commands;
+mod config;
+mod dialect;
 mod failure;
+mod follow;
+mod interrupts;
+mod models;
+mod open;
+mod screen;
+mod terminal;
 
 use std::process::ExitCode;
 

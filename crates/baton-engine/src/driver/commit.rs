@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Driver, Going, Queued, Rested};
+use crate::bug::EngineBug;
 use crate::error::EngineError;
 use crate::patience::{Patience, patiently};
 use crate::plan::Plan;
@@ -51,7 +52,10 @@ impl Driver {
             Plan::Go(_) | Plan::Stuck => Rest::Running,
             Plan::Suspend(wake_at) => Rest::Suspended { wake_at: *wake_at },
             Plan::End(verdict) => {
-                let (status, ended) = ended(verdict, &budget);
+                let (status, mut ended) = ended(verdict, &budget);
+                if self.shared.settings.has(EngineBug::WrongReceipt) {
+                    misreport(&mut ended);
+                }
                 events.push(ended);
                 Rest::Ended(status)
             }
@@ -137,10 +141,18 @@ impl Driver {
     }
 
     fn restarts_of(&self, plan: &Plan) -> Vec<Event> {
-        if matches!(plan, Plan::Go(starts) if !starts.is_empty()) { self.restarts() } else { Vec::new() }
+        let forgets = self.shared.settings.has(EngineBug::ForgetRestart);
+        if !forgets && matches!(plan, Plan::Go(starts) if !starts.is_empty()) {
+            self.restarts()
+        } else {
+            Vec::new()
+        }
     }
 
     fn in_flight(&self, leaving: Option<u32>, starts: &[Intent]) -> Vec<Intent> {
+        if self.shared.settings.has(EngineBug::DropIntent) {
+            return Vec::new();
+        }
         let flying = self.flying.values().map(|flight| &flight.intent);
         let interrupted = self.again.iter().filter(|i| !starts.iter().any(|s| s.effect.n == i.effect.n));
         let all = flying.chain(interrupted).chain(starts);
@@ -165,9 +177,7 @@ impl Driver {
             step: self.row.step + 1,
             frame: self.performer.path.clone(),
             entries: record.entries.iter().map(new).collect(),
-            head: record.head,
             last_seq: self.row.seq + events.len() as u64,
-            budget: budget.clone(),
             checkpoint: Checkpoint {
                 v: CHECKPOINT_VERSION,
                 at,
@@ -176,6 +186,8 @@ impl Driver {
                 state: self.flow.record(),
                 in_flight,
                 inbox_read,
+                head: record.head,
+                budget: budget.clone(),
                 tail: record.tail.clone(),
                 waiting: self.flow.waiting(),
                 account: record.steps.clone(),
@@ -197,6 +209,9 @@ impl Driver {
         budget: Budget,
         inbox_read: u32,
     ) -> Result<(), EngineError> {
+        if self.shared.settings.has(EngineBug::PublishEarly) {
+            self.hub.commit(self.row.seq + 1, transition.checkpoint.events.clone());
+        }
         point("step.pre_commit");
         self.commit(&transition).await?;
         point("step.post_commit");
@@ -214,7 +229,7 @@ impl Driver {
         let first = self.row.seq + 1;
         self.row.step = transition.step;
         self.row.seq = transition.last_seq;
-        self.row.head = transition.head;
+        self.row.head = transition.checkpoint.head;
         if let Rest::Ended(status) = transition.rest {
             self.row.status = status;
         }
@@ -309,6 +324,13 @@ impl Driver {
         if ended.is_some_and(|flight| matches!(flight.intent.effect.kind, EffectKind::Tool { .. })) {
             point("tool.post_commit");
         }
+    }
+}
+
+/// A planted fault: what was stopped is said never to have started.
+fn misreport(ended: &mut Event) {
+    if let Event::Ended { receipt: Some(receipt), .. } = ended {
+        receipt.not_started.append(&mut receipt.stopped);
     }
 }
 

@@ -13,6 +13,7 @@ use baton_store::failpoint::point;
 use tokio::time::Instant;
 
 use super::{Driver, Going, Queued};
+use crate::bug::EngineBug;
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::perform::{Signal, What};
@@ -50,7 +51,8 @@ impl Driver {
             let n = intent.effect.n;
             let is_ended = |queued: &Queued| matches!(queued, Queued::Input(Input::Outcome { effect, .. }) if *effect == n);
             let is_wanted = wanted.iter().any(|effect| effect.n == n);
-            let repeatable = intent.effect.kind.may_run_again();
+            let careless = self.shared.settings.has(EngineBug::RunUnsafeAgain);
+            let repeatable = careless || intent.effect.kind.may_run_again();
             if (repeatable && is_wanted) || self.queue.iter().any(is_ended) {
                 continue;
             }
@@ -101,7 +103,7 @@ impl Driver {
     /// Takes a signal of a task: pieces of text are shown at once, an outcome is an input.
     async fn heard(&mut self, signal: Option<Signal>) -> Result<Option<Queued>, EngineError> {
         let Some(Signal { n, attempt, what }) = signal else { return Ok(None) };
-        if !self.flying.get(&n).is_some_and(|flight| flight.intent.attempt == attempt) {
+        if self.flying.get(&n).is_none_or(|flight| flight.intent.attempt != attempt) {
             return Ok(None); // late: it was given up already
         }
         match what {

@@ -1,3 +1,39 @@
-//! The engine's suite.
+//! The engine's suite: every scenario on every store and in every mode, then what only some need.
 
-mod smoke;
+mod cancels;
+mod check;
+mod crashes;
+mod people;
+mod planted;
+mod streams;
+mod turns;
+mod world;
+
+/// Makes one test of a scenario for each store and mode.
+macro_rules! everywhere {
+    ($($scenario:ident),* $(,)?) => {
+        mod everywhere {
+            $(mod $scenario {
+                use $crate::world::{Kept, Mode, World};
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn memory() { super::super::$scenario(World::new(Kept::Memory, Mode::Plain)).await }
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn sqlite() { super::super::$scenario(World::new(Kept::Sqlite, Mode::Plain)).await }
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn memory_forgetting() { super::super::$scenario(World::new(Kept::Memory, Mode::Forgetting)).await }
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn sqlite_forgetting() { super::super::$scenario(World::new(Kept::Sqlite, Mode::Forgetting)).await }
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn memory_failing() { super::super::$scenario(World::new(Kept::Memory, Mode::Failing)).await }
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn sqlite_failing() { super::super::$scenario(World::new(Kept::Sqlite, Mode::Failing)).await }
+            })*
+        }
+    };
+}
+pub(crate) use everywhere;
+
+/// How many rounds: a few by default, all with `BATON_FULL=1`.
+fn rounds(small: u64, full: u64) -> u64 {
+    if std::env::var_os("BATON_FULL").is_some() { full } else { small }
+}

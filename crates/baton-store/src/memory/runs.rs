@@ -22,18 +22,19 @@ impl MemoryStore {
         if head.index != new.expected_head {
             return Err(StoreError::Moved { branch: new.branch.to_string() });
         }
-        let tip = thread.tip(head.lane);
-        let lane = thread.tree.append_lane(&new.branch, tip)?;
-        thread.busy.insert(new.branch.clone(), first.run);
-        thread.touched.insert(new.branch.clone(), new.at);
         let hash = crate::definition_hash(&new.definition);
-        let row = RunRow {
-            lane,
+        let mut row = RunRow {
             owner: Some(new.owner),
             definition: hash.clone(),
             metadata: new.metadata,
             ..RunRow::begun(first.run, &first.thread, &new.branch, head.index, new.at)
         };
+        crate::runs::may_advance(&row, &first)?; // from here on nothing is refused
+        let tip = thread.tip(head.lane);
+        let lane = thread.tree.append_lane(&new.branch, tip)?;
+        row.lane = lane;
+        thread.busy.insert(new.branch.clone(), first.run);
+        thread.touched.insert(new.branch, new.at);
         let claims = vec![ClaimRow { epoch: 1, base_seq: 0 }];
         let run = MemRun { row, steps: Vec::new(), claims, inbox: Vec::new() };
         inner.runs.insert((tenant.clone(), first.run), run);
@@ -74,6 +75,14 @@ impl MemoryStore {
 
     pub(crate) fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
         self.lock().advance(tenant, transition)
+    }
+
+    /// Writes a transition whoever it comes from: the fault that the checker must find.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn commit_unfenced(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let step = inner.run(tenant, transition.run)?.row.step + 1;
+        inner.write_down(tenant, Transition { step, ..transition })
     }
 
     pub(crate) fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
@@ -203,10 +212,14 @@ impl Inner {
     }
 
     fn advance(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
-        let found = self.run(tenant, transition.run)?;
-        crate::runs::may_advance(&found.row, &transition)?;
-        let first_seq = found.row.seq + 1;
-        let Transition { run, thread, lane, head, entries, asked, settled, rest, .. } = transition;
+        crate::runs::may_advance(&self.run(tenant, transition.run)?.row, &transition)?;
+        self.write_down(tenant, transition)
+    }
+
+    fn write_down(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+        let first_seq = transition.last_seq + 1 - transition.checkpoint.events.len() as u64;
+        let Transition { run, thread, lane, entries, asked, settled, rest, .. } = transition;
+        let head = transition.checkpoint.head;
         let rows = self.thread_mut(tenant, &thread)?;
         let first = head - entries.len() as i64 + 1;
         for (index, new) in (first..).zip(entries) {
@@ -227,7 +240,7 @@ impl Inner {
         row.step = transition.step;
         row.seq = transition.last_seq;
         row.head = head;
-        row.budget = transition.budget;
+        row.budget.clone_from(&transition.checkpoint.budget);
         if transition.progress {
             row.attempts = 0;
         }

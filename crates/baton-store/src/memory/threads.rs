@@ -74,8 +74,8 @@ impl MemoryStore {
         let inner = self.lock();
         let thread = inner.thread(tenant, id)?;
         let head = inner.head(tenant, thread, branch.unwrap_or(&thread.tree.current))?;
-        let last = slice.before.map_or(head.index, |before| head.index.min(before - 1));
-        let first = slice.last_n.map_or(0, |n| (last - i64::from(n) + 1).max(0));
+        let last = slice.before.map_or(head.index, |before| head.index.min(before.saturating_sub(1)));
+        let first = slice.last_n.map_or(0, |n| last.saturating_sub(i64::from(n) - 1).max(0));
         let end = thread.tree.place_at(head, last.max(-1)).unwrap_or(head);
         Ok(thread.read(end, first))
     }
@@ -105,7 +105,7 @@ impl MemoryStore {
         let branch = branch.unwrap_or(&thread.tree.current).clone();
         thread.not_busy(&branch)?;
         let head = thread.tree.branch(&branch)?.head;
-        crate::threads::check_push(&new.entry, thread.tail(head), || thread.read(head, 0))?;
+        crate::threads::check_push(&new.entry, thread.tail(head), || Ok(thread.read(head, 0)))?;
         let tip = thread.tip(head.lane);
         let lane = thread.tree.append_lane(&branch, tip)?;
         let index = head.index + 1;

@@ -107,6 +107,7 @@ mod tests {
     #[test]
     fn a_newer_file_is_refused_with_the_version_it_needs() {
         let folder = tempfile::tempdir().unwrap();
+        live::private_folder(&folder.path().join("live")).unwrap();
         assert!(bring_up_to_date(folder.path()).unwrap().is_none(), "nothing to copy in a new folder");
         let db = connect(&database(folder.path())).unwrap();
         db.execute_batch("UPDATE meta SET value = '9.9.0'; PRAGMA user_version = 99").unwrap();

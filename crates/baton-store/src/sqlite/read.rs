@@ -178,6 +178,17 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
     })
 }
 
+/// One row of a list: one that cannot be read is left out, so that it harms no other.
+pub(super) fn listed<T>(row: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match row {
+        Err(error @ StoreError::Corrupt { .. }) => {
+            tracing::warn!(%error, "left out of a list");
+            Ok(None)
+        }
+        row => row.map(Some),
+    }
+}
+
 /// A name that was valid when it was stored.
 pub(super) fn name<T: std::str::FromStr>(what: &'static str, text: String) -> Result<T, StoreError>
 where

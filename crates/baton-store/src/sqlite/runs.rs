@@ -33,7 +33,7 @@ impl Packed {
             .iter()
             .map(|new| crate::envelope::encode(&new.entry, new.at))
             .collect::<Result<_, _>>()?;
-        let budget = serde_json::to_vec(&transition.budget)
+        let budget = serde_json::to_vec(&transition.checkpoint.budget)
             .map_err(|e| StoreError::corrupt("budget", transition.run, e))?;
         Ok(Packed {
             envelopes,
@@ -58,6 +58,9 @@ impl SqliteStore {
         let mut packed = Packed::new(first)?;
         self.write(move |db| {
             let (run, thread) = (packed.transition.run, packed.transition.thread.clone());
+            if exists(db, &tenant, run)? {
+                return Err(StoreError::Exists { what: "run", id: run.to_string() });
+            }
             let mut loaded = read::tree(db, &tenant, &thread)?;
             loaded.not_busy(&new.branch)?;
             let head = loaded.tree.branch(&new.branch)?.head;
@@ -68,17 +71,14 @@ impl SqliteStore {
             packed.transition.lane = lane;
             let sql = "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
             db.prepare_cached(sql)?.execute((tenant.as_str(), &hash, definition.0, definition.1))?;
-            let sql = "INSERT OR IGNORE INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
+            let sql = "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
                          attempts, definition, min_version, budget, created, metadata)
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, x'', ?11, ?12)";
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, ?11, ?12, ?13)";
             let metadata = new.metadata.to_string().into_bytes();
-            let made = db.prepare_cached(sql)?.execute(params![
+            db.prepare_cached(sql)?.execute(params![
                 tenant.as_str(), Uuid16(run.0), thread.as_str(), new.branch.as_str(), lane,
-                stored(RunStatus::Running), Uuid16(new.owner.0), head.index, &hash, RUN_VERSION, new.at.0, metadata,
+                stored(RunStatus::Running), Uuid16(new.owner.0), head.index, &hash, RUN_VERSION, packed.budget, new.at.0, metadata,
             ])?;
-            if made == 0 {
-                return Err(StoreError::Exists { what: "run", id: run.to_string() });
-            }
             insert_claim(db, &tenant, run, ClaimRow { epoch: 1, base_seq: 0 }, new.owner, new.at)?;
             let sql = "UPDATE branches SET run = ?4, touched = ?5 WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
             let key = (tenant.as_str(), thread.as_str(), new.branch.as_str(), Uuid16(run.0), new.at.0);
@@ -132,6 +132,7 @@ impl SqliteStore {
     pub(crate) async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
         let tenant = tenant.clone();
         self.write(move |db| {
+            known(db, &tenant, run)?;
             let sql =
                 "UPDATE runs SET owner = NULL WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND status = ?4";
             let key = (tenant.as_str(), Uuid16(run.0), epoch, stored(RunStatus::Running));
@@ -188,6 +189,7 @@ impl SqliteStore {
     ) -> Result<Vec<Posted>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |db| {
+            known(db, &tenant, run)?;
             let sql = "SELECT n, body, crc FROM inbox WHERE tenant = ?1 AND run = ?2 AND n > ?3 ORDER BY n";
             let mut statement = db.prepare_cached(sql)?;
             let mut rows = statement.query((tenant.as_str(), Uuid16(run.0), after))?;
@@ -218,14 +220,9 @@ impl SqliteStore {
             let after = filter.after.map(|id| Uuid16(id.0));
             let mut rows = statement.query((tenant.as_str(), thread, filter.status.map(stored), after))?;
             let mut out = Vec::new();
-            while let Some(row) = rows.next()? {
-                let row = run_row(row)?;
-                if out.len() == filter.limit as usize {
-                    break;
-                }
-                if crate::runs::fits(&row, &filter) {
-                    out.push(row);
-                }
+            while out.len() < filter.limit as usize {
+                let Some(row) = rows.next()? else { break };
+                out.extend(read::listed(run_row(row))?.filter(|row| crate::runs::fits(row, &filter)));
             }
             Ok(out)
         })
@@ -241,7 +238,7 @@ impl SqliteStore {
     ) -> Result<Vec<StepRow>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |db| {
-            load(db, &tenant, run)?;
+            known(db, &tenant, run)?;
             steps(db, &tenant, run, "step > ?3", after.into(), limit)
         })
         .await
@@ -257,7 +254,7 @@ impl SqliteStore {
         let tenant = tenant.clone();
         let seq = i64::try_from(seq).unwrap_or(i64::MAX);
         self.read(move |db| {
-            load(db, &tenant, run)?;
+            known(db, &tenant, run)?;
             steps(db, &tenant, run, "last_seq >= ?3", seq, limit)
         })
         .await
@@ -266,7 +263,7 @@ impl SqliteStore {
     pub(crate) async fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |db| {
-            load(db, &tenant, run)?;
+            known(db, &tenant, run)?;
             let sql = "SELECT epoch, base_seq FROM claims WHERE tenant = ?1 AND run = ?2 ORDER BY epoch";
             let mut statement = db.prepare_cached(sql)?;
             let rows = statement.query_map((tenant.as_str(), Uuid16(run.0)), |row| {
@@ -292,12 +289,13 @@ impl SqliteStore {
         self.read(move |db| {
             let sql =
                 "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND (?2 IS NULL OR status = ?2)
-                       ORDER BY created DESC, approval DESC LIMIT ?3";
+                       ORDER BY created DESC, approval DESC";
             let mut statement = db.prepare_cached(sql)?;
-            let mut rows = statement.query((tenant.as_str(), status.map(ApprovalStatus::as_str), limit))?;
+            let mut rows = statement.query((tenant.as_str(), status.map(ApprovalStatus::as_str)))?;
             let mut out = Vec::new();
-            while let Some(row) = rows.next()? {
-                out.push(approval(row)?);
+            while out.len() < limit as usize {
+                let Some(row) = rows.next()? else { break };
+                out.extend(read::listed(approval(row))?);
             }
             Ok(out)
         })
@@ -325,6 +323,7 @@ impl SqliteStore {
     ) -> Result<(), StoreError> {
         let tenant = tenant.clone();
         self.write(move |db| {
+            known(db, &tenant, run)?;
             let sql = "UPDATE runs SET watched_until = ?3 WHERE tenant = ?1 AND run = ?2";
             db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), until.0))?;
             Ok(())
@@ -360,6 +359,15 @@ impl SqliteStore {
 /// A status as its column has it.
 fn stored(status: RunStatus) -> u8 {
     (0..).zip(RunStatus::ALL).find(|(_, s)| *s == status).map_or(0, |(n, _)| n)
+}
+
+fn exists(db: &Connection, tenant: &Tenant, run: RunId) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM runs WHERE tenant = ?1 AND run = ?2";
+    Ok(db.prepare_cached(sql)?.exists((tenant.as_str(), Uuid16(run.0)))?)
+}
+
+fn known(db: &Connection, tenant: &Tenant, run: RunId) -> Result<(), StoreError> {
+    if exists(db, tenant, run)? { Ok(()) } else { Err(StoreError::not_found("run", run)) }
 }
 
 fn load(db: &Connection, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
@@ -409,27 +417,29 @@ fn insert_claim(
 fn advance(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
     let t = &packed.transition;
     let run = Uuid16(t.run.0);
-    let first_seq = t.last_seq + 1 - t.checkpoint.events.len() as u64;
+    let events = t.checkpoint.events.len() as i64;
+    let first_seq = t.last_seq as i64 - events + 1;
     let sql = "UPDATE runs SET step = ?4, seq = ?5, head = ?6, budget = ?7, attempts = CASE WHEN ?8 THEN 0 ELSE attempts END
                WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND step = ?4 - 1 AND owner IS NOT NULL
-               AND status = 1 AND (?9 IS NULL OR inbox = ?9)";
+               AND status = 1 AND seq = ?5 - ?10 AND (?9 IS NULL OR inbox = ?9)";
     let changed = db.prepare_cached(sql)?.execute(params![
         tenant.as_str(),
         run,
         t.epoch,
         t.step,
         t.last_seq as i64,
-        t.head,
+        t.checkpoint.head,
         packed.budget,
         t.progress,
         t.inbox,
+        events,
     ])?;
     if changed == 0 {
         let row = load(db, tenant, t.run)?;
         crate::runs::may_advance(&row, t)?;
         return Err(StoreError::Fenced { run: t.run, epoch: row.epoch });
     }
-    let first = t.head - t.entries.len() as i64 + 1;
+    let first = t.checkpoint.head - t.entries.len() as i64 + 1;
     for ((index, new), envelope) in (first..).zip(&t.entries).zip(&packed.envelopes) {
         let place = Place { lane: t.lane, index };
         insert_entry(db, tenant, &t.thread, place, (Uuid16(new.id.0), Some(run)), envelope)?;
@@ -442,7 +452,7 @@ fn advance(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), Stor
         t.step,
         t.epoch,
         t.frame.to_string(),
-        first_seq as i64,
+        first_seq,
         t.last_seq as i64,
         packed.body.0,
         packed.body.1,
@@ -467,7 +477,10 @@ fn ask(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), StoreErr
         ])?;
     }
     for (id, status) in &packed.transition.settled {
-        let mut approval = load_approval(db, tenant, id)?;
+        let mut approval = match load_approval(db, tenant, id) {
+            Err(StoreError::NotFound { .. }) => continue, // nothing to close
+            found => found?,
+        };
         crate::runs::settle(&mut approval, *status, packed.transition.checkpoint.at);
         update_approval(db, tenant, &approval)?;
     }
@@ -488,7 +501,7 @@ fn rest(db: &Connection, tenant: &Tenant, t: &Transition) -> Result<(), StoreErr
     if ended.is_some() {
         let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
                    WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
-        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.head, t.checkpoint.at.0);
+        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.checkpoint.head, t.checkpoint.at.0);
         db.prepare_cached(sql)?.execute(key)?;
     }
     Ok(())

@@ -43,14 +43,19 @@ impl SqliteStore {
         self.read(move |db| {
             let sql = "SELECT thread FROM threads WHERE tenant = ?1
                        AND (?2 IS NULL OR rowid < (SELECT rowid FROM threads WHERE tenant = ?1 AND thread = ?2))
-                       ORDER BY rowid DESC LIMIT ?3";
+                       ORDER BY rowid DESC";
             if let Some(after) = &after {
                 read::tree(db, &tenant, after)?;
             }
             let mut statement = db.prepare_cached(sql)?;
-            let key = (tenant.as_str(), after.as_ref().map(ThreadId::as_str), limit);
-            let ids: Vec<String> = statement.query_map(key, |row| row.get(0))?.collect::<Result<_, _>>()?;
-            ids.into_iter().map(|id| view(db, &tenant, &read::name("thread", id)?)).collect()
+            let mut rows = statement.query((tenant.as_str(), after.as_ref().map(ThreadId::as_str)))?;
+            let mut out = Vec::new();
+            while out.len() < limit as usize {
+                let Some(row) = rows.next()? else { break };
+                let seen = read::name("thread", row.get(0)?).and_then(|id| view(db, &tenant, &id));
+                out.extend(read::listed(seen)?);
+            }
+            Ok(out)
         })
         .await
     }
@@ -86,8 +91,8 @@ impl SqliteStore {
         self.read(move |db| {
             let loaded = read::tree(db, &tenant, &id)?;
             let head = loaded.head(branch.as_ref().unwrap_or(&loaded.tree.current))?;
-            let last = slice.before.map_or(head.index, |before| head.index.min(before - 1));
-            let first = slice.last_n.map_or(0, |n| (last - i64::from(n) + 1).max(0));
+            let last = slice.before.map_or(head.index, |before| head.index.min(before.saturating_sub(1)));
+            let first = slice.last_n.map_or(0, |n| last.saturating_sub(i64::from(n) - 1).max(0));
             let end = loaded.tree.place_at(head, last.max(-1)).unwrap_or(head);
             read::entries(db, &tenant, &id, &loaded.tree, end, first)
         })
@@ -126,7 +131,7 @@ impl SqliteStore {
             loaded.not_busy(&branch)?;
             let head = loaded.head(&branch)?;
             let tail = read::tail(db, &tenant, &id, &loaded.tree, head)?;
-            let all = || read::entries(db, &tenant, &id, &loaded.tree, head, 0).unwrap_or_default();
+            let all = || read::entries(db, &tenant, &id, &loaded.tree, head, 0);
             crate::threads::check_push(&new.entry, tail, all)?;
             let lane = append_lane(db, &tenant, &id, &mut loaded.tree, &branch)?;
             let index = head.index + 1;

@@ -1,0 +1,241 @@
+//! Dying at every point and going on: the same result as if nothing had happened.
+
+use baton_core::run::RunStatus;
+use baton_core::thread::NewEntry;
+use baton_engine::{Engine, Rested};
+use baton_store::{ClaimMode, StoreError};
+use serde_json::json;
+
+use crate::check::check;
+use crate::everywhere;
+use crate::world::{Kept, Mode, TENANT, World, insist, kinds};
+
+everywhere!(
+    a_safe_tool_runs_again,
+    an_idempotent_tool_runs_again_with_its_key,
+    a_tool_with_effects_is_never_repeated,
+    a_taken_run_is_lost_to_its_owner,
+    an_orphan_is_adopted,
+    a_run_that_kills_its_process_is_given_up,
+    a_shutdown_lets_go,
+    a_cancel_posted_to_the_dead_is_obeyed,
+);
+
+async fn interrupted(world: &World, tool: &str) -> baton_core::id::RunId {
+    world.script(
+        json!([[{"call": {"name": tool, "arguments": {"do": "hold"}}}], [{"text": "and so it ended"}]]),
+    );
+    let engine = world.engine();
+    let handle = engine.start(world.request("go")).await.unwrap();
+    world.ledger.arrived(1).await;
+    engine.crash().await;
+    world.ledger.open();
+    handle.run
+}
+
+async fn resume(engine: &Engine, run: baton_core::id::RunId) -> Rested {
+    engine.resume(&TENANT, run, ClaimMode::IfFree).await.unwrap().rested().await
+}
+
+async fn a_safe_tool_runs_again(world: World) {
+    let run = interrupted(&world, "safe").await;
+    assert_eq!(resume(&world.engine(), run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(world.ledger.count("safe"), 2);
+    let kinds = kinds(&world.events(run).await);
+    assert_eq!(kinds, ["started", "tool_start safe", "tool_result safe Ok", "delta", "ended ok"]);
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn an_idempotent_tool_runs_again_with_its_key(world: World) {
+    let run = interrupted(&world, "idem").await;
+    assert_eq!(resume(&world.engine(), run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(world.ledger.count("idem"), 1, "the same key is the same effect");
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_tool_with_effects_is_never_repeated(world: World) {
+    let run = interrupted(&world, "once").await;
+    assert_eq!(resume(&world.engine(), run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(world.ledger.count("once"), 1);
+    assert_eq!(
+        kinds(&world.events(run).await),
+        ["started", "tool_start once", "tool_result once Unknown", "delta", "ended ok"]
+    );
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_taken_run_is_lost_to_its_owner(world: World) {
+    world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "hold"}}}], [{"text": "the end"}]]));
+    let (first, second) = (world.engine(), world.engine());
+    let mut old = first.start(world.request("go")).await.unwrap();
+    world.ledger.arrived(1).await;
+    let held = second.resume(&TENANT, old.run, ClaimMode::IfFree).await.unwrap_err();
+    assert!(matches!(held, baton_engine::EngineError::Store(StoreError::Held { .. })), "{held}");
+    let mut new = second.resume(&TENANT, old.run, ClaimMode::Take).await.unwrap();
+    world.ledger.open();
+    assert_eq!(new.rested().await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(old.rested().await, Rested::Lost);
+    check(&world, old.run, &[]).await.unwrap();
+}
+
+async fn an_orphan_is_adopted(world: World) {
+    let run = interrupted(&world, "safe").await;
+    let engine = world.engine();
+    engine.adopt(TENANT.clone());
+    let seen = crate::world::watch(&engine, run, Default::default()).await;
+    assert!(matches!(seen.last(), Some(baton_engine::Seen::Event(e)) if e.event.is_terminal()));
+    check(&world, run, &seen).await.unwrap();
+}
+
+async fn a_run_that_kills_its_process_is_given_up(mut world: World) {
+    world.settings.most_attempts = 3;
+    world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "hold"}}}], [{"text": "never"}]]));
+    let engine = world.engine();
+    let run = engine.start(world.request("go")).await.unwrap().run;
+    world.ledger.arrived(1).await;
+    engine.crash().await;
+    for deaths in 1..3 {
+        let engine = world.engine();
+        engine.resume(&TENANT, run, ClaimMode::IfFree).await.unwrap();
+        world.ledger.arrived(1 + deaths).await;
+        engine.crash().await;
+    }
+    assert_eq!(resume(&world.engine(), run).await, Rested::Ended(RunStatus::Error));
+    assert_eq!(kinds(&world.events(run).await).last().unwrap(), "ended error poisoned");
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_shutdown_lets_go(world: World) {
+    world.script(
+        json!([[{"call": {"name": "safe", "arguments": {"do": "deaf"}}}], [{"text": "finished elsewhere"}]]),
+    );
+    let engine = world.engine();
+    let mut handle = engine.start(world.request("go")).await.unwrap();
+    world.ledger.arrived(1).await;
+    engine.shutdown().await;
+    assert_eq!(handle.rested().await, Rested::Released);
+    let row = insist(|| world.store.run(&TENANT, handle.run)).await;
+    assert_eq!((row.owner, row.attempts, row.status), (None, 0, RunStatus::Running));
+    world.ledger.open();
+    assert_eq!(resume(&world.engine(), handle.run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(insist(|| world.store.run(&TENANT, handle.run)).await.attempts, 0);
+    check(&world, handle.run, &[]).await.unwrap();
+}
+
+async fn a_cancel_posted_to_the_dead_is_obeyed(world: World) {
+    world.script(json!([[
+        {"call": {"name": "once", "arguments": {"do": "hold"}}}, {"call": {"name": "safe", "arguments": {"do": "hold"}}}
+    ], [{"text": "never"}]]));
+    let engine = world.engine();
+    let run = engine.start(world.request("go")).await.unwrap().run;
+    world.ledger.arrived(2).await;
+    engine.crash().await;
+    let engine = world.engine();
+    engine.cancel(&TENANT, run).await.unwrap();
+    assert_eq!(resume(&engine, run).await, Rested::Ended(RunStatus::Cancelled));
+    let mut kinds = kinds(&world.events(run).await).split_off(3);
+    kinds.sort();
+    assert_eq!(kinds, ["ended cancelled", "tool_result once Unknown", "tool_result safe Cancelled"]);
+    check(&world, run, &[]).await.unwrap();
+}
+
+/// The committed log is cut after each transition, and the run goes on from there: same result.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_prefix_goes_on_to_the_same_end() {
+    let replies = json!([
+        [{"text": "first "}, {"call": {"name": "safe", "arguments": {"do": "ok", "n": 1}}}, {"call": {"name": "idem", "arguments": {"do": "ok", "n": 2}}}],
+        [{"call": {"name": "safe", "arguments": {"do": "fail", "n": 3}}}],
+        [{"text": "all of it: {results}"}]
+    ]);
+    let whole = World::new(Kept::Memory, Mode::Plain);
+    whole.script(replies.clone());
+    let (handle, _, events) = whole.turn(&whole.engine(), "go").await;
+    let (expected, steps) =
+        (whole.transcript().await, insist(|| whole.store.run(&TENANT, handle.run)).await.step);
+    assert!(steps >= 6, "{steps}");
+    for kept in [Kept::Memory, Kept::Sqlite] {
+        for prefix in 1..steps {
+            let world = World::new(kept, Mode::Plain);
+            world.script(replies.clone());
+            let run = copy_prefix(&whole, &world, handle.run, prefix).await;
+            assert_eq!(
+                resume(&world.engine(), run).await,
+                Rested::Ended(RunStatus::Ok),
+                "cut after {prefix}"
+            );
+            let mut transcript = world.transcript().await;
+            let mut wanted = expected.clone();
+            // Two results of one round may arrive in either order.
+            transcript.sort();
+            wanted.sort();
+            assert_eq!(transcript, wanted, "cut after {prefix}");
+            let of = |events: &[_]| {
+                kinds(events)
+                    .into_iter()
+                    .filter(|k| k != "delta" && k != "restarted")
+                    .collect::<std::collections::BTreeSet<_>>()
+            };
+            assert_eq!(of(&world.events(run).await), of(&events), "cut after {prefix}");
+            check(&world, run, &[]).await.unwrap();
+        }
+    }
+}
+
+/// Writes the first transitions of a run into another store, as if its process had died right after.
+async fn copy_prefix(
+    from: &World,
+    to: &World,
+    run: baton_core::id::RunId,
+    prefix: u32,
+) -> baton_core::id::RunId {
+    use baton_store::{NewRun, NewThread, Rest, Transition};
+    let row = insist(|| from.store.run(&TENANT, run)).await;
+    let definition = insist(|| from.store.definition(&TENANT, &row.definition)).await;
+    let steps = insist(|| from.store.steps(&TENANT, run, 0, prefix)).await;
+    let at = crate::world::NOW;
+    let new = NewThread { id: row.thread.clone(), at, ttl_at: None, meta: serde_json::Value::Null };
+    insist(|| to.store.create_thread(&TENANT, new.clone())).await;
+    let owner = to.store.enlist().unwrap();
+    let entries = from.entries().await;
+    let mut head = -1;
+    for step in steps {
+        let mine =
+            entries.iter().filter(|placed| placed.index > head && placed.index <= step.checkpoint.head);
+        let mine = mine
+            .map(|placed| NewEntry { id: placed.id, at: placed.at, entry: placed.entry.clone() })
+            .collect();
+        head = step.checkpoint.head;
+        let first = step.step == 1;
+        let transition = Transition {
+            run,
+            thread: row.thread.clone(),
+            lane: 0,
+            epoch: 1,
+            step: step.step,
+            frame: step.frame.clone(),
+            entries: mine,
+            last_seq: step.last_seq,
+            checkpoint: step.checkpoint.clone(),
+            inbox: None,
+            progress: true,
+            asked: Vec::new(),
+            settled: Vec::new(),
+            rest: Rest::Running,
+        };
+        if first {
+            let new = NewRun {
+                owner: owner.id,
+                branch: row.branch.clone(),
+                expected_head: -1,
+                definition: definition.clone(),
+                at,
+                metadata: serde_json::Value::Null,
+            };
+            insist(|| to.store.start(&TENANT, new.clone(), transition.clone())).await;
+        } else {
+            insist(|| to.store.commit(&TENANT, transition.clone())).await;
+        }
+    }
+    drop(owner);
+    run
+}

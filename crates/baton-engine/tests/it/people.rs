@@ -1,0 +1,199 @@
+//! Approvals, questions, steering and deadlines.
+
+use baton_core::run::{ApprovalStatus, Choice, RunStatus};
+use baton_engine::{Engine, Rested, Submitted};
+use baton_store::ClaimMode;
+use serde_json::json;
+
+use crate::check::check;
+use crate::everywhere;
+use crate::world::{TENANT, World, insist, kinds};
+
+everywhere!(
+    an_approved_call_runs_once,
+    a_denied_call_never_runs,
+    an_edited_call_runs_with_the_edit,
+    three_approvals_in_every_order,
+    the_first_decision_wins,
+    an_approval_expires_after_a_restart,
+    a_question_is_answered_by_the_next_message,
+    steering_is_taken_in_at_the_boundary,
+    a_suspended_run_can_be_cancelled,
+);
+
+async fn suspended(world: &mut World, calls: usize) -> (Engine, baton_core::id::RunId, Vec<String>) {
+    world.decision.approvals = vec!["once".to_owned()];
+    let call = |n: usize| json!({"call": {"name": "once", "arguments": {"do": "ok", "n": n}}});
+    let all: Vec<_> = (0..calls).map(call).collect();
+    world.script(json!([all, [{"text": "{results}"}]]));
+    let engine = world.engine();
+    let (handle, rested, _) = world.turn(&engine, "please").await;
+    assert_eq!(rested, Rested::Suspended);
+    assert_eq!(world.ledger.calls(), []);
+    let mut ids: Vec<String> = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 99))
+        .await
+        .into_iter()
+        .map(|a| a.id)
+        .collect();
+    ids.sort();
+    assert_eq!(ids.len(), calls);
+    (engine, handle.run, ids)
+}
+
+async fn go_on(engine: &Engine, run: baton_core::id::RunId) -> Rested {
+    engine.drive(&TENANT, run).await.unwrap().unwrap().rested().await
+}
+
+async fn an_approved_call_runs_once(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 1).await;
+    engine.decide(&TENANT, &ids[0], Choice::Approve, None, None, Some("me".to_owned())).await.unwrap();
+    assert_eq!(go_on(&engine, run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(world.ledger.count("once"), 1);
+    assert_eq!(
+        kinds(&world.events(run).await),
+        ["started", "approval_required once", "tool_start once", "tool_result once Ok", "delta", "ended ok"]
+    );
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_denied_call_never_runs(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 1).await;
+    engine.decide(&TENANT, &ids[0], Choice::Deny, None, Some("too risky".to_owned()), None).await.unwrap();
+    assert_eq!(go_on(&engine, run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(world.ledger.calls(), []);
+    assert!(world.transcript().await.contains(&"ToolResult: too risky (denied)".to_owned()));
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn an_edited_call_runs_with_the_edit(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 1).await;
+    let bad = engine.decide(&TENANT, &ids[0], Choice::Edit, Some(json!({"do": "dance"})), None, None).await;
+    assert!(matches!(bad, Err(baton_engine::EngineError::Invalid(_))), "{bad:?}");
+    engine
+        .decide(&TENANT, &ids[0], Choice::Edit, Some(json!({"do": "ok", "n": 99})), None, None)
+        .await
+        .unwrap();
+    assert_eq!(go_on(&engine, run).await, Rested::Ended(RunStatus::Ok));
+    assert!(world.transcript().await.contains(&"ToolResult: {\"did\":\"ok\",\"n\":99}".to_owned()));
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn three_approvals_in_every_order(mut world: World) {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let before = world.ledger.calls().len();
+        world.script(json!([]));
+        world.decision.approvals = vec!["once".to_owned()];
+        let call = |n: usize| json!({"call": {"name": "once", "arguments": {"do": "ok", "n": n}}});
+        world.script(json!([[call(0), call(1), call(2)], [{"text": "{results}"}]]));
+        let engine = world.engine();
+        let request = baton_engine::RunRequest { thread: None, ..world.request("please") };
+        let mut handle = engine.start(request).await.unwrap();
+        assert_eq!(handle.rested().await, Rested::Suspended);
+        let view = engine.view(&TENANT, handle.run).await.unwrap();
+        let ids: Vec<String> = view.waiting.iter().map(|w| w.id.clone()).collect();
+        for at in order {
+            let choice = if at == 1 { Choice::Deny } else { Choice::Approve };
+            engine.decide(&TENANT, &ids[at], choice, None, None, None).await.unwrap();
+            if let Some(mut handle) = engine.drive(&TENANT, handle.run).await.unwrap() {
+                handle.rested().await;
+            }
+        }
+        assert_eq!(insist(|| world.store.run(&TENANT, handle.run)).await.status, RunStatus::Ok);
+        assert_eq!(world.ledger.calls().len() - before, 2);
+        check(&world, handle.run, &[]).await.unwrap();
+    }
+}
+
+async fn the_first_decision_wins(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 1).await;
+    let decide = async |n: usize| {
+        let choice = if n.is_multiple_of(2) { Choice::Approve } else { Choice::Deny };
+        engine.decide(&TENANT, &ids[0], choice, None, None, Some(n.to_string())).await
+    };
+    let all: Vec<_> = futures_util::future::join_all((0..20).map(decide)).await;
+    assert_eq!(all.iter().filter(|result| result.is_ok()).count(), 1);
+    go_on(&engine, run).await;
+    assert!(world.ledger.calls().len() <= 1);
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn an_approval_expires_after_a_restart(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 1).await;
+    engine.shutdown().await;
+    let engine = world.engine();
+    assert_eq!(engine.adopt_once(&TENANT).await, [], "it is not due yet");
+    world.clock.advance_ms(24 * 60 * 60 * 1000);
+    let taken = loop {
+        let taken = engine.adopt_once(&TENANT).await;
+        if !taken.is_empty() {
+            break taken;
+        }
+    };
+    assert_eq!(taken, [run]);
+    let seen = crate::world::watch(&engine, run, Default::default()).await;
+    assert!(matches!(seen.last(), Some(baton_engine::Seen::Event(last)) if last.event.is_terminal()));
+    assert_eq!(insist(|| world.store.approval(&TENANT, &ids[0])).await.status, ApprovalStatus::Expired);
+    assert_eq!(world.ledger.calls(), []);
+    assert!(world.transcript().await.contains(&"ToolResult: nobody decided in time (expired)".to_owned()));
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_question_is_answered_by_the_next_message(world: World) {
+    world.script(json!([[{"call": {"name": "ask_user", "arguments": {"question": "Which colour?"}}}], [{"text": "You said {last_result}"}]]));
+    let engine = world.engine();
+    let (handle, rested, _) = world.turn(&engine, "paint it").await;
+    assert_eq!(rested, Rested::Suspended);
+    let waiting = engine.view(&TENANT, handle.run).await.unwrap().waiting;
+    assert_eq!(waiting[0].question.as_deref(), Some("Which colour?"));
+    let submitted = engine.submit(world.request("blue")).await.unwrap();
+    let Submitted::Answered(mut answered) = submitted else { panic!("it is an answer") };
+    assert_eq!((answered.run, answered.rested().await), (handle.run, Rested::Ended(RunStatus::Ok)));
+    assert_eq!(
+        world.transcript().await[2..],
+        [
+            "ToolCall: ask_user",
+            "Waiting: user_input",
+            "UserResponse: blue",
+            "ToolResult: blue",
+            "AssistantMessage: You said blue"
+        ]
+    );
+    check(&world, handle.run, &[]).await.unwrap();
+}
+
+async fn steering_is_taken_in_at_the_boundary(world: World) {
+    world.script(
+        json!([[{"call": {"name": "safe", "arguments": {"do": "hold"}}}], [{"text": "as you wish"}]]),
+    );
+    let engine = world.engine();
+    let mut handle = engine.start(world.request("go")).await.unwrap();
+    world.ledger.arrived(1).await;
+    engine.input(&TENANT, handle.run, "but gently").await.unwrap();
+    let mut reader = engine.events(&TENANT, handle.run, Default::default()).await.unwrap();
+    while !matches!(reader.next().await.unwrap(), Some(baton_engine::Seen::Event(e)) if matches!(e.event, baton_core::event::Event::Input { .. }))
+    {
+    }
+    world.ledger.open();
+    assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(
+        world.transcript().await[2..],
+        [
+            "ToolCall: safe",
+            "ToolResult: {\"did\":\"hold\",\"n\":null}",
+            "UserMessage: but gently [steering]",
+            "AssistantMessage: as you wish"
+        ]
+    );
+    check(&world, handle.run, &[]).await.unwrap();
+}
+
+async fn a_suspended_run_can_be_cancelled(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 2).await;
+    engine.cancel(&TENANT, run).await.unwrap();
+    let mut handle = engine.resume(&TENANT, run, ClaimMode::IfFree).await.unwrap();
+    assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Cancelled));
+    let late = engine.decide(&TENANT, &ids[0], Choice::Approve, None, None, None).await.unwrap_err();
+    assert!(late.to_string().contains("already decided: cancelled"), "{late}");
+    assert_eq!(world.ledger.calls(), []);
+    check(&world, run, &[]).await.unwrap();
+}

@@ -1,0 +1,319 @@
+//! What a scenario needs: a store, engines on it, a scripted model, and tools whose effects are counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_core::event::{Event, NumberedEvent};
+use baton_core::fault::Fault;
+use baton_core::id::{Cursor, RunId, Tenant, ThreadId};
+use baton_core::policy::{Decision, Policy, default_decision};
+use baton_core::thread::PlacedEntry;
+use baton_core::time::Timestamp;
+use baton_core::tool::{EffectClass, ToolSpec};
+use baton_engine::{Engine, ManualClock, Parts, Rested, RunHandle, RunRequest, Seen, Settings};
+use baton_model::{Model, Scripted};
+use baton_store::{FaultyStore, Slice, SqliteStore, Store};
+use baton_tools::{CallContext, Output, Registry, Tool, ToolError};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+pub(crate) const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Memory,
+    Sqlite,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Plain,
+    /// Everything in memory is dropped after every transition.
+    Forgetting,
+    /// One store call in a hundred fails, or works and says that it does not know.
+    Failing,
+}
+
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) settings: Settings,
+    pub(crate) decision: Decision,
+    script: Mutex<String>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new(kept: Kept, mode: Mode) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let store = match kept {
+            Kept::Memory => Store::memory(),
+            Kept::Sqlite => Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store),
+        };
+        static SEED: AtomicU64 = AtomicU64::new(1);
+        let store = match mode {
+            Mode::Failing => {
+                let seed = SEED.fetch_add(1, Ordering::Relaxed) * 7919 + u64::from(std::process::id());
+                Store::Faulty(Arc::new(FaultyStore::new(store, 10, seed)))
+            }
+            _ => store,
+        };
+        World::on(store, Settings { reload: mode == Mode::Forgetting, ..quick() }, folder)
+    }
+
+    pub(crate) fn on(store: Store, settings: Settings, folder: tempfile::TempDir) -> World {
+        World {
+            store,
+            ledger: Arc::default(),
+            clock: Arc::new(ManualClock::at(NOW)),
+            settings,
+            decision: default_decision(),
+            script: Mutex::new(String::new()),
+            _folder: folder,
+        }
+    }
+
+    /// What the model says, one list of things to do a call.
+    pub(crate) fn script(&self, replies: Value) {
+        let replies: Vec<Value> = replies.as_array().unwrap().iter().map(|r| json!({ "do": r })).collect();
+        *self.script.lock().unwrap() = json!({"v": 1, "replies": replies}).to_string();
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        let model: Arc<dyn Model> = Arc::new(Scripted::parse(&self.script.lock().unwrap()).unwrap());
+        let tools = ["safe", "idem", "once"]
+            .map(|name| Arc::new(Probe::new(name, self.ledger.clone())) as Arc<dyn Tool>);
+        let mut tools: Vec<Arc<dyn Tool>> = tools.into();
+        let ask =
+            baton_tools::builtin(baton_tools::Builtin { roots: vec![], blobs: None, now: || NOW }).unwrap();
+        tools.extend(ask.into_iter().filter(|tool| tool.spec().name == "ask_user"));
+        let parts = Parts {
+            store: self.store.clone(),
+            tools: Registry::new(tools).unwrap(),
+            models: Arc::new(move |_| Ok::<_, Fault>(model.clone())),
+            policy: Policy { rules: Vec::new(), otherwise: self.decision.clone() },
+            clock: self.clock.clone(),
+            settings: self.settings.clone(),
+        };
+        Engine::new(parts).unwrap()
+    }
+
+    pub(crate) fn request(&self, text: &str) -> RunRequest {
+        RunRequest { thread: Some("t".parse().unwrap()), ..RunRequest::new(text, "scripted") }
+    }
+
+    /// Runs one message to its rest; answers how it rested and what was seen.
+    pub(crate) async fn turn(&self, engine: &Engine, text: &str) -> (RunHandle, Rested, Vec<NumberedEvent>) {
+        let mut handle = engine.start(self.request(text)).await.unwrap();
+        let rested = handle.rested().await;
+        let events = self.events(handle.run).await;
+        (handle, rested, events)
+    }
+
+    /// All committed events of a run.
+    pub(crate) async fn events(&self, run: RunId) -> Vec<NumberedEvent> {
+        insist(|| self.store.events(&TENANT, run, 1, 10_000)).await
+    }
+
+    pub(crate) async fn entries(&self) -> Vec<PlacedEntry> {
+        let id: ThreadId = "t".parse().unwrap();
+        insist(|| self.store.entries(&TENANT, &id, None, Slice::default())).await
+    }
+
+    /// The entries as `Type: text` lines.
+    pub(crate) async fn transcript(&self) -> Vec<String> {
+        self.entries()
+            .await
+            .iter()
+            .map(|placed| {
+                let data = placed.entry.data();
+                let pick = |key: &str| data.get(key).map(baton_core::json::as_text);
+                let text =
+                    ["text", "content", "function_name", "result", "kind"].iter().find_map(|key| pick(key));
+                let status = pick("status").map(|s| format!(" ({s})")).unwrap_or_default();
+                let meta = pick("meta").map(|m| format!(" [{m}]")).unwrap_or_default();
+                format!("{}: {}{status}{meta}", placed.entry.type_name(), text.unwrap_or_default())
+            })
+            .collect()
+    }
+}
+
+/// Times so small that nothing waits for long.
+pub(crate) fn quick() -> Settings {
+    Settings {
+        grace: Duration::from_millis(300),
+        shutdown: Duration::from_millis(300),
+        flush_after: Duration::from_millis(20),
+        flush_watched: Duration::from_millis(5),
+        poll: Duration::from_millis(5),
+        adopt_every: Duration::from_millis(5),
+        ..Settings::default()
+    }
+}
+
+pub(crate) static TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::local);
+
+/// Reads through a store that fails on purpose.
+pub(crate) async fn insist<T, F: Future<Output = Result<T, baton_store::StoreError>>>(
+    call: impl Fn() -> F,
+) -> T {
+    loop {
+        match call().await {
+            Ok(value) => return value,
+            Err(error) if error.is_transient() => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// What a reader sees from a place to the end or the next suspension.
+pub(crate) async fn watch(engine: &Engine, run: RunId, from: Cursor) -> Vec<Seen> {
+    let mut reader = engine.events(&TENANT, run, from).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(next) = reader.next().await.unwrap() {
+        let stops = next == Seen::Suspended;
+        seen.push(next);
+        if stops {
+            break;
+        }
+    }
+    seen
+}
+
+/// The kinds of events, in order; neighbouring deltas count once.
+pub(crate) fn kinds(events: &[NumberedEvent]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for event in events {
+        let kind = match &event.event {
+            Event::Started { .. } => "started".to_owned(),
+            Event::Delta { .. } => "delta".to_owned(),
+            Event::ToolStart { name, .. } => format!("tool_start {name}"),
+            Event::ToolResult { name, status, .. } => format!("tool_result {name} {status:?}"),
+            Event::ApprovalRequired { name, .. } => format!("approval_required {name}"),
+            Event::Input { .. } => "input".to_owned(),
+            Event::Warning { code, .. } => format!("warning {}", code.as_str()),
+            Event::Restarted { .. } => "restarted".to_owned(),
+            Event::Ended { status, error, .. } => {
+                let why = error.as_ref().map(|e| format!(" {}", e.code.as_str())).unwrap_or_default();
+                format!("ended {}{why}", status.as_str())
+            }
+        };
+        if kind != "delta" || out.last().is_none_or(|last| last != "delta") {
+            out.push(kind);
+        }
+    }
+    out
+}
+
+/// Every call that a tool really received, by its key, and the gates that hold some of them.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    calls: Mutex<Vec<(String, String)>>,
+    arrived: Notify,
+    opened: Notify,
+    open: Mutex<bool>,
+}
+
+impl Ledger {
+    /// `(key, tool)` of every call, in order of arrival.
+    pub(crate) fn calls(&self) -> Vec<(String, String)> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, tool: &str) -> usize {
+        self.calls().iter().filter(|(_, name)| name == tool).count()
+    }
+
+    /// Waits until so many calls have arrived.
+    pub(crate) async fn arrived(&self, count: usize) {
+        loop {
+            let notified = self.arrived.notified();
+            if self.calls().len() >= count {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Lets every held call go on, now and later.
+    pub(crate) fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_waiters();
+    }
+
+    async fn held(&self) {
+        loop {
+            let notified = self.opened.notified();
+            if *self.open.lock().unwrap() {
+                return;
+            }
+            notified.await;
+        }
+    }
+}
+
+/// A tool that notes its call first and then does as its arguments say: `ok`, `fail`, `hold` (until the
+/// gate opens or it is told to stop), `deaf` (holds and does not listen), `panic`, `long`.
+struct Probe {
+    spec: ToolSpec,
+    ledger: Arc<Ledger>,
+}
+
+impl Probe {
+    fn new(name: &str, ledger: Arc<Ledger>) -> Probe {
+        let class = match name {
+            "safe" => EffectClass::SideEffectFree,
+            "idem" => EffectClass::Idempotent,
+            _ => EffectClass::Unsafe,
+        };
+        let input_schema = json!({
+            "type": "object", "additionalProperties": false, "required": ["do"],
+            "properties": {"do": {"enum": ["ok", "fail", "hold", "deaf", "panic", "long"]}, "n": {"type": "integer"}}
+        });
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: "a tool of the tests".to_owned(),
+            input_schema,
+            output_schema: None,
+            class,
+            timeout_ms: 60_000,
+        };
+        Probe { spec, ledger }
+    }
+}
+
+impl Tool for Probe {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        let (ledger, name) = (self.ledger.clone(), self.spec.name.clone());
+        Box::pin(async move {
+            let told = arguments["do"].as_str().unwrap().to_owned();
+            {
+                let mut calls = ledger.calls.lock().unwrap();
+                let again = name == "idem" && calls.iter().any(|(key, _)| *key == context.key);
+                if !again {
+                    calls.push((context.key.clone(), name.clone()));
+                }
+            }
+            ledger.arrived.notify_waiters();
+            match told.as_str() {
+                "fail" => return Err(ToolError::new("it failed as told")),
+                "panic" => panic!("as told"),
+                "long" => return Ok(Output::Text("x".repeat(100_000))),
+                "deaf" => ledger.held().await,
+                "hold" => tokio::select! {
+                    () = ledger.held() => {}
+                    () = context.cancel.cancelled() => return Err(ToolError::new("stopped")),
+                },
+                _ => {}
+            }
+            Ok(Output::Json(json!({ "did": told, "n": arguments["n"] })))
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! A store with everything that its tests may ask of it, and all that it holds as one value.
+
+use baton_core::id::{BranchName, Tenant};
+use baton_core::run::Approval;
+use baton_core::thread::PlacedEntry;
+use baton_store::{
+    BranchEnd, ClaimRow, Posted, RunFilter, RunRow, Slice, SqliteStore, StepRow, Store, ThreadView,
+};
+use tempfile::TempDir;
+
+use crate::values::tenant;
+
+/// A store, and the folder that it lives in if it has one.
+pub(crate) struct Home {
+    pub(crate) store: Store,
+    folder: Option<TempDir>,
+}
+
+impl Home {
+    pub(crate) fn memory() -> Home {
+        Home { store: Store::memory(), folder: None }
+    }
+
+    pub(crate) fn sqlite() -> Home {
+        let folder = tempfile::tempdir().unwrap();
+        Home { store: open(&folder), folder: Some(folder) }
+    }
+
+    /// The same data as another process sees it: for a file, through handles of its own.
+    pub(crate) fn elsewhere(&self) -> Store {
+        self.folder.as_ref().map_or_else(|| self.store.clone(), open)
+    }
+
+    /// The folder of a store that has one.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.folder.as_ref().expect("a store with a folder").path()
+    }
+}
+
+fn open(folder: &TempDir) -> Store {
+    Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store)
+}
+
+/// A thread with all that stands on its branches.
+pub(crate) type Lines = (ThreadView, Vec<(BranchName, BranchEnd, Vec<PlacedEntry>)>);
+
+/// Everything that a tenant has, for comparing before with after.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Dump {
+    pub(crate) threads: Vec<Lines>,
+    pub(crate) runs: Vec<RunDump>,
+    pub(crate) approvals: Vec<Approval>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct RunDump {
+    pub(crate) row: RunRow,
+    pub(crate) steps: Vec<StepRow>,
+    pub(crate) claims: Vec<ClaimRow>,
+    pub(crate) inbox: Vec<Posted>,
+}
+
+/// Everything that the usual tenant has.
+pub(crate) async fn dump(store: &Store) -> Dump {
+    dump_of(store, &tenant()).await
+}
+
+/// All that stands on the branches of a thread.
+pub(crate) async fn lines(store: &Store, tenant: &Tenant, view: ThreadView) -> Lines {
+    let mut lines = Vec::new();
+    for branch in &view.branches {
+        let name = branch.name.clone();
+        let end = store.end(tenant, &view.id, Some(&name)).await.unwrap();
+        let entries = store.entries(tenant, &view.id, Some(&name), Slice::default()).await.unwrap();
+        lines.push((name, end, entries));
+    }
+    (view, lines)
+}
+
+pub(crate) async fn dump_of(store: &Store, tenant: &Tenant) -> Dump {
+    let mut threads = Vec::new();
+    for view in store.threads(tenant, 1000, None).await.unwrap() {
+        threads.push(lines(store, tenant, view).await);
+    }
+    let mut runs = Vec::new();
+    for row in store.runs(tenant, &RunFilter { limit: 1000, ..RunFilter::default() }).await.unwrap() {
+        runs.push(RunDump {
+            steps: store.steps(tenant, row.id, 0, 1000).await.unwrap(),
+            claims: store.claims(tenant, row.id).await.unwrap(),
+            inbox: store.inbox(tenant, row.id, 0).await.unwrap(),
+            row,
+        });
+    }
+    let approvals = store.approvals(tenant, None, 1000).await.unwrap();
+    Dump { threads, runs, approvals }
+}

@@ -1,0 +1,43 @@
+//! What every store does, whatever keeps the rows: one behaviour suite, run against each of them.
+//!
+//! A module's tests are plain functions that take a `Home`; `on_every_store` makes one test a
+//! store of each. What only a file can do or suffer is in `corruption` and `files`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
+
+mod home;
+mod pen;
+mod values;
+
+/// Makes one test a store of every function named.
+macro_rules! on_every_store {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::home::Home::memory()).await;
+            })*
+        }
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::home::Home::sqlite()).await;
+            })*
+        }
+    };
+}
+
+mod ambiguous;
+mod branches;
+mod contention;
+mod corruption;
+mod due;
+mod events;
+mod files;
+mod golden;
+mod inbox;
+mod ownership;
+mod property;
+mod prune;
+mod tenants;
+mod threads;

@@ -1,0 +1,151 @@
+//! `baton ask`: one message, and the answer as it arrives.
+
+use std::io::{IsTerminal, Read};
+
+use baton_core::policy::Mode;
+use baton_core::run::RunStatus;
+use baton_engine::{EngineError, RunRequest};
+use baton_store::StoreError;
+use clap::{Args, ValueEnum};
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::follow::{FollowOptions, follow};
+use crate::interrupts::Interrupts;
+use crate::models;
+use crate::screen::Show;
+use crate::terminal::{DIM, note, styled};
+
+const EXAMPLES: &str = "\
+Examples:
+  baton ask \"How is this machine doing?\"
+  baton ask --thread trip \"And what does it cost?\"      goes on with a thread; answers its question
+  git diff | baton ask -                                reads the message from a pipe
+  baton ask --json \"What time is it?\"                   one JSON object a line, `done` last
+  baton ask --model scripted/talk.json \"hello\"          plays a script, to test an agent
+
+Ctrl-C cancels the run and shows what became of its calls; a second one leaves at once.
+Exit codes: 0 answered, 1 failed, 2 wrong use, 3 it waits for you, 130 cancelled.";
+
+/// The arguments of `baton ask`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AskArgs {
+    /// What to say; `-` reads it from standard input
+    message: String,
+    /// Goes on with this thread, or begins it; a new one if left out
+    #[arg(long, value_name = "THREAD")]
+    thread: Option<String>,
+    /// On this branch of the thread; the current one if left out
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
+    /// Which model answers: `offline`, `scripted/FILE`
+    #[arg(long, value_name = "PROVIDER/NAME")]
+    pub(crate) model: Option<String>,
+    /// How much the agent may do
+    #[arg(long, value_enum, default_value_t = ModeArg::Moderate, ignore_case = true)]
+    mode: ModeArg,
+    /// Where the request comes in, for the rules of the policy
+    #[arg(long, default_value = "CHAT")]
+    channel: String,
+    /// Shows the run's account of itself at the end; with --json, adds `reply`, `steps`, `trace_id`
+    #[arg(long)]
+    steps: bool,
+    /// Shows the model's own reasoning, where it has any
+    #[arg(long)]
+    show_reasoning: bool,
+}
+
+/// How much a caller lets an agent do.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(crate) enum ModeArg {
+    /// As little as possible
+    Conservative,
+    /// The default
+    Moderate,
+    /// As much as the policy allows
+    Exploratory,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Mode {
+        match mode {
+            ModeArg::Conservative => Mode::Conservative,
+            ModeArg::Moderate => Mode::Moderate,
+            ModeArg::Exploratory => Mode::Exploratory,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
+    let interrupts = Interrupts::listen()?;
+    let show = if app.json { Show::Json } else { Show::Text };
+    let (steps, show_reasoning) = (args.steps, args.show_reasoning);
+    let request = request(app, args).await?;
+    let model = request.model.clone();
+    let handle = match app.engine.submit(request).await {
+        Ok(submitted) => submitted.handle(),
+        Err(EngineError::Store(StoreError::Busy { branch, run })) => return Err(busy(app, branch, run).await),
+        Err(error) => return Err(error.into()),
+    };
+    if show == Show::Text {
+        let (thread, run) = (&handle.thread, handle.run.short());
+        note(styled(DIM, format!("{model} on this machine, nothing is sent · thread {thread} · run {run}")));
+    }
+    let options = FollowOptions { show, steps, show_reasoning, from: None, interrupts: Some(interrupts) };
+    follow(app, handle, options).await
+}
+
+async fn request(app: &App, args: AskArgs) -> Result<RunRequest, Failure> {
+    let text = match args.message.as_str() {
+        "-" => piped()?,
+        _ => args.message,
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::usage("there is no message").hint("baton ask \"How is this machine doing?\""));
+    }
+    let bad = |error: baton_core::id::BadId| Failure::usage(error.to_string());
+    let mut request = RunRequest::new(text, models::checked(&app.config.model)?);
+    request.tenant = app.tenant.clone();
+    request.thread = match &args.thread {
+        // A beginning or an end of a thread's id names it; anything else begins a thread of that name.
+        Some(text) => match app.thread_id(text).await {
+            Ok(id) => Some(id),
+            Err(failure) if failure.code == crate::failure::exit::USAGE => return Err(failure),
+            Err(_) => Some(text.parse().map_err(bad)?),
+        },
+        None => None,
+    };
+    request.branch = args.branch.map(|name| name.parse().map_err(bad)).transpose()?;
+    request.system = app.config.system.clone();
+    request.last_n = app.config.last_n;
+    request.mode = args.mode.into();
+    request.channel = args.channel;
+    Ok(request)
+}
+
+fn piped() -> Result<String, Failure> {
+    let mut input = std::io::stdin();
+    if input.is_terminal() {
+        note(styled(DIM, "reading the message; end it with Ctrl-D"));
+    }
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| Failure::usage("the piped message is not UTF-8 text"))
+}
+
+/// Why the branch takes no message now, and what helps.
+async fn busy(app: &App, branch: String, run: baton_core::id::RunId) -> Failure {
+    let failure = Failure::from(StoreError::Busy { branch, run });
+    let Ok(row) = app.store().run(&app.tenant, run).await else { return failure };
+    let id = run.short();
+    if row.owner.is_some_and(|owner| app.store().is_alive(owner)) {
+        return failure.hint(format!("another Baton works on it: baton runs tail {id} shows it, baton runs cancel {id} ends it"));
+    }
+    if row.status == RunStatus::Suspended {
+        return failure.hint(format!("it waits for a decision: baton approvals ls shows it, baton runs cancel {id} ends it"));
+    }
+    failure
+}

@@ -1,0 +1,156 @@
+//! `baton threads`: conversations, their branches, and moving them between machines.
+
+mod archive;
+mod args;
+mod branches;
+mod restore;
+mod transcript;
+mod transfer;
+mod tree;
+
+use baton_core::id::{BranchName, EntryId, ThreadId};
+use baton_core::json;
+use baton_core::thread::{Entry, NewEntry};
+use baton_core::time::Timestamp;
+use baton_engine::{Clock, SystemClock};
+use baton_store::{Slice, ThreadView};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::columns::{columns, count, moment};
+use crate::failure::{Failure, exit};
+use crate::shape;
+use crate::terminal::{line, note};
+
+pub(crate) use args::ThreadsArgs;
+use args::{ListArgs, PushArgs, ShowArgs, ThreadsCommand};
+
+/// Runs the command.
+pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {
+    match args.command {
+        ThreadsCommand::Ls(args) => ls(app, args).await,
+        ThreadsCommand::Show(args) => show(app, args).await,
+        ThreadsCommand::Tree(args) => show_tree(app, &args.thread).await,
+        ThreadsCommand::Fork(args) => branches::fork(app, args).await,
+        ThreadsCommand::Checkout(args) => branches::checkout(app, args).await,
+        ThreadsCommand::Rewind(args) => branches::rewind(app, args).await,
+        ThreadsCommand::RmBranch(args) => branches::remove(app, args).await,
+        ThreadsCommand::Prune(args) => branches::prune(app, args).await,
+        ThreadsCommand::Finish(args) => {
+            push(app, &args.thread, args.branch, Entry::Finished).await
+        }
+        ThreadsCommand::Push(args) => push_given(app, args).await,
+        ThreadsCommand::Rm(args) => rm(app, &args.thread).await,
+        ThreadsCommand::Export(args) => transfer::export(app, args).await,
+        ThreadsCommand::Import(args) => transfer::import(app, args).await,
+    }?;
+    Ok(exit::OK)
+}
+
+async fn ls(app: &App, args: ListArgs) -> Result<(), Failure> {
+    let after = match &args.after {
+        Some(text) => Some(app.thread_id(text).await?),
+        None => None,
+    };
+    let limit = args.limit;
+    let mut found = app.store().threads(&app.tenant, limit + 1, after.as_ref()).await?;
+    let next = shape::page(&mut found, limit, |thread| thread.id.to_string());
+    if app.json {
+        return say_json(&shape::list(found.iter().map(shape::thread).collect(), next));
+    }
+    if found.is_empty() {
+        note("there are no threads yet: baton ask \"…\" begins one");
+        return Ok(());
+    }
+    let rows: Vec<_> = found.iter().map(row).collect();
+    line(columns(["THREAD", "CREATED", "CURRENT", "BRANCHES", "ENTRIES"], &rows))?;
+    if let Some(next) = next {
+        note(format!("there are more: baton threads ls --after {next}"));
+    }
+    Ok(())
+}
+
+fn row(thread: &ThreadView) -> [String; 5] {
+    let current = thread.branches.iter().find(|branch| branch.name == thread.current);
+    [
+        thread.id.to_string(),
+        moment(thread.created),
+        thread.current.to_string(),
+        thread.branches.len().to_string(),
+        current.map_or(0, |branch| branch.head.index + 1).to_string(),
+    ]
+}
+
+async fn show(app: &App, args: ShowArgs) -> Result<(), Failure> {
+    let id = app.thread_id(&args.thread).await?;
+    let slice = Slice { before: args.before, last_n: args.last_n };
+    let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
+    if app.json {
+        return say_json(&shape::list(entries.iter().map(shape::entry).collect(), None));
+    }
+    let branch = match args.branch {
+        Some(branch) => branch,
+        None => app.store().thread(&app.tenant, &id).await?.current,
+    };
+    let shown = count(entries.len() as i64, "entry", "entries");
+    note(format!("thread {id}, branch {branch}, {shown}"));
+    Ok(line(transcript::transcript(&entries))?)
+}
+
+async fn show_tree(app: &App, thread: &str) -> Result<(), Failure> {
+    let id = app.thread_id(thread).await?;
+    let thread = app.store().thread(&app.tenant, &id).await?;
+    if app.json {
+        let branches = thread.branches.iter().map(|branch| shape::branch(&thread, branch));
+        return say_json(&shape::list(branches.collect(), None));
+    }
+    Ok(line(tree::tree(&thread))?)
+}
+
+async fn push_given(app: &App, args: PushArgs) -> Result<(), Failure> {
+    let usage = |why: String| Failure::usage(why).hint("baton threads push T --t UserMessage --data '{\"text\": \"hello\"}'");
+    let data = json::parse(&args.data).map_err(|error| usage(format!("--data is {error}")))?;
+    let entry = Entry::from_parts(&args.t, args.v, data).map_err(|error| usage(error.to_string()))?;
+    push(app, &args.thread, args.branch, entry).await
+}
+
+async fn push(app: &App, thread: &str, branch: Option<BranchName>, entry: Entry) -> Result<(), Failure> {
+    let id = app.thread_id(thread).await?;
+    let new = NewEntry { id: EntryId(Uuid::now_v7()), at: now(), entry };
+    let index = app.store().push(&app.tenant, &id, branch.as_ref(), new).await?;
+    let slice = Slice { before: Some(index + 1), last_n: Some(1) };
+    let pushed = app.store().entries(&app.tenant, &id, branch.as_ref(), slice).await?;
+    let Some(placed) = pushed.last() else {
+        return Err(Failure::failed(format!("entry {index} of thread {id} was moved by somebody else")));
+    };
+    if app.json {
+        return say_json(&shape::entry(placed));
+    }
+    Ok(line(format!("{} is entry {index} of thread {id}", placed.entry.type_name()))?)
+}
+
+async fn rm(app: &App, thread: &str) -> Result<(), Failure> {
+    let id = app.thread_id(thread).await?;
+    app.store().delete_thread(&app.tenant, &id).await?;
+    say(app, &json!({"deleted": id}), || format!("thread {id} is deleted, with its runs"))
+}
+
+/// The thread that a command names, and what it looks like now.
+async fn look(app: &App, thread: &str) -> Result<ThreadView, Failure> {
+    let id: ThreadId = app.thread_id(thread).await?;
+    Ok(app.store().thread(&app.tenant, &id).await?)
+}
+
+fn now() -> Timestamp {
+    SystemClock.now()
+}
+
+/// Says what was done, in the form that was asked for.
+fn say(app: &App, document: &Value, words: impl FnOnce() -> String) -> Result<(), Failure> {
+    if app.json { say_json(document) } else { Ok(line(words())?) }
+}
+
+fn say_json(document: &Value) -> Result<(), Failure> {
+    Ok(line(shape::pretty(document))?)
+}

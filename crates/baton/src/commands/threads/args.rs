@@ -1,0 +1,213 @@
+//! The arguments of `baton threads`. Flags are named after the fields of the API.
+
+use std::path::PathBuf;
+
+use baton_core::id::{BranchName, EntryId, ThreadId};
+use clap::{Args, Subcommand};
+
+/// Conversations: what was said, on which branches.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  baton threads ls
+  baton threads show 3f2a --last-n 10
+  baton threads fork 3f2a --index 5 --name retry
+  baton threads export 3f2a thread.json")]
+pub(crate) struct ThreadsArgs {
+    #[command(subcommand)]
+    pub(super) command: ThreadsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ThreadsCommand {
+    /// List threads, newest first
+    Ls(ListArgs),
+    /// Show what was said on a branch
+    Show(ShowArgs),
+    /// Show the branches as a tree
+    Tree(OneArgs),
+    /// Add a branch that ends at an entry; does not switch to it
+    Fork(ForkArgs),
+    /// Make a branch the current one
+    Checkout(BranchArgs),
+    /// Move the end of a branch back; undoable until prune
+    Rewind(RewindArgs),
+    /// Remove a branch; its entries stay until prune
+    RmBranch(BranchArgs),
+    /// Remove idle branches, then entries that no branch reaches
+    Prune(PruneArgs),
+    /// Close a branch: nothing can follow
+    Finish(FinishArgs),
+    /// Append one entry by hand
+    #[command(after_help = "Example: baton threads push 3f2a --t UserMessage --data '{\"text\": \"hello\"}'")]
+    Push(PushArgs),
+    /// Delete a thread with its runs
+    Rm(OneArgs),
+    /// Write a thread to a file (or standard output)
+    Export(ExportArgs),
+    /// Read a thread from a file (or standard input)
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) limit: u32,
+    /// Only those made before this one
+    #[arg(long, value_name = "THREAD")]
+    pub(super) after: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OneArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// Which branch; the current one if not given
+    #[arg(long)]
+    pub(super) branch: Option<BranchName>,
+    /// Only the last so many entries
+    #[arg(long, value_name = "N")]
+    pub(super) last_n: Option<u32>,
+    /// Only entries before this index
+    #[arg(long, value_name = "INDEX", allow_negative_numbers = true)]
+    pub(super) before: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ForkArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// The last entry of the new branch, by its index (-1: empty); the head if not given
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "entry")]
+    pub(super) index: Option<i64>,
+    /// The last entry of the new branch, by its id, wherever it is
+    #[arg(long, value_name = "ID")]
+    pub(super) entry: Option<EntryId>,
+    /// The name of the new branch; made for you if not given
+    #[arg(long, value_name = "BRANCH")]
+    pub(super) name: Option<BranchName>,
+    /// The branch that is forked; the current one if not given
+    #[arg(long, value_name = "BRANCH")]
+    pub(super) from: Option<BranchName>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BranchArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// The branch
+    #[arg(value_name = "BRANCH", required_unless_present = "branch", conflicts_with = "branch")]
+    pub(super) named: Option<BranchName>,
+    /// The branch, as a flag
+    #[arg(long, value_name = "BRANCH")]
+    pub(super) branch: Option<BranchName>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RewindArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// The index of the entry that becomes the last one (-1: empty)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) index: i64,
+    /// Which branch; the current one if not given
+    #[arg(long)]
+    pub(super) branch: Option<BranchName>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PruneArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// Also remove branches that nobody wrote to for so long, like 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub(super) older_than: Option<u64>,
+    /// But never this branch; may be given more than once
+    #[arg(long, value_name = "BRANCH")]
+    pub(super) keep: Vec<BranchName>,
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FinishArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// Which branch; the current one if not given
+    #[arg(long)]
+    pub(super) branch: Option<BranchName>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PushArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// The type of the entry, like UserMessage, or your own
+    #[arg(long, value_name = "TYPE")]
+    pub(super) t: String,
+    /// Its fields, as a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(super) data: String,
+    /// The version of its type
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) v: u32,
+    /// Which branch; the current one if not given
+    #[arg(long)]
+    pub(super) branch: Option<BranchName>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The thread: its id, or the beginning or end of it
+    pub(super) thread: String,
+    /// A new file; standard output if not given or `-`
+    pub(super) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// The file; standard input if `-`
+    pub(super) file: PathBuf,
+    /// The id of the new thread; the one in the file if not given
+    #[arg(long, value_name = "THREAD")]
+    pub(super) id: Option<ThreadId>,
+}
+
+/// A time like `90s`, `12h` or `7d`, in milliseconds.
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time: give a number with s, m, h, d or w, like 12h or 7d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let unit: u64 = match &text[digits.len()..] {
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 604_800_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_number_and_a_unit() {
+        for (text, expected) in [("0s", 0), ("90s", 90_000), ("5m", 300_000), ("12h", 43_200_000), ("7d", 604_800_000), ("1w", 604_800_000)] {
+            assert_eq!(milliseconds(text), Ok(expected), "{text}");
+        }
+        for text in ["", "7", "d", "-1d", "1.5h", "7 d", "7days", "99999999999999999999d", "9999999999999999999w"] {
+            assert!(milliseconds(text).unwrap_err().contains("is not a time"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Bringing an archived thread back: which operations make it again, and carrying them out.
+//!
+//! The plan is made from the archive alone. Only the operations that everybody uses are in it (append,
+//! fork, rewind, delete a branch), so an imported thread is a thread like any other.
+
+use std::collections::BTreeSet;
+
+use baton_core::id::{BranchName, EntryId, Tenant, ThreadId};
+use baton_core::time::Timestamp;
+use baton_store::{ForkAt, NewThread, Store, StoreError};
+
+use super::archive::{ArchivedBranch, Sound};
+
+/// The branch that puts entries in their places that no branch ends with a fork after.
+const CRANE: &str = "import";
+
+/// One operation on the thread.
+#[derive(Debug, Clone, PartialEq)]
+enum Act {
+    Push { branch: BranchName, entry: usize },
+    Fork { from: BranchName, at: ForkAt, name: BranchName, touched: Timestamp },
+    Rewind { branch: BranchName, index: i64 },
+    Delete { branch: BranchName },
+}
+
+/// Where a branch begins: along which line, up to which index of it.
+struct Start<'a> {
+    branch: &'a ArchivedBranch,
+    /// The entries that the branch consists of.
+    line: Vec<usize>,
+    /// The line that it was forked from, which may go beyond its present end.
+    stem: Vec<usize>,
+    /// The index that it was forked at.
+    index: i64,
+}
+
+/// Makes the thread, whole or not at all.
+pub(super) async fn restore(
+    store: &Store,
+    tenant: &Tenant,
+    id: &ThreadId,
+    sound: &Sound,
+) -> Result<(), StoreError> {
+    for (hash, bytes) in &sound.blobs {
+        store.put_blob(tenant, hash, bytes.clone(), sound.archive.created).await?;
+    }
+    let archive = &sound.archive;
+    let new = NewThread {
+        id: id.clone(),
+        at: archive.created,
+        ttl_at: archive.ttl_at,
+        meta: archive.meta.clone(),
+    };
+    store.create_thread(tenant, new).await?;
+    let filled = fill(store, tenant, id, sound).await;
+    if filled.is_err() {
+        // Half of a thread is worse than none; if this fails too, the first failure is what matters.
+        let _ = store.delete_thread(tenant, id).await;
+    }
+    filled
+}
+
+async fn fill(store: &Store, tenant: &Tenant, id: &ThreadId, sound: &Sound) -> Result<(), StoreError> {
+    for act in plan(sound) {
+        match act {
+            Act::Push { branch, entry } => {
+                store.push(tenant, id, Some(&branch), sound.entries[entry].clone()).await?;
+            }
+            Act::Fork { from, at, name, touched } => {
+                store.fork(tenant, id, Some(&from), &at, name, touched).await?;
+            }
+            Act::Rewind { branch, index } => {
+                store.rewind(tenant, id, Some(&branch), index).await?;
+            }
+            Act::Delete { branch } => store.delete_branch(tenant, id, &branch).await?,
+        }
+    }
+    store.checkout(tenant, id, &sound.archive.current).await
+}
+
+/// What makes the thread again. Branches come in the order of the index that they were forked at:
+/// whatever a branch appended lies beyond that, so each entry is appended by the branch that it belongs
+/// to, and a fork finds its past in place.
+fn plan(sound: &Sound) -> Vec<Act> {
+    let mut starts: Vec<Start<'_>> = sound.archive.branches.iter().map(|b| Start::of(sound, b)).collect();
+    starts.sort_by_key(|start| (start.branch.forked_from.is_some(), start.index));
+    let mut plan = Plan { sound, acts: Vec::new(), placed: BTreeSet::new(), made: BTreeSet::new() };
+    for start in &starts {
+        plan.branch(start);
+    }
+    plan.acts
+}
+
+impl<'a> Start<'a> {
+    fn of(sound: &Sound, branch: &'a ArchivedBranch) -> Start<'a> {
+        let line = sound.line(branch.head);
+        let head = line.len() as i64 - 1;
+        let index = branch.forked_from.as_ref().map_or(-1, |origin| origin.index);
+        if index <= head {
+            return Start { branch, stem: line.clone(), line, index };
+        }
+        // It was rewound below its fork: what it was forked from may be there yet, on another branch.
+        let goes_through = |stem: &Vec<usize>| stem.len() as i64 > index && stem.starts_with(&line);
+        let stem = sound.archive.branches.iter().map(|other| sound.line(other.head)).find(goes_through);
+        match stem {
+            Some(stem) => Start { branch, line, stem, index },
+            None => Start { branch, stem: line.clone(), line, index: head },
+        }
+    }
+}
+
+struct Plan<'a> {
+    sound: &'a Sound,
+    acts: Vec<Act>,
+    placed: BTreeSet<usize>,
+    made: BTreeSet<BranchName>,
+}
+
+impl Plan<'_> {
+    fn branch(&mut self, start: &Start<'_>) {
+        let name = &start.branch.name;
+        let mut next = 0;
+        if let Some(origin) = &start.branch.forked_from {
+            self.crane(&start.stem[..count_to(start.index)]);
+            // Only in a document of another hand can more of it be in place: nothing is appended twice.
+            let in_place = start.line.iter().take_while(|entry| self.placed.contains(entry)).count();
+            next = count_to(start.index).max(in_place);
+            self.fork(&origin.branch, &start.stem[..next.min(start.stem.len())], name);
+            if start.line.len() < next {
+                let index = start.line.len() as i64 - 1;
+                self.acts.push(Act::Rewind { branch: name.clone(), index });
+            }
+        }
+        for entry in start.line.iter().skip(next) {
+            self.push(name, *entry);
+        }
+        self.made.insert(name.clone());
+    }
+
+    /// Puts the entries of a line in their places that are not there yet.
+    fn crane(&mut self, line: &[usize]) {
+        let there = line.iter().take_while(|entry| self.placed.contains(entry)).count();
+        if there == line.len() {
+            return;
+        }
+        let crane = self.unused(CRANE);
+        self.fork(&BranchName::main(), &line[..there], &crane);
+        for entry in &line[there..] {
+            self.push(&crane, *entry);
+        }
+        self.acts.push(Act::Delete { branch: crane });
+    }
+
+    /// Forks at the end of a line. A branch that it is forked from and that is not there (it was deleted,
+    /// or comes later) is lent its name for the moment.
+    fn fork(&mut self, from: &BranchName, line: &[usize], name: &BranchName) {
+        let at = line.last().map_or(ForkAt::Index(-1), |last| ForkAt::Entry(self.entry_id(*last)));
+        let touched = line.last().map_or(self.sound.archive.created, |last| self.sound.entries[*last].at);
+        let lend = *from != BranchName::main() && !self.made.contains(from) && from != name;
+        let from = if from == name { BranchName::main() } else { from.clone() };
+        if lend {
+            let (main, start) = (BranchName::main(), ForkAt::Index(-1));
+            self.acts.push(Act::Fork { from: main, at: start, name: from.clone(), touched });
+        }
+        self.acts.push(Act::Fork { from: from.clone(), at, name: name.clone(), touched });
+        if lend {
+            self.acts.push(Act::Delete { branch: from });
+        }
+    }
+
+    fn push(&mut self, branch: &BranchName, entry: usize) {
+        self.placed.insert(entry);
+        self.acts.push(Act::Push { branch: branch.clone(), entry });
+    }
+
+    fn entry_id(&self, place: usize) -> EntryId {
+        self.sound.entries[place].id
+    }
+
+    /// A name that no branch of the archive has.
+    fn unused(&self, name: &str) -> BranchName {
+        let taken = |name: &BranchName| self.sound.archive.branches.iter().any(|b| b.name == *name);
+        let names = (0..).map(|n| format!("{name}-{n}")).filter_map(|name| name.parse().ok());
+        names.into_iter().find(|name| !taken(name)).unwrap_or_else(BranchName::main)
+    }
+}
+
+/// How many entries there are up to an index.
+fn count_to(index: i64) -> usize {
+    usize::try_from(index + 1).unwrap_or(0)
+}

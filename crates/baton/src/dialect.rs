@@ -1,0 +1,108 @@
+//! The `agent` dialect: events as clients see them, one JSON object each.
+//!
+//! A pure rendering without logic of its own. It names what clients may rely on; what they are not told
+//! (that a run began, a model's private reasoning unless they asked for it) gives no frame. One event may
+//! give two frames, and then only the last of them stands for its number.
+
+use baton_core::event::Event;
+use baton_core::json::cut;
+use baton_core::run::{Receipt, RunStatus, Usage};
+use baton_core::thread::Closing;
+use baton_core::time::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The longest result that a frame holds whole.
+const MOST_RESULT: usize = 32 << 10;
+
+/// One object of the dialect. The fields stand in the order in which they are shown.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Frame<'a> {
+    /// A piece of model text meant for the user.
+    Thinking {
+        content: &'a str,
+        message_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kind: Option<&'static str>,
+    },
+    /// A tool's call was taken up.
+    ToolStart { name: &'a str, args: &'a Value, call_id: &'a str },
+    /// A tool's call was closed.
+    ToolResult {
+        name: &'a str,
+        result: &'a str,
+        call_id: &'a str,
+        is_error: bool,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        blob: Option<&'a str>,
+    },
+    /// A call waits for a person's decision.
+    ApprovalRequired {
+        approval_id: &'a str,
+        call_id: &'a str,
+        name: &'a str,
+        args: &'a Value,
+        digest: &'a str,
+        reason: &'a str,
+        expires_at: Timestamp,
+    },
+    /// A steering message was taken in.
+    Input { input_id: &'a str },
+    /// Something that the reader should know.
+    Warning { code: &'static str, message: &'a str },
+    /// The text of a message so far is void.
+    Restarted { message_id: &'a str },
+    /// What came after a number is void.
+    Resumed { last_seq: u64 },
+    /// Why the run failed, right before `done`.
+    Error { code: &'static str, message: &'a str },
+    /// The stream closes.
+    Done {
+        status: &'static str,
+        usage: Usage,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        receipt: Option<&'a Receipt>,
+    },
+}
+
+/// The frames of one event.
+pub(crate) fn agent(event: &Event, show_reasoning: bool) -> Vec<Frame<'_>> {
+    let frame = match event {
+        Event::Started { .. } => return Vec::new(),
+        Event::Delta { reasoning: true, .. } if !show_reasoning => return Vec::new(),
+        Event::Delta { message_id, text, reasoning, .. } => {
+            Frame::Thinking { content: text, message_id, kind: reasoning.then_some("reasoning") }
+        }
+        Event::ToolStart { name, args, call_id } => Frame::ToolStart { name, args, call_id },
+        Event::ToolResult { name, result, call_id, status, blob } => Frame::ToolResult {
+            name,
+            result: cut(result, MOST_RESULT),
+            call_id,
+            is_error: *status != Closing::Ok,
+            truncated: blob.is_some() || result.len() > MOST_RESULT,
+            blob: blob.as_ref().map(|blob| blob.hash.as_str()),
+        },
+        Event::ApprovalRequired { approval_id, call_id, name, args, digest, reason, expires_at } => {
+            let expires_at = *expires_at;
+            Frame::ApprovalRequired { approval_id, call_id, name, args, digest, reason, expires_at }
+        }
+        Event::Input { input_id } => Frame::Input { input_id },
+        Event::Warning { code, message } => Frame::Warning { code: code.as_str(), message },
+        Event::Restarted { message_id } => Frame::Restarted { message_id },
+        Event::Ended { status, error, usage, receipt } => {
+            let error = error.iter().map(|e| Frame::Error { code: e.code.as_str(), message: &e.message });
+            let receipt = receipt.as_ref();
+            let done = Frame::Done { status: status.as_str(), usage: *usage, receipt };
+            return error.chain([done]).collect();
+        }
+    };
+    vec![frame]
+}
+
+/// The frame that closes a stream although the run has not ended: it waits for somebody.
+pub(crate) fn suspended(usage: Usage) -> Frame<'static> {
+    Frame::Done { status: RunStatus::Suspended.as_str(), usage, receipt: None }
+}

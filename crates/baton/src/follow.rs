@@ -1,0 +1,225 @@
+//! Following a run to its next rest, on the terminal.
+//!
+//! [`follow`] is for a run that this process drives: Ctrl-C cancels it and shows the receipt, a second
+//! one leaves at once. [`tail`] only looks at a run that may be driven elsewhere.
+
+mod asked;
+
+use std::time::Duration;
+
+use baton_core::event::Event;
+use baton_core::id::{Cursor, RunId};
+use baton_core::run::RunStatus;
+use baton_engine::{EventReader, Rested, RunHandle, Seen};
+
+use crate::app::App;
+use crate::failure::{Failure, exit};
+use crate::interrupts::{Interrupt, Interrupts};
+use crate::screen::{Account, Screen, Show, trace_id};
+use crate::terminal::{DIM, note, styled};
+
+/// How long a log may be silent before it is asked whether anybody still writes it.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// How a run is followed.
+#[derive(Debug, Default)]
+pub(crate) struct FollowOptions {
+    /// How it is shown.
+    pub(crate) show: Show,
+    /// From which place on; absent: from where this process took it up.
+    pub(crate) from: Option<Cursor>,
+    /// Whether the run's account of itself is shown at the end.
+    pub(crate) steps: bool,
+    /// Whether a model's own reasoning is shown.
+    pub(crate) show_reasoning: bool,
+    /// Whoever listened before the run began; absent: this call listens.
+    pub(crate) interrupts: Option<Interrupts>,
+}
+
+/// How following ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// The run is over.
+    Ended(RunStatus),
+    /// The run waits for somebody.
+    Suspended,
+    /// The person left at once.
+    LeftAtOnce,
+    /// The process was told to go, and let go of the run.
+    Left,
+}
+
+impl Rest {
+    /// The exit code that goes with it.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Rest::Ended(RunStatus::Ok) => exit::OK,
+            Rest::Ended(RunStatus::Cancelled) | Rest::LeftAtOnce => exit::CANCELLED,
+            Rest::Ended(_) => exit::FAILED,
+            Rest::Suspended => exit::SUSPENDED,
+            Rest::Left => exit::TERMINATED,
+        }
+    }
+}
+
+/// Shows a run that this process drives until it rests; answers the exit code.
+pub(crate) async fn follow(app: &App, handle: RunHandle, options: FollowOptions) -> Result<u8, Failure> {
+    let mut interrupts = match options.interrupts {
+        Some(interrupts) => interrupts,
+        None => Interrupts::listen()?,
+    };
+    let mut screen = Screen::new(options.show, options.show_reasoning, handle.run);
+    let run = handle.run;
+    let steps = options.steps;
+    let rest = watch(app, handle, options.from, steps && options.show == Show::Json, &mut screen, &mut interrupts).await?;
+    if options.show == Show::Text {
+        if rest == Rest::Suspended {
+            asked::show(app, run).await?;
+        }
+        if steps {
+            show_steps(app, run).await?;
+        }
+    }
+    Ok(rest.code())
+}
+
+/// The loop behind [`follow`], for callers that go on afterwards.
+pub(crate) async fn watch(
+    app: &App,
+    mut handle: RunHandle,
+    from: Option<Cursor>,
+    account: bool,
+    screen: &mut Screen,
+    interrupts: &mut Interrupts,
+) -> Result<Rest, Failure> {
+    let run = handle.run;
+    let from = match from {
+        Some(from) => from,
+        None => taken_up(app, run).await?,
+    };
+    let mut reader = app.engine.events(&app.tenant, run, from).await?;
+    let mut cancelled = false;
+    let mut driven = true;
+    loop {
+        tokio::select! {
+            seen = reader.next() => {
+                if let Some(rest) = show(app, run, seen?, account, screen).await? {
+                    return Ok(rest);
+                }
+            }
+            rested = handle.rested(), if driven => {
+                driven = false;
+                match rested {
+                    Rested::Ended(_) | Rested::Suspended => {} // the log says it, too
+                    Rested::Lost => note(styled(DIM, "another process took this run over; following it there")),
+                    Rested::Released => return Ok(Rest::Left),
+                    Rested::Failed(error) => {
+                        screen.end()?;
+                        let hint = format!("baton runs resume {} goes on with it", run.short());
+                        return Err(Failure::from(error).hint(hint));
+                    }
+                }
+            }
+            told = interrupts.next() => match told {
+                Interrupt::Cancel if cancelled => return Ok(Rest::LeftAtOnce),
+                Interrupt::Cancel => {
+                    cancelled = true;
+                    screen.end()?;
+                    note(styled(DIM, "cancelling; Ctrl-C again leaves at once"));
+                    app.engine.cancel(&app.tenant, run).await?;
+                }
+                Interrupt::Leave => {
+                    screen.end()?;
+                    note(format!("leaving; baton runs resume {} goes on with this run", run.short()));
+                    app.engine.shutdown().await;
+                    return Ok(Rest::Left);
+                }
+            },
+        }
+    }
+}
+
+/// Shows a run from a place on until it rests, whoever drives it.
+pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Result<u8, Failure> {
+    let show_as = if json { Show::Json } else { Show::Text };
+    let mut screen = Screen::new(show_as, false, run);
+    let mut reader = app.engine.events(&app.tenant, run, from).await?;
+    loop {
+        let seen = next_of_anybody(app, run, &mut reader).await?;
+        if let Some(rest) = show(app, run, seen, false, &mut screen).await? {
+            if rest == Rest::Suspended && !json {
+                asked::show(app, run).await?;
+            }
+            return Ok(rest.code());
+        }
+    }
+}
+
+/// The next thing in a log; fails if there is nobody who could write it.
+async fn next_of_anybody(app: &App, run: RunId, reader: &mut EventReader) -> Result<Option<Seen>, Failure> {
+    loop {
+        if let Ok(seen) = tokio::time::timeout(SILENCE, reader.next()).await {
+            return Ok(seen?);
+        }
+        let row = app.store().run(&app.tenant, run).await?;
+        let driven = row.owner.is_some_and(|owner| app.store().is_alive(owner));
+        if !driven && row.status == RunStatus::Running && reader.cursor().seq >= row.seq {
+            return Err(Failure::failed(format!("nobody drives run {run}"))
+                .hint(format!("baton runs resume {} goes on with it", run.short())));
+        }
+    }
+}
+
+/// Shows one thing; answers whether that was the last.
+async fn show(
+    app: &App,
+    run: RunId,
+    seen: Option<Seen>,
+    account: bool,
+    screen: &mut Screen,
+) -> Result<Option<Rest>, Failure> {
+    match seen {
+        Some(Seen::Event(event)) => {
+            let Event::Ended { status, .. } = &event.event else {
+                screen.event(&event, None)?;
+                return Ok(None);
+            };
+            let account = if account { Some(Account::of(&app.engine.view(&app.tenant, run).await?)) } else { None };
+            screen.event(&event, account.as_ref())?;
+            Ok(Some(Rest::Ended(*status)))
+        }
+        Some(Seen::Resumed { last_seq }) => {
+            screen.resumed(last_seq)?;
+            Ok(None)
+        }
+        Some(Seen::Suspended) => {
+            let view = app.engine.view(&app.tenant, run).await?;
+            if view.row.status != RunStatus::Suspended {
+                return Ok(None); // it goes on already
+            }
+            let account = account.then(|| Account::of(&view));
+            screen.suspended(view.row.budget.usage(), account.as_ref())?;
+            Ok(Some(Rest::Suspended))
+        }
+        None => {
+            let status = app.store().run(&app.tenant, run).await?.status;
+            Ok(Some(Rest::Ended(status)))
+        }
+    }
+}
+
+/// The place at which the latest owner took a run up.
+async fn taken_up(app: &App, run: RunId) -> Result<Cursor, Failure> {
+    let claims = app.store().claims(&app.tenant, run).await?;
+    Ok(claims.last().map(|claim| Cursor { epoch: claim.epoch, seq: claim.base_seq }).unwrap_or_default())
+}
+
+async fn show_steps(app: &App, run: RunId) -> Result<(), Failure> {
+    let view = app.engine.view(&app.tenant, run).await?;
+    note(styled(DIM, format!("steps (trace {}):", trace_id(run))));
+    for step in &view.steps {
+        let kind = serde_json::to_value(step.kind).unwrap_or_default();
+        note(styled(DIM, format!("  {:<10} {}", kind.as_str().unwrap_or_default(), step.description)));
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! What a suspended run asks of a person, with the command that answers it.
+
+use baton_core::id::{BranchName, RunId};
+use baton_core::thread::WaitingKind;
+
+use crate::app::App;
+use crate::failure::Failure;
+use crate::terminal::{BOLD, CODE, brief, line, note, plain, styled};
+
+/// How much of a call's arguments is shown.
+const BRIEF: usize = 400;
+
+/// Shows everything that a run waits for.
+pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
+    let view = app.engine.view(&app.tenant, run).await?;
+    for waiting in &view.waiting {
+        match waiting.kind {
+            WaitingKind::Approval => {
+                let approval = app.store().approval(&app.tenant, &waiting.id).await?;
+                let args = brief(&approval.args.to_string(), BRIEF);
+                note(format!("{} {args}", styled(BOLD, format!("May {} run?", approval.name))));
+                note(format!("  {} (until {})", plain(&approval.reason), approval.expires_at));
+                note(format!("  {}", styled(CODE, format!("baton approvals approve {}", approval.id))));
+                note(format!("  {}", styled(CODE, format!("baton approvals deny {}", approval.id))));
+            }
+            WaitingKind::UserInput => {
+                line(plain(waiting.question.as_deref().unwrap_or("The agent waits for your answer.")))?;
+                let branch = match &view.row.branch {
+                    branch if *branch == BranchName::main() => String::new(),
+                    branch => format!(" --branch {branch}"),
+                };
+                let command = format!("baton ask --thread {}{branch} \"…\"", view.row.thread);
+                note(format!("answer until {} with: {}", waiting.deadline, styled(CODE, command)));
+            }
+            _ => note(format!("it waits until {}", waiting.deadline)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! A run as it is shown while it happens: as text for people, or as one JSON object a line.
+//!
+//! Nothing here decides anything: [`crate::follow`] reads the log and says what to show.
+
+mod page;
+
+use std::io;
+
+use baton_core::event::{Event, NumberedEvent};
+use baton_core::id::RunId;
+use baton_core::run::{Receipt, ReceiptCall, Step, Usage};
+use baton_engine::RunView;
+use serde::Serialize;
+
+use crate::dialect::{self, Frame};
+use crate::terminal::line;
+pub(crate) use page::Page;
+
+/// How a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Show {
+    /// As text for people.
+    #[default]
+    Text,
+    /// As one JSON object a line.
+    Json,
+    /// Not at all.
+    Nothing,
+}
+
+/// What a run says of itself, as `--steps` adds it to the last object.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Account {
+    reply: String,
+    steps: Vec<Step>,
+    trace_id: String,
+}
+
+impl Account {
+    /// The account of a run.
+    pub(crate) fn of(view: &RunView) -> Account {
+        Account {
+            reply: view.result.clone().unwrap_or_default(),
+            steps: view.steps.clone(),
+            trace_id: trace_id(view.row.id),
+        }
+    }
+}
+
+/// The trace of a run has the run's own id, in the form that traces use.
+pub(crate) fn trace_id(run: RunId) -> String {
+    run.0.simple().to_string()
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    show: Show,
+    show_reasoning: bool,
+    run: RunId,
+    page: Page,
+    /// The number that was shown last.
+    seq: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    frame: &'a Frame<'a>,
+    seq: u64,
+    run_id: RunId,
+    #[serde(flatten)]
+    account: Option<&'a Account>,
+}
+
+impl Screen {
+    /// A screen for one run.
+    pub(crate) fn new(show: Show, show_reasoning: bool, run: RunId) -> Self {
+        Screen { show, show_reasoning, run, page: Page::new(), seq: 0 }
+    }
+
+    /// Shows an event; the last one with the account, if it is wanted.
+    pub(crate) fn event(&mut self, seen: &NumberedEvent, account: Option<&Account>) -> io::Result<()> {
+        self.seq = seen.seq;
+        match self.show {
+            Show::Nothing => Ok(()),
+            Show::Text => self.page.event(&seen.event, self.show_reasoning),
+            Show::Json => {
+                let frames = dialect::agent(&seen.event, self.show_reasoning);
+                frames.iter().try_for_each(|frame| self.object(frame, account))
+            }
+        }
+    }
+
+    /// Says that what was shown after a number is void.
+    pub(crate) fn resumed(&mut self, last_seq: u64) -> io::Result<()> {
+        self.seq = last_seq;
+        match self.show {
+            Show::Nothing => Ok(()),
+            Show::Text => self.page.void("the process that said this was lost; it is said again"),
+            Show::Json => self.object(&Frame::Resumed { last_seq }, None),
+        }
+    }
+
+    /// Says that the run waits.
+    pub(crate) fn suspended(&mut self, usage: Usage, account: Option<&Account>) -> io::Result<()> {
+        match self.show {
+            Show::Nothing => Ok(()),
+            Show::Text => self.page.end(),
+            Show::Json => self.object(&dialect::suspended(usage), account),
+        }
+    }
+
+    /// Ends the last line, whatever happened.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        if self.show == Show::Text { self.page.end() } else { Ok(()) }
+    }
+
+    fn object(&self, frame: &Frame<'_>, account: Option<&Account>) -> io::Result<()> {
+        let account = account.filter(|_| matches!(frame, Frame::Done { .. }));
+        let object = Line { frame, seq: self.seq, run_id: self.run, account };
+        line(serde_json::to_string(&object)?)
+    }
+}
+
+/// Whether an event ends what is shown of a run.
+pub(crate) fn ends(event: &Event) -> bool {
+    event.is_terminal()
+}
+
+/// What became of the calls of a cancelled run, in one line.
+pub(crate) fn receipt(receipt: &Receipt) -> String {
+    let names = |calls: &[ReceiptCall]| calls.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    let parts = [
+        ("finished", &receipt.finished),
+        ("stopped", &receipt.stopped),
+        ("unknown", &receipt.unknown),
+        ("not started", &receipt.not_started),
+    ];
+    let told: Vec<String> = parts
+        .iter()
+        .filter(|(_, calls)| !calls.is_empty())
+        .map(|(what, calls)| format!("{what}: {}", names(calls)))
+        .collect();
+    if told.is_empty() { "no tool had been called".to_owned() } else { told.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_names_every_call_once() {
+        let call = |name: &str| ReceiptCall { call_id: "c".into(), name: name.into() };
+        let full = Receipt {
+            finished: vec![call("a"), call("b")],
+            stopped: vec![call("c")],
+            unknown: vec![],
+            not_started: vec![call("d")],
+        };
+        assert_eq!(receipt(&full), "finished: a, b; stopped: c; not started: d");
+        assert_eq!(receipt(&Receipt::default()), "no tool had been called");
+    }
+}

@@ -1,0 +1,147 @@
+//! The shapes of the API: what is stored and seen, as the JSON that clients rely on.
+//!
+//! Every function here is pure. Nothing is left out silently: an optional field is absent where there
+//! is nothing to say, and present otherwise.
+
+use baton_core::run::Approval;
+use baton_core::thread::PlacedEntry;
+use baton_core::tool::{EffectClass, ToolSpec};
+use baton_engine::RunView;
+use baton_store::{BranchView, Pruned, Rewound, ThreadView};
+use baton_tools::Ran;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// A list, and where the next page begins.
+pub(crate) fn list(items: Vec<Value>, next: Option<String>) -> Value {
+    object([("items", Some(Value::Array(items))), ("next", next.map(Value::from))])
+}
+
+/// Cuts what was read to `limit`; answers the last one's id if there was more.
+pub(crate) fn page<T>(found: &mut Vec<T>, limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
+    let limit = limit as usize;
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    found.last().filter(|_| is_more).map(id)
+}
+
+/// A thread with its branches.
+pub(crate) fn thread(thread: &ThreadView) -> Value {
+    let branches = thread.branches.iter().map(|view| branch(thread, view)).collect();
+    object([
+        ("id", value(&thread.id)),
+        ("current", value(&thread.current)),
+        ("created", value(&thread.created)),
+        ("ttl_at", thread.ttl_at.as_ref().and_then(value)),
+        ("meta", Some(thread.meta.clone())),
+        ("branches", Some(Value::Array(branches))),
+    ])
+}
+
+/// A branch of a thread.
+pub(crate) fn branch(thread: &ThreadView, branch: &BranchView) -> Value {
+    let forked_from = branch.forked_from.as_ref();
+    object([
+        ("name", value(&branch.name)),
+        ("head_index", value(&branch.head.index)),
+        ("length", value(&(branch.head.index + 1))),
+        ("forked_from", forked_from.map(|(from, index)| json!({"branch": from, "index": index}))),
+        ("current", value(&(branch.name == thread.current))),
+    ])
+}
+
+/// An entry in its place.
+pub(crate) fn entry(placed: &PlacedEntry) -> Value {
+    json!({
+        "index": placed.index,
+        "id": placed.id,
+        "ts": placed.at,
+        "t": placed.entry.type_name(),
+        "data": placed.entry.data(),
+        "run_id": placed.run,
+    })
+}
+
+/// What a rewind did.
+pub(crate) fn rewound(rewound: &Rewound, head_index: i64) -> Value {
+    object([
+        ("branch", value(&rewound.branch)),
+        ("head_index", value(&head_index)),
+        ("previous_head", value(&rewound.previous_head)),
+        ("previous_entry", rewound.previous_entry.as_ref().and_then(value)),
+    ])
+}
+
+/// What a prune freed, or would free.
+pub(crate) fn pruned(pruned: &Pruned, dry_run: bool) -> Value {
+    json!({
+        "branches": pruned.branches,
+        "lanes": pruned.lanes,
+        "entries": pruned.entries,
+        "dry_run": dry_run,
+    })
+}
+
+/// A run.
+pub(crate) fn run(view: &RunView) -> Value {
+    let row = &view.row;
+    object([
+        ("id", value(&row.id)),
+        ("thread_id", value(&row.thread)),
+        ("branch", value(&row.branch)),
+        ("flow", view.definition.as_ref().and_then(|definition| value(&definition.flow))),
+        ("definition", value(&row.definition)),
+        ("status", value(&row.status)),
+        ("error", view.error.as_ref().and_then(value)),
+        ("result", view.result.as_ref().and_then(value)),
+        ("waiting", value(&view.waiting)),
+        ("usage", value(&row.budget.usage())),
+        ("steps", value(&view.steps)),
+        ("created", value(&row.created)),
+        ("ended", row.ended.as_ref().and_then(value)),
+    ])
+}
+
+/// A question to a person about one call.
+pub(crate) fn approval(approval: &Approval) -> Value {
+    value(approval).unwrap_or_default()
+}
+
+/// A tool.
+pub(crate) fn tool(spec: &ToolSpec) -> Value {
+    object([
+        ("name", value(&spec.name)),
+        ("description", value(&spec.description)),
+        ("input_schema", Some(spec.input_schema.clone())),
+        ("output_schema", spec.output_schema.clone()),
+        ("side_effect_free", value(&(spec.class == EffectClass::SideEffectFree))),
+        ("idempotent", value(&spec.class.may_run_again())),
+        ("requires_context", value(&false)),
+        ("timeout_s", value(&(spec.timeout_ms as f64 / 1000.0))),
+    ])
+}
+
+/// What came of a tool that a person called.
+pub(crate) fn executed(ran: &Ran, execution_time_ms: u64) -> Value {
+    let worked = ran.outcome.status == baton_core::thread::Closing::Ok;
+    json!({
+        "status": if worked { "success" } else { "error" },
+        "output": ran.outcome.result,
+        "execution_time_ms": execution_time_ms,
+    })
+}
+
+/// A JSON document as it is printed.
+pub(crate) fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
+
+/// Plain values of ours always are JSON; one that is not is left out.
+fn value<T: Serialize>(of: &T) -> Option<Value> {
+    serde_json::to_value(of).ok()
+}
+
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let present = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect::<Map<String, Value>>())
+}

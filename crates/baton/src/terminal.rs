@@ -1,0 +1,94 @@
+//! Writing to people: the answer to standard output, everything else to standard error.
+//!
+//! A reader that went away (`baton … | head`) is no failure: the command finishes its work in silence.
+//! Text of strangers cannot move the cursor or change colours: on a terminal, control characters are
+//! replaced before they are shown.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+
+/// Names and headings.
+pub(crate) const BOLD: Style = Style::new().bold();
+/// What is beside the point.
+pub(crate) const DIM: Style = Style::new().dimmed();
+/// What went well.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// What went wrong.
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+/// What deserves a look.
+pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
+/// Code and commands.
+pub(crate) const CODE: Style = AnsiColor::Cyan.on_default();
+
+/// Whether the answer goes to a person.
+pub(crate) fn shows_answers() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether notes go to a person.
+pub(crate) fn shows_notes() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Writes a part of the answer, as it is.
+pub(crate) fn answer(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout();
+    unless_gone(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes a line of the answer.
+pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
+    answer(&format!("{}\n", text.as_ref()))
+}
+
+/// Writes a line beside the answer. A note that nobody can read is not worth failing for.
+pub(crate) fn note(text: impl AsRef<str>) {
+    let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
+}
+
+/// Text in a style.
+pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A stranger's text without anything that a terminal would obey.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(obeyed) {
+        Cow::Owned(text.chars().map(|c| if obeyed(c) { '\u{fffd}' } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// A stranger's text as one short line.
+pub(crate) fn brief(text: &str, most: usize) -> String {
+    let mut words = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.chars().count() > most {
+        words = words.chars().take(most.saturating_sub(1)).collect();
+        words.push('…');
+    }
+    words
+}
+
+fn unless_gone(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_cannot_steer_the_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\tc\nd"), "a\u{fffd}[31mb\tc\nd");
+        assert!(matches!(plain("plain é"), Cow::Borrowed("plain é")));
+        assert_eq!(brief("one\n two   three", 9), "one two …");
+        assert_eq!(brief("short", 9), "short");
+    }
+}
