@@ -71,6 +71,22 @@ pub fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
+/// Cuts a text so that its JSON is no longer than a limit, quotation marks aside.
+pub fn cut_encoded(text: &str, limit: usize) -> &str {
+    let mut length = 0;
+    for (at, c) in text.char_indices() {
+        length += match c {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            plain => plain.len_utf8(),
+        };
+        if length > limit {
+            return &text[..at];
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +118,17 @@ mod tests {
         assert_eq!(cut("aé", 2), "a");
         assert_eq!(cut("aé", 3), "aé");
         assert_eq!(cut("a", 9), "a");
+    }
+
+    #[test]
+    fn what_was_cut_for_its_json_fits() {
+        for text in ["plain", "é\"\\\n\t\u{0}\u{1f}\u{7f}x", &"\u{1}é\"".repeat(50)] {
+            for limit in 0..200 {
+                let (cut, whole) = (cut_encoded(text, limit), Value::from(text).to_string().len() - 2);
+                let length = Value::from(cut).to_string().len() - 2;
+                assert!(text.starts_with(cut) && length <= limit, "{text:?} at {limit}");
+                assert_eq!(cut == text, whole <= limit, "{text:?} at {limit}");
+            }
+        }
     }
 }

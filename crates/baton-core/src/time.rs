@@ -8,10 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
 
+/// The last day of the year 9999 but one: what is later could be stored and never read again.
+const LATEST: i64 = 253_402_128_000_000;
+
 impl Timestamp {
-    /// This moment plus some milliseconds.
+    /// This moment plus some milliseconds; the last moment that can be shown, if that is later.
     pub fn plus_ms(self, ms: u64) -> Self {
-        Timestamp(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
+        Timestamp(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)).min(LATEST))
     }
 
     /// Milliseconds from `earlier` to this moment; 0 if the clock went backwards.
@@ -69,5 +72,14 @@ mod tests {
         assert_eq!(Timestamp::parse(&at.to_string()), Some(at));
         assert_eq!(Timestamp::from_seconds(at.plus_ms(25).as_seconds()), at.plus_ms(25));
         assert_eq!(Timestamp::parse("yesterday"), None);
+    }
+
+    #[test]
+    fn however_far_away_it_is_read_back() {
+        for ms in [0, 253_402_127_999_999, 253_402_128_000_000, 253_402_207_200_999, u64::MAX] {
+            let far = Timestamp(0).plus_ms(ms);
+            assert_eq!(Timestamp::parse(&far.to_string()), Some(far), "{ms}");
+        }
+        assert_eq!(Timestamp(0).plus_ms(u64::MAX), Timestamp(LATEST));
     }
 }

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use baton_core::flow::{Flow, Input, Node, Record, Setting};
-use baton_core::id::{FramePath, OwnerId, RunId, Tenant, ThreadId};
+use baton_core::id::{BranchName, FramePath, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::policy::{CallRule, Policy, Request};
 use baton_core::run::{Definition, RUN_VERSION};
-use baton_core::thread::Closing;
+use baton_core::thread::{Closing, TreeError};
 use baton_store::failpoint::point;
-use baton_store::{ClaimMode, Intent, NewRun, NewThread, Owner, Pulse, RunRow, Store, StoreError};
+use baton_store::{BranchEnd, ClaimMode, Intent, NewRun, NewThread, Owner, Pulse, RunRow, Store, StoreError};
 use baton_tools::Registry;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
@@ -29,6 +29,7 @@ use crate::patience::patiently;
 use crate::perform::{ModelSource, Performer};
 use crate::plan::{Look, Plan};
 use crate::reader::EventReader;
+use crate::recent::Recent;
 use crate::request::{RunRequest, Submitted};
 use crate::settings::Settings;
 
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) owner: Owner,
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
+    /// Held from the look at `live` to the entry in it, so that a process claims a run only once.
+    claiming: tokio::sync::Mutex<()>,
     /// Cancelled when the process goes down.
     pub(crate) closing: CancellationToken,
     closing_at: OnceLock<Instant>,
@@ -78,6 +81,8 @@ pub(crate) struct Live {
     thread: ThreadId,
     wake: Arc<Notify>,
     pulse: Option<Pulse>,
+    /// Whether the store no longer names this process as its owner.
+    missed: bool,
     rested: watch::Receiver<Option<Rested>>,
     #[cfg(feature = "failpoints")]
     task: tokio::task::AbortHandle,
@@ -128,6 +133,7 @@ impl Engine {
             settings: parts.settings,
             owner,
             live: Mutex::default(),
+            claiming: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             closing_at: OnceLock::new(),
             tasks: TaskTracker::new(),
@@ -157,7 +163,7 @@ impl Engine {
         match self.start(request.clone()).await {
             Err(EngineError::Store(StoreError::Busy { branch, run })) => {
                 match self.answer(&request.tenant, run, &request.text).await? {
-                    Some(handle) => Ok(Submitted::Answered(handle)),
+                    Some(answered) => Ok(answered),
                     None => Err(StoreError::Busy { branch, run }.into()),
                 }
             }
@@ -175,7 +181,10 @@ impl Engine {
                 "the message is longer than 1 MiB: send less at once".to_owned(),
             ));
         }
-        let thread = self.thread_for(&request).await?;
+        let thread = match &request.thread {
+            Some(id) => id.clone(),
+            None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
+        };
         let definition = Arc::new(self.definition(&request));
         let run = RunId(Uuid::now_v7());
         loop {
@@ -186,15 +195,29 @@ impl Engine {
         }
     }
 
-    async fn thread_for(&self, request: &RunRequest) -> Result<ThreadId, EngineError> {
-        let id = match &request.thread {
-            Some(id) => id.clone(),
-            None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
+    /// Where the branch ends; a thread that is not there is made together with the run.
+    async fn end(
+        &self,
+        request: &RunRequest,
+        id: &ThreadId,
+    ) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
+        let shared = &self.shared;
+        let fresh = request.thread.is_none();
+        let found = match fresh {
+            true => Err(StoreError::NotFound { what: "thread", id: id.to_string() }),
+            false => patiently!(shared, shared.store.end(&request.tenant, id, request.branch.as_ref())),
         };
-        let new = NewThread { id: id.clone(), at: self.shared.clock.now(), ttl_at: None, meta: Value::Null };
-        match patiently!(self.shared, self.shared.store.create_thread(&request.tenant, new.clone())) {
-            Ok(()) | Err(StoreError::Exists { .. }) => Ok(id),
-            Err(error) => Err(error.into()),
+        match found {
+            Err(StoreError::NotFound { what: "thread", .. }) => {
+                let main = BranchName::main();
+                if let Some(branch) = request.branch.as_ref().filter(|branch| **branch != main) {
+                    return Err(StoreError::Tree(TreeError::NoBranch(branch.to_string())).into());
+                }
+                let new =
+                    NewThread { id: id.clone(), at: shared.clock.now(), ttl_at: None, meta: Value::Null };
+                Ok((BranchEnd { branch: main, head: -1, tail: Default::default() }, Some(new)))
+            }
+            found => Ok((found?, None)),
         }
     }
 
@@ -225,7 +248,7 @@ impl Engine {
         definition: Arc<Definition>,
     ) -> Result<RunHandle, EngineError> {
         let (shared, tenant) = (&self.shared, &request.tenant);
-        let end = patiently!(shared, shared.store.end(tenant, thread, request.branch.as_ref()))?;
+        let (end, new_thread) = self.end(request, thread).await?;
         let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
         let started = baton_core::event::Event::Started {
             thread: thread.clone(),
@@ -252,6 +275,7 @@ impl Engine {
             definition: (*driver.definition).clone(),
             at,
             metadata: request.metadata.clone(),
+            new_thread,
         };
         let intents = driver.first_intents();
         driver.first(new, record, intents).await?;
@@ -265,10 +289,11 @@ impl Engine {
         run: RunId,
         mode: ClaimMode,
     ) -> Result<RunHandle, EngineError> {
-        if let Some(handle) = self.shared.handle(tenant, run) {
+        let shared = &self.shared;
+        let _claiming = shared.claiming.lock().await;
+        if let Some(handle) = shared.handle(tenant, run) {
             return Ok(handle);
         }
-        let shared = &self.shared;
         let row = patiently!(shared, shared.store.run(tenant, run))?;
         let definition = patiently!(shared, shared.store.definition(tenant, &row.definition))?;
         let known = |name: &String| shared.tools.get(name).is_some();
@@ -314,6 +339,7 @@ impl Engine {
             definition: definition.clone(),
             denied_now: Arc::new(denied_now),
             signals: sender,
+            recent: Recent::default(),
         };
         Driver {
             hub: Arc::new(Hub::new(row.epoch, row.seq, shared.settings.ring)),
@@ -357,6 +383,7 @@ impl Engine {
             thread: thread.clone(),
             wake,
             pulse: None,
+            missed: false,
             rested: rested.clone(),
             #[cfg(feature = "failpoints")]
             task: task.abort_handle(),
@@ -455,5 +482,10 @@ impl Shared {
 
     pub(crate) fn pulse(&self, run: RunId) -> Option<Pulse> {
         self.lives().get(&run)?.pulse
+    }
+
+    /// Whether a run that is driven here seems to be somebody else's; asked once.
+    pub(crate) fn seems_lost(&self, run: RunId) -> bool {
+        self.lives().get_mut(&run).is_some_and(|live| std::mem::take(&mut live.missed))
     }
 }

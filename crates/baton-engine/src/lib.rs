@@ -17,6 +17,7 @@ mod patience;
 mod perform;
 mod plan;
 mod reader;
+mod recent;
 mod request;
 mod settings;
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use baton_core::chat::RawReply;
+use baton_core::chat::{ChatMessage, RawReply};
 use baton_core::effect::{EffectKind, Outcome, Reply, ToolOutcome};
 use baton_core::fault::{Code, Fault};
 use baton_core::id::{BranchName, EffectId, FramePath, RunId, Tenant, ThreadId};
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::patience::patiently;
+use crate::recent::Recent;
 use crate::settings::Settings;
 
 /// Finds a model by name.
@@ -64,6 +65,8 @@ pub(crate) struct Performer {
     /// Whether the policy of now forbids a tool that the run's decision allowed.
     pub(crate) denied_now: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     pub(crate) signals: mpsc::Sender<Signal>,
+    /// What was just written, so that it need not be read back.
+    pub(crate) recent: Recent,
 }
 
 impl Performer {
@@ -126,15 +129,26 @@ impl Performer {
         Ok(model.name())
     }
 
-    async fn rendered(&self, head: i64) -> Result<Vec<baton_core::chat::ChatMessage>, Fault> {
-        let wanted = self.definition.last_n;
-        let slice = Slice { before: Some(head + 1), last_n: wanted.map(|n| n.saturating_add(GROUP_ROOM)) };
+    /// What the model sees: everything up to an index, or the last so many entries of it.
+    async fn rendered(&self, head: i64) -> Result<Vec<ChatMessage>, Fault> {
+        let most = self.definition.last_n.map(|n| n.saturating_add(GROUP_ROOM));
+        let first = most.map_or(0, |n| (head + 1 - i64::from(n)).max(0));
+        if let Some(messages) = self.recent.look(first, head, |entries| self.messages(entries)) {
+            return Ok(messages);
+        }
+        let slice = Slice { before: Some(head + 1), last_n: most };
         let entries =
             patiently!(self, self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice));
         let entries: Vec<Entry> =
             entries.map_err(unavailable)?.into_iter().map(|placed| placed.entry).collect();
-        let first = wanted.map_or(0, |n| render::whole_groups(&entries, n as usize));
-        Ok(render::messages(&self.definition.system, &entries[first..]))
+        let messages = self.messages(&entries);
+        self.recent.append(head, &entries);
+        Ok(messages)
+    }
+
+    fn messages(&self, entries: &[Entry]) -> Vec<ChatMessage> {
+        let first = self.definition.last_n.map_or(0, |n| render::whole_groups(entries, n as usize));
+        render::messages(&self.definition.system, &entries[first..])
     }
 
     fn checked(&self, raw: RawReply, model: String) -> Reply {
@@ -200,6 +214,10 @@ impl Performer {
     async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
         if let Some(approval) = edited_by {
             return Ok(patiently!(self, self.store.approval(&self.tenant, approval))?.args);
+        }
+        let known = self.recent.look(entry, entry, |entries| entries.first().cloned()).flatten();
+        if let Some(Entry::ToolCall(call)) = known {
+            return Ok(call.arguments);
         }
         let slice = Slice { before: Some(entry + 1), last_n: Some(1) };
         let found =

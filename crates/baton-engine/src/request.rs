@@ -2,7 +2,7 @@
 
 use baton_core::fault::Fault;
 use baton_core::flow::WaitingOn;
-use baton_core::id::{BranchName, Tenant, ThreadId};
+use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::policy::Mode;
 use baton_core::run::{Definition, Step};
 use baton_store::RunRow;
@@ -60,15 +60,8 @@ pub enum Submitted {
     Started(RunHandle),
     /// It answered the question that a run was waiting with.
     Answered(RunHandle),
-}
-
-impl Submitted {
-    /// The run that goes on because of it.
-    pub fn handle(self) -> RunHandle {
-        match self {
-            Submitted::Started(handle) | Submitted::Answered(handle) => handle,
-        }
-    }
+    /// It answered the question of a run that another process drives on.
+    AnsweredElsewhere(RunId),
 }
 
 /// A run as people see it.

@@ -66,14 +66,18 @@ impl FaultyStore {
     }
 
     /// What a commit comes to under the planted fault; none where it does not show.
-    pub(crate) async fn sabotaged(&self, tenant: &Tenant, transition: &Transition) -> Option<Result<(), StoreError>> {
+    pub(crate) async fn sabotaged(
+        &self,
+        tenant: &Tenant,
+        transition: &Transition,
+    ) -> Option<Result<(), StoreError>> {
         let mut bad = transition.clone();
         match self.bug? {
             StoreBug::SkipFence => {
                 let Store::Memory(store) = &self.inner else { return None };
                 return Some(store.commit_unfenced(tenant, bad));
             }
-            StoreBug::LoseCommit if transition.step == 3 => return Some(Ok(())),
+            StoreBug::LoseCommit if transition.checkpoint.events.iter().any(is_result) => return Some(Ok(())),
             StoreBug::ReuseNumber if transition.step == 2 => {
                 // The fence would see the gap, so this too goes around it.
                 let Store::Memory(store) = &self.inner else { return None };
@@ -102,4 +106,8 @@ impl FaultyStore {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % 1000 < self.per_mille
     }
+}
+
+fn is_result(event: &Event) -> bool {
+    matches!(event, Event::ToolResult { .. })
 }

@@ -35,7 +35,7 @@ pub use error::StoreError;
 #[cfg(feature = "failpoints")]
 pub use faulty::{FaultyStore, StoreBug};
 pub use memory::MemoryStore;
-pub use sqlite::{OpenError, Opened, SqliteStore};
+pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Rest, Transition};
 pub use view::{
     BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, ForkAt, Posted, PruneRequest, Pruned, Pulse,
@@ -113,7 +113,7 @@ impl Store {
 
     /// Makes a thread.
     pub async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
-        on_store!(self, create_thread(tenant, new.clone()))
+        on_store!(self, create_thread(tenant, new))
     }
 
     /// Reads a thread.
@@ -166,7 +166,7 @@ impl Store {
         mut new: NewEntry,
     ) -> Result<i64, StoreError> {
         new.entry = new.entry.with_id(new.id);
-        on_store!(self, push(tenant, id, branch, new.clone()))
+        on_store!(self, push(tenant, id, branch, new))
     }
 
     /// Adds a branch; answers where it ends.
@@ -179,7 +179,7 @@ impl Store {
         name: BranchName,
         now: Timestamp,
     ) -> Result<Place, StoreError> {
-        on_store!(self, fork(tenant, id, from, at, name.clone(), now))
+        on_store!(self, fork(tenant, id, from, at, name, now))
     }
 
     /// Makes a branch the current one.
@@ -225,7 +225,7 @@ impl Store {
 
     /// Begins a run with its first transition; answers the lane that it writes to.
     pub async fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
-        on_store!(self, start(tenant, new.clone(), first.clone()))
+        on_store!(self, start(tenant, new, first))
     }
 
     /// Reads what a run is pinned to, by its hash.
@@ -253,7 +253,7 @@ impl Store {
         {
             return result;
         }
-        on_store!(self, commit(tenant, transition.clone()))
+        on_store!(self, commit(tenant, transition))
     }
 
     /// Lets go of a run that goes on elsewhere.
@@ -270,7 +270,7 @@ impl Store {
         by: Option<String>,
         at: Timestamp,
     ) -> Result<u32, StoreError> {
-        on_store!(self, post(tenant, run, message.clone(), by.clone(), at))
+        on_store!(self, post(tenant, run, message, by, at))
     }
 
     /// Reads messages of a run beyond a number.

@@ -149,6 +149,11 @@ impl SqliteStore {
     }
 }
 
+/// The SQLite that is linked.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
 fn database(folder: &Path) -> PathBuf {
     folder.join("baton.db")
 }

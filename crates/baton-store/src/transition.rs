@@ -131,6 +131,8 @@ pub struct NewRun {
     pub at: Timestamp,
     /// Free remarks of the caller, kept with the run.
     pub metadata: Value,
+    /// The thread, if it is made together with the run.
+    pub new_thread: Option<NewThread>,
 }
 
 /// A thread that is about to begin.

@@ -6,15 +6,26 @@ use std::process::ExitCode;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::app::App;
-use crate::commands::{approvals, ask, runs, threads, tools};
-use crate::config::Config;
+use crate::commands::{
+    approvals, ask, chat, completions, config, demo, doctor, init, runs, threads, tools, welcome,
+};
+use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
+use crate::log;
 use crate::open::Purpose;
 use crate::terminal::{BAD, note, styled};
 
-/// Runs AI agents that can be trusted with real work.
+const EXAMPLES: &str = "\
+Examples:
+  baton ask \"How is this machine doing?\"
+  baton chat --last
+  baton demo crash
+
+Exit codes: 0 ok, 1 failed, 2 wrong use or configuration, 3 suspended, 130 cancelled.";
+
+/// Runs AI agents that can be trusted with real work
 #[derive(Debug, Parser)]
-#[command(name = "baton", version)]
+#[command(name = "baton", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     globals: Globals,
@@ -56,8 +67,27 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    OnData(OnData),
+    /// Shows the settings
+    Config(config::ConfigArgs),
+    /// Writes a commented settings file
+    Init(init::InitArgs),
+    /// Looks for what is wrong here, and says what helps
+    Doctor(doctor::DoctorArgs),
+    /// Shows what Baton promises
+    Demo(demo::DemoArgs),
+    /// Prints what a shell needs to complete commands
+    Completions(completions::CompletionsArgs),
+}
+
+/// The commands that need an engine on the person's data.
+#[derive(Debug, Subcommand)]
+enum OnData {
     /// Asks an agent; the answer streams as it arrives
     Ask(ask::AskArgs),
+    /// Talks with an agent
+    Chat(chat::ChatArgs),
     /// Shows and changes conversations and their branches
     Threads(threads::ThreadsArgs),
     /// Shows, follows, cancels and resumes runs
@@ -66,6 +96,17 @@ enum Command {
     Approvals(approvals::ApprovalsArgs),
     /// Shows the tools that agents can call, and calls them
     Tools(tools::ToolsArgs),
+}
+
+impl OnData {
+    /// The model that a flag names.
+    fn model(&self) -> Option<&str> {
+        match self {
+            OnData::Ask(args) => args.model.as_deref(),
+            OnData::Chat(args) => args.model.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Reads the arguments and runs the command.
@@ -97,19 +138,28 @@ fn report(failure: Failure) -> u8 {
 
 async fn run(cli: Cli) -> Result<u8, Failure> {
     let Cli { globals, command } = cli;
-    let Some(command) = command else { return Ok(exit::OK) };
-    let model = match &command {
-        Command::Ask(args) => args.model.clone(),
-        _ => None,
-    };
-    let config = Config::load(&globals, model.as_deref())?;
+    log::colours(globals.color);
+    match command {
+        None => welcome::run(&Settled::find(&globals, None)?),
+        Some(Command::OnData(command)) => on_data(&globals, command).await,
+        Some(Command::Config(args)) => config::run(&globals, &args),
+        Some(Command::Init(args)) => init::run(&globals, &args),
+        Some(Command::Doctor(args)) => doctor::run(&globals, args).await,
+        Some(Command::Demo(args)) => demo::run(&globals, args).await,
+        Some(Command::Completions(args)) => completions::run(&args),
+    }
+}
+
+async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
+    let config = Config::from(&Settled::find(globals, command.model())?);
+    log::begin(config.log);
     let app = App::open(config, Purpose { json: globals.json, test_tools: false })?;
-    let code = match command {
-        Command::Ask(args) => ask::run(&app, args).await,
-        Command::Threads(args) => threads::run(&app, args).await,
-        Command::Runs(args) => runs::run(&app, args).await,
-        Command::Approvals(args) => approvals::run(&app, args).await,
-        Command::Tools(args) => tools::run(&app, args).await,
-    };
-    code
+    match command {
+        OnData::Ask(args) => ask::run(&app, args).await,
+        OnData::Chat(args) => chat::run(&app, args).await,
+        OnData::Threads(args) => threads::run(&app, args).await,
+        OnData::Runs(args) => runs::run(&app, args).await,
+        OnData::Approvals(args) => approvals::run(&app, args).await,
+        OnData::Tools(args) => tools::run(&app, args).await,
+    }
 }

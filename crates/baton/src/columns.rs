@@ -54,6 +54,9 @@ mod tests {
     #[test]
     fn moments_and_counts_read_well() {
         assert_eq!(moment(Timestamp(1_767_225_600_123)), "2026-01-01 00:00:00Z");
-        assert_eq!((count(1, "entry", "entries"), count(2, "entry", "entries")), ("1 entry".into(), "2 entries".into()));
+        assert_eq!(
+            (count(1, "entry", "entries"), count(2, "entry", "entries")),
+            ("1 entry".into(), "2 entries".into())
+        );
     }
 }

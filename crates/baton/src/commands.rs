@@ -2,6 +2,13 @@
 
 pub(crate) mod approvals;
 pub(crate) mod ask;
+pub(crate) mod chat;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod init;
 pub(crate) mod runs;
 pub(crate) mod threads;
 pub(crate) mod tools;
+pub(crate) mod welcome;

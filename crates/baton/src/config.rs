@@ -1,12 +1,208 @@
-//! Settings.
+//! The settings: one table, and everything that comes from it.
+//!
+//! [`table`] lists every setting once. Reading `baton.toml` ([`file`]), `baton config show`, the file
+//! that `baton init` writes and `docs/configuration.md` ([`pages`]) all follow it. A value comes from a
+//! flag, else the environment, else the file, else the default; [`Settled`] remembers which. The current
+//! folder is never read unasked, and secrets are never values here: the file names where they are kept.
 
-use std::path::PathBuf;
+mod file;
+mod pages;
+mod table;
+mod value;
 
-use baton_core::policy::{Policy, default_decision};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_core::budget::Limits;
+use baton_core::policy::{Decision, Policy, default_decision};
 use baton_engine::Settings;
+use directories::ProjectDirs;
 
 use crate::cli::Globals;
 use crate::failure::Failure;
+pub(crate) use pages::commented_file;
+pub(crate) use table::{SETTINGS, Setting};
+pub(crate) use value::Value;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A flag.
+    Flag(&'static str),
+    /// An environment variable.
+    Environment(&'static str),
+    /// A line of the file.
+    File(PathBuf, usize),
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag(flag) => write!(f, "flag {flag}"),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::File(path, line) => write!(f, "file {}:{line}", path.display()),
+            Origin::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// One setting with its value and where that came from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) setting: &'static Setting,
+    /// Absent where it is not set and has no default.
+    pub(crate) value: Option<Value>,
+    pub(crate) origin: Origin,
+}
+
+/// Every setting, settled.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settled(pub(crate) Vec<Found>);
+
+/// What is asked for a value before the file.
+struct Outside<'a> {
+    globals: &'a Globals,
+    model: Option<&'a str>,
+    environment: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+impl Settled {
+    /// Settles every setting for this process.
+    pub(crate) fn find(globals: &Globals, model: Option<&str>) -> Result<Settled, Failure> {
+        let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Outside { globals, model, environment: &environment }.settle()
+    }
+
+    /// A setting by its key.
+    pub(crate) fn get(&self, key: &str) -> Option<&Found> {
+        self.0.iter().find(|found| found.setting.key == key)
+    }
+
+    /// The file that is read, whether it is there or not.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.path("config")
+    }
+
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.get(key).and_then(|found| found.value.as_ref())
+    }
+
+    fn text(&self, key: &str) -> String {
+        self.value(key).and_then(Value::as_text).unwrap_or_default().to_owned()
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.value(key).and_then(Value::as_path).unwrap_or(Path::new("")).to_owned()
+    }
+
+    fn names(&self, key: &str) -> Vec<String> {
+        self.value(key).and_then(Value::as_names).unwrap_or_default().to_vec()
+    }
+
+    fn whole(&self, key: &str) -> Option<u64> {
+        self.value(key).and_then(Value::as_whole)
+    }
+
+    fn seconds(&self, key: &str) -> Duration {
+        Duration::from_secs(self.whole(key).unwrap_or_default())
+    }
+
+    fn millis(&self, key: &str) -> Duration {
+        Duration::from_millis(self.whole(key).unwrap_or_default())
+    }
+}
+
+impl Outside<'_> {
+    fn settle(&self) -> Result<Settled, Failure> {
+        let config = self.config()?;
+        let data = self.place("data", || Ok(folders()?.data_dir().to_owned()))?;
+        let lines = match config.value.as_ref().and_then(Value::as_path) {
+            Some(path) => file::read(path, config.origin != Origin::Default)?,
+            None => Vec::new(),
+        };
+        let mut settled = vec![config, data];
+        for setting in SETTINGS.iter().filter(|setting| !setting.is_place()) {
+            settled.push(self.one(setting, &lines)?);
+        }
+        Ok(Settled(settled))
+    }
+
+    fn config(&self) -> Result<Found, Failure> {
+        self.place("config", || Ok(folders()?.config_dir().join("baton.toml")))
+    }
+
+    /// A place: a path that stands outside the file.
+    fn place(
+        &self,
+        key: &str,
+        otherwise: impl FnOnce() -> Result<PathBuf, Failure>,
+    ) -> Result<Found, Failure> {
+        let setting = table::setting(key).ok_or_else(|| Failure::failed(format!("no setting {key}")))?;
+        let given = match key {
+            "config" => &self.globals.config,
+            _ => &self.globals.data,
+        };
+        let from_environment = || setting.env.and_then(|name| Some((name, (self.environment)(name)?)));
+        let (path, origin) = if let (Some(path), Some(flag)) = (given, setting.flag) {
+            (path.clone(), Origin::Flag(flag))
+        } else if let Some((name, path)) = from_environment() {
+            (PathBuf::from(path), Origin::Environment(name))
+        } else {
+            (otherwise()?, Origin::Default)
+        };
+        Ok(Found { setting, value: Some(Value::Path(path)), origin })
+    }
+
+    fn one(&self, setting: &'static Setting, lines: &[file::Line]) -> Result<Found, Failure> {
+        if let (Some(text), Some(flag)) = (self.flag(setting.key), setting.flag) {
+            let value = value::from_text(setting.kind, &text).map_err(|why| wrong(flag, &why))?;
+            return Ok(Found { setting, value: Some(value), origin: Origin::Flag(flag) });
+        }
+        if let Some((name, text)) = setting.env.and_then(|name| Some((name, (self.environment)(name)?))) {
+            let text = text.to_str().ok_or_else(|| wrong(name, "it is not UTF-8 text"))?;
+            let value = value::from_text(setting.kind, text).map_err(|why| wrong(name, &why))?;
+            return Ok(Found { setting, value: Some(value), origin: Origin::Environment(name) });
+        }
+        if let Some(line) = lines.iter().find(|line| line.key == setting.key) {
+            let origin = Origin::File(line.file.clone(), line.number);
+            return Ok(Found { setting, value: Some(line.value.clone()), origin });
+        }
+        Ok(Found { setting, value: setting.default_value(), origin: Origin::Default })
+    }
+
+    fn flag(&self, key: &str) -> Option<String> {
+        match (key, self.globals.verbose) {
+            ("model", _) => self.model.map(str::to_owned),
+            ("log.level", 1) => Some("info".to_owned()),
+            ("log.level", 2) => Some("debug".to_owned()),
+            ("log.level", 3..) => Some("trace".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// The file that `baton init` writes: the one that would be read, whether or not it could be.
+pub(crate) fn file_to_write(globals: &Globals) -> Result<PathBuf, Failure> {
+    let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let outside = Outside { globals, model: None, environment: &environment };
+    let found = outside.config()?;
+    Ok(found.value.as_ref().and_then(Value::as_path).unwrap_or(Path::new("baton.toml")).to_owned())
+}
+
+fn wrong(whose: &str, why: &str) -> Failure {
+    Failure::usage(format!("{whose}: {why}"))
+}
+
+fn folders() -> Result<ProjectDirs, Failure> {
+    ProjectDirs::from("", "", "baton").ok_or_else(|| {
+        Failure::usage("there is no home folder to keep settings and data in")
+            .hint("name them with --config FILE and --data DIR, or BATON_CONFIG and BATON_DATA")
+    })
+}
 
 /// What the settings come to.
 #[derive(Debug, Clone)]
@@ -17,23 +213,73 @@ pub(crate) struct Config {
     pub(crate) model: String,
     /// The agent's instructions.
     pub(crate) system: String,
-    /// How many entries a model sees.
+    /// How many entries a model sees; absent: all.
     pub(crate) last_n: Option<u32>,
     /// What is allowed.
     pub(crate) policy: Policy,
-    /// Times and limits.
+    /// The engine's times and limits.
     pub(crate) engine: Settings,
+    /// What is logged.
+    pub(crate) log: tracing::level_filters::LevelFilter,
 }
 
-impl Config {
-    pub(crate) fn load(globals: &Globals, model: Option<&str>) -> Result<Config, Failure> {
-        Ok(Config {
-            data: globals.data.clone().or_else(|| std::env::var_os("BATON_DATA").map(PathBuf::from)).unwrap_or_default(),
-            model: model.unwrap_or("offline").to_owned(),
-            system: String::new(),
-            last_n: None,
-            policy: Policy { rules: Vec::new(), otherwise: default_decision() },
-            engine: Settings::default(),
-        })
+impl From<&Settled> for Config {
+    fn from(settled: &Settled) -> Config {
+        Config {
+            data: settled.path("data"),
+            model: settled.text("model"),
+            system: settled.text("system"),
+            last_n: settled.whole("last_n").map(narrow),
+            policy: Policy { rules: Vec::new(), otherwise: decision(settled) },
+            engine: engine(settled),
+            log: settled.text("log.level").parse().unwrap_or(tracing::level_filters::LevelFilter::WARN),
+        }
     }
 }
+
+fn decision(settled: &Settled) -> Decision {
+    let is_ours =
+        |found: &Found| found.setting.key.starts_with("policy.") || found.setting.key.starts_with("limits.");
+    let is_default = settled.0.iter().filter(|found| is_ours(found)).all(|f| f.origin == Origin::Default);
+    let cost = settled.value("limits.cost_usd").and_then(Value::as_decimal);
+    Decision {
+        rule: if is_default { "default" } else { "baton.toml" }.to_owned(),
+        tools: settled.names("policy.tools"),
+        approvals: settled.names("policy.approve"),
+        patience_ms: settled.whole("policy.patience_s").unwrap_or_default().saturating_mul(1000),
+        limits: Limits {
+            iterations: settled.whole("limits.iterations").map_or(1, narrow),
+            active_ms: settled.whole("limits.active_s").unwrap_or_default().saturating_mul(1000),
+            tokens: settled.whole("limits.tokens"),
+            tool_calls: settled.whole("limits.tool_calls").map(narrow),
+            cost_micro_usd: cost.map(|usd| (usd * 1e6).round() as u64),
+            answer_tokens: settled.whole("limits.answer_tokens").unwrap_or_default(),
+        },
+        ..default_decision()
+    }
+}
+
+fn engine(settled: &Settled) -> Settings {
+    let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
+    Settings {
+        effects_at_once: size("engine.effects_at_once"),
+        grace: settled.seconds("engine.grace_s"),
+        shutdown: settled.seconds("engine.shutdown_s"),
+        flush_after: settled.millis("engine.flush_ms"),
+        flush_watched: settled.millis("engine.flush_watched_ms"),
+        flush_bytes: size("engine.flush_bytes"),
+        poll: settled.millis("engine.poll_ms"),
+        adopt_every: settled.millis("engine.adopt_ms"),
+        store_patience: settled.seconds("engine.store_patience_s"),
+        most_attempts: settled.whole("engine.most_attempts").map_or(1, narrow),
+        ..Settings::default()
+    }
+}
+
+/// The table's ranges keep every such number small enough.
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

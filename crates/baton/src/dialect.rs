@@ -106,3 +106,6 @@ pub(crate) fn agent(event: &Event, show_reasoning: bool) -> Vec<Frame<'_>> {
 pub(crate) fn suspended(usage: Usage) -> Frame<'static> {
     Frame::Done { status: RunStatus::Suspended.as_str(), usage, receipt: None }
 }
+
+#[cfg(test)]
+mod tests;

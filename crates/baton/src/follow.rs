@@ -71,7 +71,9 @@ pub(crate) async fn follow(app: &App, handle: RunHandle, options: FollowOptions)
     let mut screen = Screen::new(options.show, options.show_reasoning, handle.run);
     let run = handle.run;
     let steps = options.steps;
-    let rest = watch(app, handle, options.from, steps && options.show == Show::Json, &mut screen, &mut interrupts).await?;
+    let rest =
+        watch(app, handle, options.from, steps && options.show == Show::Json, &mut screen, &mut interrupts)
+            .await?;
     if options.show == Show::Text {
         if rest == Rest::Suspended {
             asked::show(app, run).await?;
@@ -184,7 +186,8 @@ async fn show(
                 screen.event(&event, None)?;
                 return Ok(None);
             };
-            let account = if account { Some(Account::of(&app.engine.view(&app.tenant, run).await?)) } else { None };
+            let account =
+                if account { Some(Account::of(&app.engine.view(&app.tenant, run).await?)) } else { None };
             screen.event(&event, account.as_ref())?;
             Ok(Some(Rest::Ended(*status)))
         }
@@ -209,7 +212,7 @@ async fn show(
 }
 
 /// The place at which the latest owner took a run up.
-async fn taken_up(app: &App, run: RunId) -> Result<Cursor, Failure> {
+pub(crate) async fn taken_up(app: &App, run: RunId) -> Result<Cursor, Failure> {
     let claims = app.store().claims(&app.tenant, run).await?;
     Ok(claims.last().map(|claim| Cursor { epoch: claim.epoch, seq: claim.base_seq }).unwrap_or_default())
 }

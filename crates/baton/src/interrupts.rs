@@ -23,10 +23,7 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Begins to listen.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        Ok(Interrupts {
-            cancel: signal(SignalKind::interrupt())?,
-            leave: signal(SignalKind::terminate())?,
-        })
+        Ok(Interrupts { cancel: signal(SignalKind::interrupt())?, leave: signal(SignalKind::terminate())? })
     }
 
     /// Waits for the next one.

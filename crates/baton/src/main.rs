@@ -6,15 +6,19 @@
 
 mod app;
 mod cli;
+mod columns;
 mod commands;
 mod config;
 mod dialect;
 mod failure;
 mod follow;
 mod interrupts;
+mod log;
+mod markdown;
 mod models;
 mod open;
 mod screen;
+mod shape;
 mod terminal;
 
 use std::process::ExitCode;

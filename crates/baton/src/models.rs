@@ -12,7 +12,8 @@ use baton_model::{Model, Offline, Scripted};
 use crate::failure::Failure;
 
 /// What there is, for messages.
-const KNOWN: &str = "this build has `offline` (built in) and `scripted/FILE` (plays a script, see docs/scripted-model.md)";
+const KNOWN: &str =
+    "this build has `offline` (built in) and `scripted/FILE` (plays a script, see docs/scripted-model.md)";
 
 /// Where the engine finds its models.
 pub(crate) fn source() -> ModelSource {
@@ -21,7 +22,7 @@ pub(crate) fn source() -> ModelSource {
 
 /// Checks a name that a person gave; answers the name to keep, which means the same in every folder.
 pub(crate) fn checked(name: &str) -> Result<String, Failure> {
-    let name = match name.strip_prefix("scripted/") {
+    let name = match name.strip_prefix("scripted/").filter(|file| !file.is_empty()) {
         Some(file) => format!("scripted/{}", std::path::absolute(file)?.display()),
         None => name.to_owned(),
     };
@@ -34,9 +35,9 @@ pub(crate) fn checked(name: &str) -> Result<String, Failure> {
 fn find(name: &str) -> Result<Arc<dyn Model>, String> {
     match name.split_once('/') {
         None if name == "offline" => Ok(Arc::new(Offline::new())),
-        Some(("scripted", file)) if !file.is_empty() => {
-            Scripted::from_file(file).map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|e| e.to_string())
-        }
+        Some(("scripted", file)) if !file.is_empty() => Scripted::from_file(file)
+            .map(|model| Arc::new(model) as Arc<dyn Model>)
+            .map_err(|e| e.to_string()),
         _ => Err(format!("there is no model {name:?}: {KNOWN}")),
     }
 }
@@ -63,6 +64,8 @@ mod tests {
         std::fs::write(&file, r#"{"v":1,"replies":[]}"#).unwrap();
         let name = format!("scripted/{}", file.display());
         assert_eq!(checked(&name).unwrap(), name);
-        assert!(checked("scripted/no-such-file").unwrap_err().message.contains("no-such-file: cannot read it"));
+        assert!(
+            checked("scripted/no-such-file").unwrap_err().message.contains("no-such-file: cannot read it")
+        );
     }
 }

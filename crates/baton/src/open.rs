@@ -60,7 +60,8 @@ pub(crate) fn registry(store: &Store, tenant: &Tenant, test_tools: bool) -> Resu
     let roots: Vec<PathBuf> = vec![std::env::current_dir()?];
     let blobs = Blobs { store: store.clone(), tenant: tenant.clone() };
     let options = Builtin { roots, blobs: Some(Arc::new(blobs)), now: || SystemClock.now() };
-    let mut tools: Vec<Arc<dyn Tool>> = builtin(options).map_err(|error| Failure::failed(error.to_string()))?;
+    let mut tools: Vec<Arc<dyn Tool>> =
+        builtin(options).map_err(|error| Failure::failed(error.to_string()))?;
     if test_tools {
         tools.push(testing::test_effect());
     }

@@ -6,7 +6,7 @@ mod page;
 
 use std::io;
 
-use baton_core::event::{Event, NumberedEvent};
+use baton_core::event::NumberedEvent;
 use baton_core::id::RunId;
 use baton_core::run::{Receipt, ReceiptCall, Step, Usage};
 use baton_engine::RunView;
@@ -121,11 +121,6 @@ impl Screen {
         let object = Line { frame, seq: self.seq, run_id: self.run, account };
         line(serde_json::to_string(&object)?)
     }
-}
-
-/// Whether an event ends what is shown of a run.
-pub(crate) fn ends(event: &Event) -> bool {
-    event.is_terminal()
 }
 
 /// What became of the calls of a cancelled run, in one line.

@@ -36,6 +36,8 @@ pub const SAME_FAILURES: u8 = 3;
 const MODEL_RETRIES: u32 = 2;
 /// Messages to a running agent that may wait for the next boundary.
 const MOST_STEERING: usize = 6;
+/// And how long they may be together, as they are stored: a state is at most 64 KiB.
+const STEERING_BYTES: usize = 12 << 10;
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -125,10 +127,10 @@ impl Turn {
                 if self.answer_question(&text, record) {
                 } else if matches!(self.state.phase, Phase::Ending { .. }) {
                     return;
-                } else if self.state.steering.len() >= MOST_STEERING {
+                } else if !self.has_room_for(&text) {
                     return record.warn(
                         Code::BudgetExceeded,
-                        "a message was not taken in: too many are waiting already",
+                        "a message was not taken in: too much is waiting already",
                     );
                 } else {
                     self.state.steering.push(text);
@@ -154,7 +156,8 @@ impl Turn {
 
     fn ask_try(&mut self, attempt: u32, record: &Record) {
         let n = self.state.number();
-        let tools = !self.state.last_answer && !self.setting.definition.tools.is_empty();
+        let rounds_left = self.state.rounds < self.setting.definition.decision.limits.iterations;
+        let tools = rounds_left && !self.state.last_answer && !self.setting.definition.tools.is_empty();
         self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt });
     }
 
@@ -236,6 +239,7 @@ impl Turn {
     fn fail(&mut self, fault: Fault, shown: String, record: &mut Record) {
         let metadata = [("error", Value::from(fault.code.as_str()))];
         record.account(StepKind::Warning, fault.message.clone(), metadata);
+        self.take_in_steering(record);
         record.append(assistant(shown, Some(format!("error:{}", fault.code.as_str()))));
         record.node = Node::Respond;
         self.state.phase = Phase::Ended(Verdict::Error(fault));
@@ -279,6 +283,7 @@ impl Turn {
 
     fn conclude(&mut self, why: Ending, shown: String, record: &mut Record) {
         record.node = Node::Respond;
+        self.take_in_steering(record); // it was accepted: it is said, though nobody answers it
         let has_text = self.state.said || !shown.trim().is_empty();
         let verdict = match why {
             Ending::Cancelled => {
@@ -302,9 +307,16 @@ impl Turn {
 
     /// The next model call is the last one, and has no tools.
     fn make_last(&mut self, code: Code, why: String, record: &mut Record) {
-        if !std::mem::replace(&mut self.state.last_answer, true) {
+        let ends = matches!(self.state.phase, Phase::Ending { .. });
+        if !ends && !std::mem::replace(&mut self.state.last_answer, true) {
             record.warn(code, format!("{why}; the next answer is the last, without tools"));
         }
+    }
+
+    fn has_room_for(&self, text: &str) -> bool {
+        let stored = |text: &str| Value::from(text).to_string().len();
+        let waiting: usize = self.state.steering.iter().map(|text| stored(text)).sum();
+        self.state.steering.len() < MOST_STEERING && waiting + stored(text) <= STEERING_BYTES
     }
 
     fn take_in_steering(&mut self, record: &mut Record) {

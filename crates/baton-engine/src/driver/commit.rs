@@ -233,6 +233,7 @@ impl Driver {
         if let Rest::Ended(status) = transition.rest {
             self.row.status = status;
         }
+        self.performer.recent.append(record.head, &record.entries);
         self.tail = record.tail;
         self.budget = budget;
         self.inbox_read = inbox_read;
@@ -299,6 +300,7 @@ impl Driver {
         let last = patiently!(self.shared, store.steps(&tenant, run, step - 1, 1))?.pop();
         let last = last.ok_or_else(|| EngineError::Invalid("the last step is gone".to_owned()))?;
         let setting = Setting { run, path: self.performer.path.clone(), definition: self.definition.clone() };
+        self.performer.recent.forget();
         self.flow = Flow::restore(setting, last.checkpoint.state)?;
         self.tail = last.checkpoint.tail;
         self.inbox_read = last.checkpoint.inbox_read;

@@ -8,7 +8,7 @@ use baton_core::event::Event;
 use baton_core::flow::{Input, Next, Record};
 use baton_core::run::Message;
 use baton_core::tool::EffectClass;
-use baton_store::Intent;
+use baton_store::{Intent, StoreError};
 use baton_store::failpoint::point;
 use tokio::time::Instant;
 
@@ -200,6 +200,13 @@ impl Driver {
     }
 
     async fn look_for_messages(&mut self) -> Result<(), EngineError> {
+        if self.shared.seems_lost(self.run()) {
+            let (tenant, run) = (&self.performer.tenant, self.run());
+            let epoch = patiently!(self.shared, self.shared.store.run(tenant, run))?.epoch;
+            if epoch != self.row.epoch {
+                return Err(StoreError::Fenced { run, epoch }.into());
+            }
+        }
         let pulse = self.shared.pulse(self.run());
         if let Some(pulse) = pulse {
             self.row.watched_until = pulse.watched_until;

@@ -1,5 +1,7 @@
 //! Finding work: messages from other processes for runs that are driven here, and runs that nobody drives.
 
+use std::collections::HashSet;
+
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_store::{ClaimMode, Claimed, Pulse, StoreError};
 
@@ -14,11 +16,16 @@ impl Engine {
         let listening = async move {
             loop {
                 tokio::time::sleep(shared.settings.poll).await;
-                if shared.lives().is_empty() {
+                let driven: Vec<RunId> = shared.lives().keys().copied().collect();
+                if driven.is_empty() {
                     continue;
                 }
                 // A store that does not answer is the drivers' business; here it is only asked again.
-                for pulse in shared.store.pulses(shared.owner.id).await.unwrap_or_default() {
+                let Ok(pulses) = shared.store.pulses(shared.owner.id).await else { continue };
+                for run in driven.into_iter().filter(|run| pulses.iter().all(|pulse| pulse.run != *run)) {
+                    shared.missed(run);
+                }
+                for pulse in pulses {
                     shared.felt(pulse);
                 }
             }
@@ -33,8 +40,9 @@ impl Engine {
         let engine = self.clone();
         let closing = self.shared.closing.clone();
         let adopting = async move {
+            let mut left_alone = HashSet::new();
             loop {
-                engine.adopt_once(&tenant).await;
+                engine.adopt_due(&tenant, &mut left_alone).await;
                 tokio::time::sleep(engine.shared.settings.adopt_every).await;
             }
         };
@@ -43,13 +51,21 @@ impl Engine {
 
     /// Adopts what is orphaned or due now; answers what it took.
     pub async fn adopt_once(&self, tenant: &Tenant) -> Vec<RunId> {
+        self.adopt_due(tenant, &mut HashSet::new()).await
+    }
+
+    /// The same; what cannot be adopted is told of once.
+    async fn adopt_due(&self, tenant: &Tenant, left_alone: &mut HashSet<RunId>) -> Vec<RunId> {
         let now = self.shared.clock.now();
         let mut taken = Vec::new();
         for run in self.shared.store.due(tenant, now).await.unwrap_or_default() {
             match self.resume(tenant, run, ClaimMode::IfFree).await {
                 Ok(_) => taken.push(run),
                 Err(EngineError::Store(StoreError::Held { .. } | StoreError::Ended { .. })) => {} // somebody was faster
-                Err(error) => tracing::warn!(%run, %error, "this run is left alone"),
+                Err(error) if left_alone.insert(run) => {
+                    tracing::warn!(%run, %error, "this run is left alone");
+                }
+                Err(_) => {}
             }
         }
         taken
@@ -62,6 +78,14 @@ impl Shared {
         if let Some(live) = self.lives().get_mut(&pulse.run)
             && live.pulse.replace(pulse) != Some(pulse)
         {
+            live.wake.notify_one();
+        }
+    }
+
+    /// A run that is driven here is held by somebody else, or by nobody: its driver should find out.
+    fn missed(&self, run: RunId) {
+        if let Some(live) = self.lives().get_mut(&run) {
+            live.missed = true;
             live.wake.notify_one();
         }
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Engine, RunHandle};
 use crate::error::EngineError;
 use crate::patience::patiently;
-use crate::request::RunView;
+use crate::request::{RunView, Submitted};
 
 /// The longest message to a running agent.
 const MOST_INPUT: usize = 8 << 10;
@@ -92,14 +92,16 @@ impl Engine {
         tenant: &Tenant,
         run: RunId,
         text: &str,
-    ) -> Result<Option<RunHandle>, EngineError> {
+    ) -> Result<Option<Submitted>, EngineError> {
         let view = self.view(tenant, run).await?;
         let asks = view.waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput);
         if view.row.status.has_ended() || !asks {
             return Ok(None);
         }
         self.input(tenant, run, text).await?;
-        self.drive(tenant, run).await
+        // Once it is posted it counts, whoever goes on with the run.
+        let driven = self.drive(tenant, run).await?;
+        Ok(Some(driven.map_or(Submitted::AnsweredElsewhere(run), Submitted::Answered)))
     }
 
     /// Goes on with a run if nobody living drives it; none if somebody does, or it has ended.

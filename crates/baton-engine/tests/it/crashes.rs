@@ -72,9 +72,9 @@ async fn a_taken_run_is_lost_to_its_owner(world: World) {
     let held = second.resume(&TENANT, old.run, ClaimMode::IfFree).await.unwrap_err();
     assert!(matches!(held, baton_engine::EngineError::Store(StoreError::Held { .. })), "{held}");
     let mut new = second.resume(&TENANT, old.run, ClaimMode::Take).await.unwrap();
+    assert_eq!(old.rested().await, Rested::Lost, "it notices although it has nothing to write");
     world.ledger.open();
     assert_eq!(new.rested().await, Rested::Ended(RunStatus::Ok));
-    assert_eq!(old.rested().await, Rested::Lost);
     check(&world, old.run, &[]).await.unwrap();
 }
 
@@ -230,6 +230,7 @@ async fn copy_prefix(
                 definition: definition.clone(),
                 at,
                 metadata: serde_json::Value::Null,
+                new_thread: None,
             };
             insist(|| to.store.start(&TENANT, new.clone(), transition.clone())).await;
         } else {

@@ -11,6 +11,7 @@ use crate::world::{TENANT, World, insist, kinds};
 
 everywhere!(
     an_approved_call_runs_once,
+    a_run_is_taken_up_only_once_by_a_process,
     a_denied_call_never_runs,
     an_edited_call_runs_with_the_edit,
     three_approvals_in_every_order,
@@ -53,6 +54,25 @@ async fn an_approved_call_runs_once(mut world: World) {
         kinds(&world.events(run).await),
         ["started", "approval_required once", "tool_start once", "tool_result once Ok", "delta", "ended ok"]
     );
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_run_is_taken_up_only_once_by_a_process(world: World) {
+    let hold = json!({"call": {"name": "safe", "arguments": {"do": "hold"}}});
+    world.script(
+        json!([[{"call": {"name": "ask_user", "arguments": {"question": "?"}}}], [hold], [{"text": "ok"}]]),
+    );
+    let engine = world.engine();
+    let (handle, ..) = world.turn(&engine, "go").await;
+    let run = handle.run;
+    engine.input(&TENANT, run, "go on").await.unwrap();
+    let (one, _, two) =
+        tokio::join!(engine.drive(&TENANT, run), engine.adopt_once(&TENANT), engine.drive(&TENANT, run));
+    let (mut one, mut two) = (one.unwrap().unwrap(), two.unwrap().unwrap());
+    world.ledger.arrived(1).await;
+    world.ledger.open();
+    let ended = Rested::Ended(RunStatus::Ok);
+    assert_eq!((one.rested().await, two.rested().await), (ended.clone(), ended));
     check(&world, run, &[]).await.unwrap();
 }
 

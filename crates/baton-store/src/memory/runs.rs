@@ -16,6 +16,9 @@ impl MemoryStore {
         if inner.runs.contains_key(&(tenant.clone(), first.run)) {
             return Err(StoreError::Exists { what: "run", id: first.run.to_string() });
         }
+        if let Some(thread) = new.new_thread {
+            inner.add_thread(tenant, thread);
+        }
         let thread = inner.thread_mut(tenant, &first.thread)?;
         thread.not_busy(&new.branch)?;
         let head = thread.tree.branch(&new.branch)?.head;

@@ -11,21 +11,10 @@ use crate::view::{BranchEnd, BranchView, ForkAt, PruneRequest, Pruned, Rewound, 
 impl MemoryStore {
     pub(crate) fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
         let mut inner = self.lock();
-        let key = (tenant.clone(), new.id.clone());
-        if inner.threads.contains_key(&key) {
+        if inner.threads.contains_key(&(tenant.clone(), new.id.clone())) {
             return Err(StoreError::Exists { what: "thread", id: new.id.to_string() });
         }
-        let thread = MemThread {
-            born: inner.next_born(),
-            created: new.at,
-            ttl_at: new.ttl_at,
-            meta: new.meta,
-            tree: Tree::default(),
-            busy: Default::default(),
-            touched: [(BranchName::main(), new.at)].into(),
-            entries: Default::default(),
-        };
-        inner.threads.insert(key, thread);
+        inner.add_thread(tenant, new);
         Ok(())
     }
 
@@ -217,6 +206,21 @@ impl MemoryStore {
 }
 
 impl Inner {
+    /// Makes a thread, if it is not there.
+    pub(super) fn add_thread(&mut self, tenant: &Tenant, new: NewThread) {
+        let born = self.next_born();
+        self.threads.entry((tenant.clone(), new.id)).or_insert_with(|| MemThread {
+            born,
+            created: new.at,
+            ttl_at: new.ttl_at,
+            meta: new.meta,
+            tree: Tree::default(),
+            busy: Default::default(),
+            touched: [(BranchName::main(), new.at)].into(),
+            entries: Default::default(),
+        });
+    }
+
     /// Where a branch ends: a branch in use ends where its run has come to.
     pub(super) fn head(
         &self,

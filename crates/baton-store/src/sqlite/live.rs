@@ -41,7 +41,7 @@ pub(super) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
     let path = life_file(folder, owner);
     let Ok(file) = File::open(&path) else { return false };
     // Shared: two who look at the same time do not take each other for the owner.
-    match file.try_lock() {
+    match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(_)) => true, // when in doubt, it lives
         Ok(()) => {

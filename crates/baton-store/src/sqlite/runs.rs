@@ -10,7 +10,7 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
-use super::threads::{append_lane, insert_entry};
+use super::threads::{add_thread, append_lane, insert_entry};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
@@ -60,6 +60,9 @@ impl SqliteStore {
             let (run, thread) = (packed.transition.run, packed.transition.thread.clone());
             if exists(db, &tenant, run)? {
                 return Err(StoreError::Exists { what: "run", id: run.to_string() });
+            }
+            if let Some(thread) = &new.new_thread {
+                add_thread(db, &tenant, thread)?;
             }
             let mut loaded = read::tree(db, &tenant, &thread)?;
             loaded.not_busy(&new.branch)?;

@@ -14,16 +14,9 @@ use crate::view::{BranchEnd, BranchView, ForkAt, Rewound, Slice, ThreadView};
 impl SqliteStore {
     pub(crate) async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
         let tenant = tenant.clone();
-        self.write(move |db| {
-            let sql = "INSERT OR IGNORE INTO threads(tenant, thread, current, created, ttl_at, meta)
-                       VALUES (?1, ?2, 'main', ?3, ?4, ?5)";
-            let meta = new.meta.to_string().into_bytes();
-            let values = (tenant.as_str(), new.id.as_str(), new.at.0, new.ttl_at.map(|at| at.0), meta);
-            if db.prepare_cached(sql)?.execute(values)? == 0 {
-                return Err(StoreError::Exists { what: "thread", id: new.id.to_string() });
-            }
-            let head = Place { lane: 0, index: -1 };
-            insert_branch(db, &tenant, &new.id, &BranchName::main(), head, None, new.at)
+        self.write(move |db| match add_thread(db, &tenant, &new)? {
+            true => Ok(()),
+            false => Err(StoreError::Exists { what: "thread", id: new.id.to_string() }),
         })
         .await
     }
@@ -222,6 +215,20 @@ impl SqliteStore {
         })
         .await
     }
+}
+
+/// Makes a thread; false if it is there already.
+pub(super) fn add_thread(db: &Connection, tenant: &Tenant, new: &NewThread) -> Result<bool, StoreError> {
+    let sql = "INSERT OR IGNORE INTO threads(tenant, thread, current, created, ttl_at, meta)
+               VALUES (?1, ?2, 'main', ?3, ?4, ?5)";
+    let meta = new.meta.to_string().into_bytes();
+    let values = (tenant.as_str(), new.id.as_str(), new.at.0, new.ttl_at.map(|at| at.0), meta);
+    if db.prepare_cached(sql)?.execute(values)? == 0 {
+        return Ok(false);
+    }
+    let head = Place { lane: 0, index: -1 };
+    insert_branch(db, tenant, &new.id, &BranchName::main(), head, None, new.at)?;
+    Ok(true)
 }
 
 fn view(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, StoreError> {

@@ -53,7 +53,8 @@ async fn a_commit_that_nobody_knows_of_is_found_by_step_and_epoch(home: Home) {
         pen.written(&next);
     }
     assert!(lost > 0 && unsure > 0, "the die must strike both ways: {lost}, {unsure}");
-    let steps: Vec<u32> = store.steps(&tenant(), pen.run, 0, 99).await.unwrap().iter().map(|s| s.step).collect();
+    let steps: Vec<u32> =
+        store.steps(&tenant(), pen.run, 0, 99).await.unwrap().iter().map(|s| s.step).collect();
     assert!(steps.into_iter().eq(1..=41));
     let entries = store.entries(&tenant(), &thread("t"), None, Default::default()).await.unwrap();
     assert!(entries.iter().map(|placed| placed.index).eq(0..42));

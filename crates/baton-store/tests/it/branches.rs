@@ -102,7 +102,12 @@ async fn an_impossible_fork_says_why_and_changes_nothing(home: Home) {
     for (from, place, name, why) in [
         (Some("x"), ForkAt::Head, "b", "there is no branch \"x\"".to_owned()),
         (None, ForkAt::Index(2), "b", "index 2 is not on branch \"main\": it has indices up to 1".to_owned()),
-        (None, ForkAt::Index(-2), "b", "index -2 is not on branch \"main\": it has indices up to 1".to_owned()),
+        (
+            None,
+            ForkAt::Index(-2),
+            "b",
+            "index -2 is not on branch \"main\": it has indices up to 1".to_owned(),
+        ),
         (None, ForkAt::Entry(entry_id(9)), "b", format!("there is no entry \"{}\"", entry_id(9))),
         (None, ForkAt::Head, "main", "there already is a branch \"main\": choose another name".to_owned()),
     ] {
@@ -138,7 +143,8 @@ async fn a_rewind_moves_the_end_and_loses_nothing(home: Home) {
     let store = &home.store;
     let t = thread("t");
     talk(store, "t", 4).await;
-    let to = async |on: Option<&str>, index| store.rewind(&tenant(), &t, on.map(branch).as_ref(), index).await;
+    let to =
+        async |on: Option<&str>, index| store.rewind(&tenant(), &t, on.map(branch).as_ref(), index).await;
     assert_eq!(to(None, 1).await, rewound("main", 3, Some(entry_id(4))));
     assert_eq!(ids(store, "main").await, [1, 2]);
     push_many(store, "t", "main", 10, 1).await;

@@ -123,7 +123,8 @@ async fn two_pushes_never_share_an_index(home: Home) {
     let told: BTreeMap<i64, EntryId> = pushing.join_all().await.into_iter().flatten().collect();
     assert!(told.keys().copied().eq(0..100));
     let entries = home.store.entries(&tenant(), &thread("t"), None, Slice::default()).await.unwrap();
-    let stored: BTreeMap<i64, EntryId> = entries.into_iter().map(|placed| (placed.index, placed.id)).collect();
+    let stored: BTreeMap<i64, EntryId> =
+        entries.into_iter().map(|placed| (placed.index, placed.id)).collect();
     assert_eq!(stored, told);
 }
 

@@ -2,12 +2,16 @@
 
 use baton_core::budget::Budget;
 use baton_core::run::{ApprovalStatus, RUN_VERSION, RunStatus};
-use baton_store::{ClaimMode, ClaimRow, ForkAt, NewRun, RunRow, Store, StoreError, Transition, definition_hash};
+use baton_store::{
+    ClaimMode, ClaimRow, ForkAt, NewRun, RunRow, Store, StoreError, Transition, definition_hash,
+};
 use serde_json::json;
 
 use crate::home::{Home, dump};
 use crate::pen::Pen;
-use crate::values::{approval, assistant, at, branch, definition, push_many, run, talk, tenant, thread, user, warning};
+use crate::values::{
+    approval, assistant, at, branch, definition, push_many, run, talk, tenant, thread, user, warning,
+};
 
 on_every_store!(
     a_run_begins_with_its_first_transition,
@@ -73,7 +77,11 @@ async fn a_branch_has_one_run_at_a_time(home: Home) {
     Pen::start(store, owner.id, 3, ("t", "b")).await;
     pen.commit(store, pen.suspends(900)).await.unwrap();
     let refused = store.start(&tenant(), second.new_run(owner.id), second.says("me too")).await;
-    assert_eq!(refused, Err(StoreError::Busy { branch: "main".to_owned(), run: run(1) }), "suspended is busy");
+    assert_eq!(
+        refused,
+        Err(StoreError::Busy { branch: "main".to_owned(), run: run(1) }),
+        "suspended is busy"
+    );
     let claimed = store.claim(&tenant(), pen.run, owner.id, ClaimMode::IfFree, at(30)).await.unwrap();
     pen = Pen::of(&claimed);
     pen.commit(store, pen.ends(RunStatus::Error)).await.unwrap();

@@ -6,9 +6,7 @@ use baton_core::flow::{FlowRecord, Node};
 use baton_core::id::{BranchName, FramePath, OwnerId, RunId, ThreadId};
 use baton_core::run::RunStatus;
 use baton_core::thread::{Entry, NewEntry, Tail};
-use baton_store::{
-    CHECKPOINT_VERSION, Checkpoint, Claimed, NewRun, Rest, Store, StoreError, Transition,
-};
+use baton_store::{CHECKPOINT_VERSION, Checkpoint, Claimed, NewRun, Rest, Store, StoreError, Transition};
 use serde_json::json;
 
 use crate::values::{assistant, at, branch, definition, entry_id, run, tenant, thread, user, warning};
@@ -66,6 +64,7 @@ impl Pen {
             definition: definition(),
             at: at(5),
             metadata: json!({"for": "tests"}),
+            new_thread: None,
         }
     }
 
@@ -74,7 +73,8 @@ impl Pen {
         let step = self.step + 1;
         let head = self.head + entries.len() as i64;
         let id = |i: u128| entry_id((self.run.0.as_u128() << 64) + (u128::from(step) << 32) + i);
-        let entries = (0..).zip(entries).map(|(i, entry)| NewEntry { id: id(i), at: at(20), entry }).collect();
+        let entries =
+            (0..).zip(entries).map(|(i, entry)| NewEntry { id: id(i), at: at(20), entry }).collect();
         Transition {
             run: self.run,
             thread: self.thread.clone(),

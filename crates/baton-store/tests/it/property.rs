@@ -82,7 +82,8 @@ async fn same_as_memory(store: &Store, seed: u64) {
         assert_eq!(actual, expected, "{}", told(seed, n, &ops));
     }
     let id = &players.0.thread;
-    let (expected, actual) = (memory.thread(&tenant(), id).await.unwrap(), store.thread(&tenant(), id).await.unwrap());
+    let (expected, actual) =
+        (memory.thread(&tenant(), id).await.unwrap(), store.thread(&tenant(), id).await.unwrap());
     let expected = lines(&memory, &tenant(), expected).await;
     let actual = lines(store, &tenant(), actual).await;
     assert_eq!(actual, expected, "{}", told(seed, ops.len() - 1, &ops));

@@ -101,7 +101,8 @@ async fn an_unfinished_runs_entries_stay(home: Home) {
     assert_eq!(prune(store, Some(9999), &[]).await, pruned(&[], 0, 2), "3 and 4; 1 and 2 are the run's past");
     assert_eq!(texts(store, "b").await, held);
 
-    let claimed = store.claim(&tenant(), pen.run, owner.id, baton_store::ClaimMode::IfFree, at(1)).await.unwrap();
+    let claimed =
+        store.claim(&tenant(), pen.run, owner.id, baton_store::ClaimMode::IfFree, at(1)).await.unwrap();
     let mut pen = Pen::of(&claimed);
     pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
     assert_eq!(prune(store, Some(9999), &[]).await, pruned(&["b"], 1, 6), "all of it, once the run is over");

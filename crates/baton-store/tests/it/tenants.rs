@@ -2,7 +2,9 @@
 
 use baton_core::id::Tenant;
 use baton_core::run::{Choice, RunStatus};
-use baton_store::{ClaimMode, ForkAt, PruneRequest, RunFilter, Slice, Store, StoreError, Transition, definition_hash};
+use baton_store::{
+    ClaimMode, ForkAt, PruneRequest, RunFilter, Slice, Store, StoreError, Transition, definition_hash,
+};
 
 use crate::home::{Home, dump, dump_of};
 use crate::pen::Pen;

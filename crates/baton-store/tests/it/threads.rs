@@ -123,10 +123,10 @@ async fn a_thread_in_use_is_not_deleted(home: Home) {
 async fn what_is_pushed_follows_the_table(home: Home) {
     let store = &home.store;
     store.create_thread(&tenant(), new_thread("t", 0)).await.unwrap();
-    let question =
-        entry("Waiting", json!({"kind": "user_input", "deadline": 12.5, "correlation_id": "1"}));
+    let question = entry("Waiting", json!({"kind": "user_input", "deadline": 12.5, "correlation_id": "1"}));
     let answer = entry("UserResponse", json!({"text": "yes"}));
-    let said = [user("hi"), assistant("looking"), call("1"), call("2"), question, answer.clone(), result("2")];
+    let said =
+        [user("hi"), assistant("looking"), call("1"), call("2"), question, answer.clone(), result("2")];
     for (n, entry) in (1..).zip(said.clone()) {
         let index = store.push(&tenant(), &thread("t"), None, numbered(n, entry)).await;
         assert_eq!(index, Ok(i64::from(n) - 1));
@@ -277,10 +277,7 @@ async fn a_branch_in_use_takes_no_push_and_shows_where_its_run_is(home: Home) {
         run,
     };
     let view = store.thread(&tenant(), &t).await.unwrap();
-    assert_eq!(
-        view.branches,
-        [shown("b", 1, 3, Some(0), Some(run(1))), shown("main", 0, 2, None, None)]
-    );
+    assert_eq!(view.branches, [shown("b", 1, 3, Some(0), Some(run(1))), shown("main", 0, 2, None, None)]);
     let end = store.end(&tenant(), &t, Some(&branch("b"))).await.unwrap();
     assert_eq!((end.head, end.tail), (3, Tail::of(&[call("1")])));
 

@@ -1,12 +1,35 @@
-//! `baton approvals`.
+//! `baton approvals`: what agents may not do without a person, and the person's decision.
+//!
+//! What is approved is exactly what was shown: the decision is bound to the call and its arguments. The
+//! first decision counts; a later one is told who was first.
 
+use baton_core::json;
+use baton_core::run::{Approval, ApprovalStatus, Choice};
+use baton_engine::EngineError;
+use baton_store::StoreError;
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
+use super::runs::go_on;
 use crate::app::App;
+use crate::columns::{columns, moment};
 use crate::failure::{Failure, exit};
+use crate::shape;
+use crate::terminal::{brief, line, note};
 
-/// See the variants.
+const EXAMPLES: &str = "\
+Examples:
+  baton approvals ls
+  baton approvals approve 9a6cf2b0-2
+  baton approvals deny 9a6cf2b0-2 --reason \"not on a Friday\"
+  baton approvals edit 9a6cf2b0-2 --arguments '{\"path\": \"notes.txt\"}'";
+
+/// How many approvals a shortened id is looked for among.
+const MOST: u32 = 1000;
+
+/// The arguments of `baton approvals`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ApprovalsArgs {
     #[command(subcommand)]
     command: ApprovalsCommand,
@@ -14,13 +37,210 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
-    /// Lists them.
-    Ls,
+    /// Lists approvals, newest first
+    Ls(ListArgs),
+    /// Shows one approval with its whole arguments
+    Show(OneArgs),
+    /// Lets the call run as it was asked for
+    Approve(DecideArgs),
+    /// Does not let the call run; the agent is told
+    Deny(DecideArgs),
+    /// Lets the call run with other arguments
+    Edit(EditArgs),
 }
 
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Which: pending, approved, denied, edited, expired, cancelled or all
+    #[arg(long, default_value = "pending", value_parser = status)]
+    status: Wanted,
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// The approval: its id, or the beginning or end of it
+    approval: String,
+}
+
+#[derive(Debug, Args)]
+struct DecideArgs {
+    /// The approval: its id, or the beginning or end of it
+    approval: String,
+    /// Why; the agent is told
+    #[arg(long)]
+    reason: Option<String>,
+    /// Only records the decision; whoever drives the run next finds it
+    #[arg(long)]
+    detach: bool,
+}
+
+#[derive(Debug, Args)]
+struct EditArgs {
+    #[command(flatten)]
+    decide: DecideArgs,
+    /// What runs instead, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    arguments: String,
+}
+
+/// The status that is listed; none: all.
+#[derive(Debug, Clone, Copy)]
+struct Wanted(Option<ApprovalStatus>);
+
 /// Runs the command.
-pub(crate) async fn run(_app: &App, args: ApprovalsArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(app: &App, args: ApprovalsArgs) -> Result<u8, Failure> {
     match args.command {
-        ApprovalsCommand::Ls => Ok(exit::OK),
+        ApprovalsCommand::Ls(args) => ls(app, args).await,
+        ApprovalsCommand::Show(args) => show(app, &args.approval).await,
+        ApprovalsCommand::Approve(args) => decide(app, args, Choice::Approve, None).await,
+        ApprovalsCommand::Deny(args) => decide(app, args, Choice::Deny, None).await,
+        ApprovalsCommand::Edit(args) => {
+            let arguments = json::parse(&args.arguments).map_err(|error| {
+                Failure::usage(format!("--arguments is {error}")).hint("give one JSON object")
+            })?;
+            decide(app, args.decide, Choice::Edit, Some(arguments)).await
+        }
     }
+}
+
+async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
+    let found = app.store().approvals(&app.tenant, args.status.0, args.limit).await?;
+    if app.json {
+        line(shape::pretty(&shape::list(found.iter().map(shape::approval).collect(), None)))?;
+        return Ok(exit::OK);
+    }
+    if found.is_empty() {
+        note("there are none");
+        return Ok(exit::OK);
+    }
+    let row = |approval: &Approval| {
+        [
+            approval.id.clone(),
+            approval.status.as_str().to_owned(),
+            approval.run_id.short(),
+            moment(approval.expires_at),
+            format!("{} {}", approval.name, brief(&approval.args.to_string(), 80)),
+        ]
+    };
+    let rows: Vec<_> = found.iter().map(row).collect();
+    line(columns(["APPROVAL", "STATUS", "RUN", "EXPIRES", "CALL"], &rows))?;
+    Ok(exit::OK)
+}
+
+async fn show(app: &App, approval: &str) -> Result<u8, Failure> {
+    let approval = find(app, approval).await?;
+    line(if app.json { shape::pretty(&shape::approval(&approval)) } else { described(&approval) })?;
+    Ok(exit::OK)
+}
+
+fn described(approval: &Approval) -> String {
+    let Approval { id, name, args, .. } = approval;
+    let mut lines = vec![
+        format!("approval {id}"),
+        format!("  status   {}", decided(approval)),
+        format!("  call     {name}"),
+        format!("  reason   {}", brief(&approval.reason, 400)),
+        format!("  run      {}", approval.run_id),
+        format!("  created  {}", moment(approval.created)),
+        format!("  expires  {}", moment(approval.expires_at)),
+        format!("  digest   {}", approval.digest),
+        "  arguments".to_owned(),
+    ];
+    // Pretty JSON has no control characters: in strings they are escaped.
+    lines.extend(shape::pretty(args).lines().map(|line| format!("    {line}")));
+    if approval.status == ApprovalStatus::Pending {
+        lines.push(format!("decide with: baton approvals approve|deny {id}"));
+    }
+    lines.join("\n")
+}
+
+/// Where it stands, and who decided when.
+fn decided(approval: &Approval) -> String {
+    let by = approval.by.as_ref().map(|by| format!(" by {}", brief(by, 80)));
+    let at = approval.at.map(|at| format!(" at {}", moment(at)));
+    format!("{}{}{}", approval.status.as_str(), by.unwrap_or_default(), at.unwrap_or_default())
+}
+
+async fn decide(
+    app: &App,
+    args: DecideArgs,
+    choice: Choice,
+    arguments: Option<Value>,
+) -> Result<u8, Failure> {
+    let asked = find(app, &args.approval).await?;
+    let by = Some("cli".to_owned());
+    let result = app.engine.decide(&app.tenant, &asked.id, choice, arguments, args.reason, by).await;
+    let approval = match result {
+        Ok(approval) => approval,
+        Err(error) => return Err(refused(app, &asked, error).await),
+    };
+    let handle = if args.detach { None } else { app.engine.drive(&app.tenant, approval.run_id).await? };
+    let words = format!("{} is {}", approval.name, approval.status.as_str());
+    let Some(handle) = handle else {
+        line(if app.json { shape::pretty(&shape::approval(&approval)) } else { words })?;
+        return Ok(exit::OK);
+    };
+    if !app.json {
+        note(words);
+    }
+    let code = go_on(app, handle).await?;
+    if app.json {
+        line(shape::pretty(&shape::approval(&approval)))?;
+    }
+    Ok(code)
+}
+
+/// Why a decision was not taken, with what helps.
+async fn refused(app: &App, asked: &Approval, error: EngineError) -> Failure {
+    match error {
+        EngineError::Store(StoreError::AlreadyDecided { .. }) => {
+            let now = app.store().approval(&app.tenant, &asked.id).await;
+            let now = now.unwrap_or_else(|_| asked.clone());
+            Failure::failed(format!("approval {} is already decided: {}", asked.id, decided(&now)))
+                .hint("the first decision counts")
+        }
+        EngineError::Invalid(why) => {
+            Failure::usage(why).hint(format!("baton tools show {} says what fits", asked.name))
+        }
+        other => other.into(),
+    }
+}
+
+/// An approval by its id, or by a beginning or end of it that only one has.
+async fn find(app: &App, text: &str) -> Result<Approval, Failure> {
+    if let Ok(approval) = app.store().approval(&app.tenant, text).await {
+        return Ok(approval);
+    }
+    let all = app.store().approvals(&app.tenant, None, MOST).await?;
+    let fits = |approval: &Approval| {
+        text.len() >= 4 && (approval.id.starts_with(text) || approval.id.ends_with(text))
+    };
+    let mut found = all.into_iter().filter(fits);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(Failure::failed(format!("there is no approval {text:?}"))
+            .hint("baton approvals ls --status all shows what there is")),
+        _ => Err(Failure::usage(format!("{text:?} fits more than one approval")).hint("give more of the id")),
+    }
+}
+
+fn status(text: &str) -> Result<Wanted, String> {
+    const ALL: [ApprovalStatus; 6] = [
+        ApprovalStatus::Pending,
+        ApprovalStatus::Approved,
+        ApprovalStatus::Denied,
+        ApprovalStatus::Edited,
+        ApprovalStatus::Expired,
+        ApprovalStatus::Cancelled,
+    ];
+    if text == "all" {
+        return Ok(Wanted(None));
+    }
+    let found = ALL.into_iter().find(|status| status.as_str() == text);
+    found
+        .map(|status| Wanted(Some(status)))
+        .ok_or_else(|| format!("expected one of {}, all", ALL.map(ApprovalStatus::as_str).join(", ")))
 }

@@ -2,15 +2,16 @@
 
 use std::io::{IsTerminal, Read};
 
+use baton_core::id::{BadId, ThreadId};
 use baton_core::policy::Mode;
 use baton_core::run::RunStatus;
-use baton_engine::{EngineError, RunRequest};
+use baton_engine::{EngineError, RunHandle, RunRequest, Submitted};
 use baton_store::StoreError;
 use clap::{Args, ValueEnum};
 
 use crate::app::App;
-use crate::failure::Failure;
-use crate::follow::{FollowOptions, follow};
+use crate::failure::{Failure, exit};
+use crate::follow::{FollowOptions, follow, tail, taken_up};
 use crate::interrupts::Interrupts;
 use crate::models;
 use crate::screen::Show;
@@ -80,22 +81,33 @@ impl From<ModeArg> for Mode {
 
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
-    let interrupts = Interrupts::listen()?;
     let show = if app.json { Show::Json } else { Show::Text };
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
     let request = request(app, args).await?;
-    let model = request.model.clone();
+    let interrupts = Interrupts::listen()?;
     let handle = match app.engine.submit(request).await {
-        Ok(submitted) => submitted.handle(),
+        Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => handle,
+        Ok(Submitted::AnsweredElsewhere(run)) => {
+            note(styled(DIM, format!("another Baton goes on with run {}", run.short())));
+            return tail(app, run, taken_up(app, run).await?, app.json).await;
+        }
         Err(EngineError::Store(StoreError::Busy { branch, run })) => return Err(busy(app, branch, run).await),
         Err(error) => return Err(error.into()),
     };
     if show == Show::Text {
-        let (thread, run) = (&handle.thread, handle.run.short());
-        note(styled(DIM, format!("{model} on this machine, nothing is sent · thread {thread} · run {run}")));
+        introduce(app, &handle).await?;
     }
     let options = FollowOptions { show, steps, show_reasoning, from: None, interrupts: Some(interrupts) };
     follow(app, handle, options).await
+}
+
+/// One line beside the answer: who answers, where it is kept, and that nothing leaves this machine.
+async fn introduce(app: &App, handle: &RunHandle) -> Result<(), Failure> {
+    let row = app.store().run(&app.tenant, handle.run).await?;
+    let model = app.store().definition(&app.tenant, &row.definition).await?.model;
+    let (thread, run) = (&handle.thread, handle.run.short());
+    note(styled(DIM, format!("{model} · nothing leaves this machine · thread {thread} · run {run}")));
+    Ok(())
 }
 
 async fn request(app: &App, args: AskArgs) -> Result<RunRequest, Failure> {
@@ -106,24 +118,32 @@ async fn request(app: &App, args: AskArgs) -> Result<RunRequest, Failure> {
     if text.trim().is_empty() {
         return Err(Failure::usage("there is no message").hint("baton ask \"How is this machine doing?\""));
     }
-    let bad = |error: baton_core::id::BadId| Failure::usage(error.to_string());
+    let bad = |error: BadId| Failure::usage(error.to_string());
     let mut request = RunRequest::new(text, models::checked(&app.config.model)?);
     request.tenant = app.tenant.clone();
-    request.thread = match &args.thread {
-        // A beginning or an end of a thread's id names it; anything else begins a thread of that name.
-        Some(text) => match app.thread_id(text).await {
-            Ok(id) => Some(id),
-            Err(failure) if failure.code == crate::failure::exit::USAGE => return Err(failure),
-            Err(_) => Some(text.parse().map_err(bad)?),
-        },
-        None => None,
-    };
+    if let Some(thread) = &args.thread {
+        request.thread = Some(thread_named(app, thread).await?);
+    }
     request.branch = args.branch.map(|name| name.parse().map_err(bad)).transpose()?;
     request.system = app.config.system.clone();
     request.last_n = app.config.last_n;
     request.mode = args.mode.into();
     request.channel = args.channel;
     Ok(request)
+}
+
+/// A thread by its id, which may be shortened if we made it; any other name begins a thread of that name.
+pub(crate) async fn thread_named(app: &App, text: &str) -> Result<ThreadId, Failure> {
+    let id: ThreadId = text.parse().map_err(|error: BadId| Failure::usage(error.to_string()))?;
+    let shortened = text.len() >= 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if !shortened {
+        return Ok(id);
+    }
+    match app.thread_id(text).await {
+        Ok(found) if uuid::Uuid::try_parse(found.as_str()).is_ok() => Ok(found),
+        Err(failure) if failure.code == exit::USAGE => Err(failure),
+        _ => Ok(id),
+    }
 }
 
 fn piped() -> Result<String, Failure> {
@@ -142,10 +162,14 @@ async fn busy(app: &App, branch: String, run: baton_core::id::RunId) -> Failure 
     let Ok(row) = app.store().run(&app.tenant, run).await else { return failure };
     let id = run.short();
     if row.owner.is_some_and(|owner| app.store().is_alive(owner)) {
-        return failure.hint(format!("another Baton works on it: baton runs tail {id} shows it, baton runs cancel {id} ends it"));
+        return failure.hint(format!(
+            "another Baton works on it: baton runs tail {id} shows it, baton runs cancel {id} ends it"
+        ));
     }
     if row.status == RunStatus::Suspended {
-        return failure.hint(format!("it waits for a decision: baton approvals ls shows it, baton runs cancel {id} ends it"));
+        return failure.hint(format!(
+            "it waits for a decision: baton approvals ls shows it, baton runs cancel {id} ends it"
+        ));
     }
     failure
 }

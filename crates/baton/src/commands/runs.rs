@@ -1,12 +1,36 @@
-//! `baton runs`.
+//! `baton runs`: what runs did and do, and stopping or going on with them.
+//!
+//! Whoever runs the command need not be who drives the run: messages go through the store, and a run
+//! that nobody living drives is taken up here and driven to its next rest.
 
+mod account;
+
+use baton_core::id::{Cursor, RunId};
+use baton_core::run::RunStatus;
+use baton_engine::RunHandle;
+use baton_store::{ClaimMode, RunFilter, RunRow};
 use clap::{Args, Subcommand};
+use serde_json::json;
 
 use crate::app::App;
+use crate::columns::{columns, moment};
 use crate::failure::{Failure, exit};
+use crate::follow::{FollowOptions, follow, tail};
+use crate::screen::Show;
+use crate::shape;
+use crate::terminal::{line, note};
 
-/// See the variants.
+const EXAMPLES: &str = "\
+Examples:
+  baton runs ls --status suspended
+  baton runs show 5d0c7b1e
+  baton runs tail 5d0c7b1e --from 1.42
+  baton runs resume 5d0c7b1e            goes on after a crash
+  baton runs resume --take 5d0c7b1e     takes it from the process that holds it";
+
+/// The arguments of `baton runs`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RunsArgs {
     #[command(subcommand)]
     command: RunsCommand,
@@ -14,13 +38,198 @@ pub(crate) struct RunsArgs {
 
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
-    /// Lists them.
-    Ls,
+    /// Lists runs, newest first
+    Ls(ListArgs),
+    /// Shows a run: its steps, what it used, what it waits for, what came of it
+    Show(OneArgs),
+    /// Follows a run, whoever drives it; with --json one object a line
+    Tail(TailArgs),
+    /// Asks a run to stop; drives it to its end if nobody else does
+    Cancel(CancelArgs),
+    /// Goes on with a run that nobody drives
+    Resume(ResumeArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Only of this thread
+    #[arg(long)]
+    thread: Option<String>,
+    /// Only with this status: queued, running, suspended, ok, error or cancelled
+    #[arg(long, value_parser = status)]
+    status: Option<RunStatus>,
+    /// At most so many
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Only those made before this one
+    #[arg(long, value_name = "RUN")]
+    after: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// The run: its id, or the beginning or end of it
+    run: String,
+}
+
+#[derive(Debug, Args)]
+struct TailArgs {
+    /// The run: its id, or the beginning or end of it
+    run: String,
+    /// From this place on; from the beginning if left out
+    #[arg(long, value_name = "EPOCH.SEQ")]
+    from: Option<Cursor>,
+}
+
+#[derive(Debug, Args)]
+struct CancelArgs {
+    /// The run: its id, or the beginning or end of it
+    run: String,
+    /// Only leaves the message; whoever drives the run next finds it
+    #[arg(long)]
+    detach: bool,
+}
+
+#[derive(Debug, Args)]
+struct ResumeArgs {
+    /// The run: its id, or the beginning or end of it
+    run: String,
+    /// Takes it even from a living process, which then writes nothing more to it
+    #[arg(long)]
+    take: bool,
 }
 
 /// Runs the command.
-pub(crate) async fn run(_app: &App, args: RunsArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(app: &App, args: RunsArgs) -> Result<u8, Failure> {
     match args.command {
-        RunsCommand::Ls => Ok(exit::OK),
+        RunsCommand::Ls(args) => ls(app, args).await,
+        RunsCommand::Show(args) => show(app, &args.run).await,
+        RunsCommand::Tail(args) => {
+            let run = app.run_id(&args.run).await?;
+            tail(app, run, args.from.unwrap_or_default(), app.json).await
+        }
+        RunsCommand::Cancel(args) => cancel(app, args).await,
+        RunsCommand::Resume(args) => resume(app, args).await,
     }
+}
+
+async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
+    let filter = RunFilter {
+        thread: match &args.thread {
+            Some(text) => Some(app.thread_id(text).await?),
+            None => None,
+        },
+        status: args.status,
+        fragment: None,
+        after: match &args.after {
+            Some(text) => Some(app.run_id(text).await?),
+            None => None,
+        },
+        limit: args.limit + 1,
+    };
+    let mut found = app.store().runs(&app.tenant, &filter).await?;
+    let next = shape::page(&mut found, args.limit, |row| row.id.to_string());
+    if app.json {
+        let mut items = Vec::new();
+        for row in &found {
+            items.push(shape::run(&app.engine.view(&app.tenant, row.id).await?));
+        }
+        line(shape::pretty(&shape::list(items, next)))?;
+        return Ok(exit::OK);
+    }
+    if found.is_empty() {
+        note("there are no such runs; baton ask \"…\" starts one");
+        return Ok(exit::OK);
+    }
+    let rows: Vec<_> = found.iter().map(|row| cells(app, row)).collect();
+    line(columns(["RUN", "STATUS", "CREATED", "ENDED", "BRANCH", "THREAD"], &rows))?;
+    if let Some(next) = next {
+        note(format!("there are more: baton runs ls --after {next}"));
+    }
+    Ok(exit::OK)
+}
+
+fn cells(app: &App, row: &RunRow) -> [String; 6] {
+    [
+        row.id.short(),
+        standing(app, row),
+        moment(row.created),
+        row.ended.map_or_else(|| "-".to_owned(), moment),
+        row.branch.to_string(),
+        row.thread.to_string(),
+    ]
+}
+
+/// The status, and whether anybody living drives what should be driven.
+fn standing(app: &App, row: &RunRow) -> String {
+    let is_orphan = row.status == RunStatus::Running && !is_held(app, row);
+    format!("{}{}", row.status.as_str(), if is_orphan { ", nobody drives it" } else { "" })
+}
+
+fn is_held(app: &App, row: &RunRow) -> bool {
+    row.owner.is_some_and(|owner| app.store().is_alive(owner))
+}
+
+async fn show(app: &App, run: &str) -> Result<u8, Failure> {
+    let run = app.run_id(run).await?;
+    let view = app.engine.view(&app.tenant, run).await?;
+    if app.json {
+        line(shape::pretty(&shape::run(&view)))?;
+    } else {
+        line(account::account(&view, &standing(app, &view.row)))?;
+    }
+    Ok(exit::OK)
+}
+
+async fn cancel(app: &App, args: CancelArgs) -> Result<u8, Failure> {
+    let run = app.run_id(&args.run).await?;
+    let status = app.engine.cancel(&app.tenant, run).await?;
+    if status.has_ended() {
+        say_cancelled(app, run, status, "had already ended")?;
+        return Ok(exit::OK);
+    }
+    let handle = if args.detach { None } else { app.engine.drive(&app.tenant, run).await? };
+    let Some(handle) = handle else {
+        let status = app.store().run(&app.tenant, run).await?.status;
+        say_cancelled(app, run, status, "is told to stop")?;
+        return Ok(exit::OK);
+    };
+    let code = go_on(app, handle).await?;
+    let status = app.store().run(&app.tenant, run).await?.status;
+    if app.json {
+        line(shape::pretty(&json!({"status": status})))?;
+    }
+    // That the run is cancelled is what was wanted.
+    Ok(if status == RunStatus::Cancelled { exit::OK } else { code })
+}
+
+fn say_cancelled(app: &App, run: RunId, status: RunStatus, what: &str) -> Result<(), Failure> {
+    if app.json {
+        return Ok(line(shape::pretty(&json!({"status": status})))?);
+    }
+    Ok(line(format!("run {} {what} ({})", run.short(), status.as_str()))?)
+}
+
+async fn resume(app: &App, args: ResumeArgs) -> Result<u8, Failure> {
+    let run = app.run_id(&args.run).await?;
+    let mode = if args.take { ClaimMode::Take } else { ClaimMode::IfFree };
+    let handle = app.engine.resume(&app.tenant, run, mode).await?;
+    let code = go_on(app, handle).await?;
+    if app.json {
+        line(shape::pretty(&shape::run(&app.engine.view(&app.tenant, run).await?)))?;
+    }
+    Ok(code)
+}
+
+/// Drives a run to its next rest. With `--json` nothing is shown meanwhile: the command's one document
+/// comes afterwards.
+pub(super) async fn go_on(app: &App, handle: RunHandle) -> Result<u8, Failure> {
+    let show = if app.json { Show::Nothing } else { Show::Text };
+    follow(app, handle, FollowOptions { show, ..FollowOptions::default() }).await
+}
+
+fn status(text: &str) -> Result<RunStatus, String> {
+    let known = || RunStatus::ALL.map(RunStatus::as_str).join(", ");
+    let found = RunStatus::ALL.into_iter().find(|status| status.as_str() == text);
+    found.ok_or_else(|| format!("expected one of {}", known()))
 }

@@ -4,6 +4,8 @@ mod archive;
 mod args;
 mod branches;
 mod restore;
+#[cfg(test)]
+mod tests;
 mod transcript;
 mod transfer;
 mod tree;
@@ -37,9 +39,7 @@ pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {
         ThreadsCommand::Rewind(args) => branches::rewind(app, args).await,
         ThreadsCommand::RmBranch(args) => branches::remove(app, args).await,
         ThreadsCommand::Prune(args) => branches::prune(app, args).await,
-        ThreadsCommand::Finish(args) => {
-            push(app, &args.thread, args.branch, Entry::Finished).await
-        }
+        ThreadsCommand::Finish(args) => push(app, &args.thread, args.branch, Entry::Finished).await,
         ThreadsCommand::Push(args) => push_given(app, args).await,
         ThreadsCommand::Rm(args) => rm(app, &args.thread).await,
         ThreadsCommand::Export(args) => transfer::export(app, args).await,
@@ -109,8 +109,10 @@ async fn show_tree(app: &App, thread: &str) -> Result<(), Failure> {
 }
 
 async fn push_given(app: &App, args: PushArgs) -> Result<(), Failure> {
-    let usage = |why: String| Failure::usage(why).hint("baton threads push T --t UserMessage --data '{\"text\": \"hello\"}'");
-    let data = json::parse(&args.data).map_err(|error| usage(format!("--data is {error}")))?;
+    let usage = |why: String| {
+        Failure::usage(why).hint("baton threads push T --t UserMessage '{\"text\": \"hello\"}'")
+    };
+    let data = json::parse(&args.fields).map_err(|error| usage(format!("the fields are {error}")))?;
     let entry = Entry::from_parts(&args.t, args.v, data).map_err(|error| usage(error.to_string()))?;
     push(app, &args.thread, args.branch, entry).await
 }

@@ -1,38 +1,52 @@
 //! A run as text: what the agent says goes to standard output as it arrives, what it does to standard
 //! error.
+//!
+//! On a terminal the text is rendered, block by block, and something turns while a tool runs. Everywhere
+//! else the exact text is written, piece by piece.
 
 use std::io;
+use std::time::Duration;
 
 use baton_core::event::Event;
 use baton_core::run::RunStatus;
 use baton_core::thread::Closing;
 use baton_core::tool::ASK_USER;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::receipt;
-use crate::terminal::{BAD, CARE, DIM, answer, brief, note, plain, shows_answers, styled};
+use crate::markdown::Markdown;
+use crate::terminal::{BAD, CARE, DIM, answer, brief, note, plain, shows_answers, shows_notes, styled};
 
 /// How much of a call or its result is shown.
 const BRIEF: usize = 160;
+/// How often the sign of work moves.
+const TICK: Duration = Duration::from_millis(120);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Whether a person reads it.
-    terminal: bool,
+    /// Renders what a person reads; absent: the exact text is written.
+    markdown: Option<Markdown>,
     /// The message whose text is being written.
     message: Option<String>,
     /// Whether the last line is complete.
     fresh: bool,
+    /// The tools that run.
+    running: Vec<(String, String)>,
+    /// What turns while they do.
+    turning: Option<ProgressBar>,
 }
 
 impl Page {
     /// An empty page.
     pub(crate) fn new() -> Self {
-        Page { terminal: shows_answers(), message: None, fresh: true }
+        let markdown = shows_answers().then(Markdown::default);
+        Page { markdown, message: None, fresh: true, running: Vec::new(), turning: None }
     }
 
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &Event, show_reasoning: bool) -> io::Result<()> {
+        self.rest();
         match event {
             Event::Started { .. } | Event::Input { .. } => {}
             Event::Delta { text, reasoning: true, .. } => {
@@ -41,13 +55,13 @@ impl Page {
                 }
             }
             Event::Delta { message_id, text, .. } => self.text(message_id, text)?,
-            Event::ToolStart { name, args, .. } if name != ASK_USER => {
-                self.aside(styled(DIM, format!("→ {name} {}", brief(&args.to_string(), BRIEF))))?;
+            Event::ToolStart { name, args, call_id } => self.tool_start(name, &args.to_string(), call_id)?,
+            Event::ToolResult { name, result, call_id, status, .. } => {
+                self.running.retain(|(id, _)| id != call_id);
+                if name != ASK_USER {
+                    self.aside(told(name, result, *status))?;
+                }
             }
-            Event::ToolResult { name, result, status, .. } if name != ASK_USER => {
-                self.aside(told(name, result, *status))?;
-            }
-            Event::ToolStart { .. } | Event::ToolResult { .. } => {}
             Event::ApprovalRequired { name, .. } => {
                 self.aside(styled(CARE, format!("? {name} waits for approval")))?;
             }
@@ -67,18 +81,32 @@ impl Page {
                 }
             }
         }
+        self.turn();
         Ok(())
     }
 
     /// What was written of the present message does not count.
     pub(crate) fn void(&mut self, why: &str) -> io::Result<()> {
-        let was_writing = self.message.take().is_some();
-        if was_writing { self.aside(styled(CARE, format!("(the text above is void: {why})"))) } else { Ok(()) }
+        if self.message.is_none() {
+            return Ok(());
+        }
+        self.end()?;
+        note(styled(CARE, format!("(the text above is void: {why})")));
+        Ok(())
     }
 
-    /// Completes the last line.
+    /// Completes the message and the last line.
     pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.rest();
+        self.running.clear();
+        self.end_message()
+    }
+
+    fn end_message(&mut self) -> io::Result<()> {
         self.message = None;
+        if let Some(rest) = self.markdown.as_mut().map(Markdown::finish).filter(|rest| !rest.is_empty()) {
+            answer(&rest)?;
+        }
         if !self.fresh {
             answer("\n")?;
             self.fresh = true;
@@ -88,21 +116,53 @@ impl Page {
 
     fn text(&mut self, message: &str, text: &str) -> io::Result<()> {
         if self.message.as_deref() != Some(message) {
-            self.end()?;
+            self.end_message()?;
             self.message = Some(message.to_owned());
         }
-        if !text.is_empty() {
-            self.fresh = text.ends_with('\n');
+        match &mut self.markdown {
+            Some(markdown) => {
+                let shown = markdown.push(&plain(text));
+                if shown.is_empty() { Ok(()) } else { answer(&shown) }
+            }
+            None if text.is_empty() => Ok(()),
+            None => {
+                self.fresh = text.ends_with('\n');
+                answer(text)
+            }
         }
-        if self.terminal { answer(&plain(text)) } else { answer(text) }
+    }
+
+    fn tool_start(&mut self, name: &str, args: &str, call_id: &str) -> io::Result<()> {
+        if name == ASK_USER {
+            return Ok(());
+        }
+        self.running.push((call_id.to_owned(), name.to_owned()));
+        self.aside(styled(DIM, format!("→ {name} {}", brief(args, BRIEF))))
     }
 
     fn aside(&mut self, text: String) -> io::Result<()> {
-        let message = self.message.clone();
-        self.end()?;
-        self.message = message;
+        self.end_message()?;
         note(text);
         Ok(())
+    }
+
+    /// Something turns while tools run, for a person who waits.
+    fn turn(&mut self) {
+        if self.running.is_empty() || !shows_notes() {
+            return;
+        }
+        let names: Vec<&str> = self.running.iter().map(|(_, name)| name.as_str()).collect();
+        let style = ProgressStyle::with_template("{spinner} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let turning = ProgressBar::new_spinner().with_style(style).with_message(names.join(", "));
+        turning.enable_steady_tick(TICK);
+        self.turning = Some(turning);
+    }
+
+    fn rest(&mut self) {
+        if let Some(turning) = self.turning.take() {
+            turning.finish_and_clear();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::effect::{Admission, BlobRef, CheckedCall, Outcome, Reply};
 use crate::event::Event;
 use crate::fault::Code;
 use crate::flow::{Node, Record};
-use crate::json::{as_text, call_digest, cut};
+use crate::json::{as_text, call_digest, cut, cut_encoded};
 use crate::policy::CallRule;
 use crate::run::{Approval, ApprovalStatus, Choice, StepKind};
 use crate::thread::entry::{AssistantMessage, SaidCall, ToolCall, ToolResult, UserResponse, Waiting};
@@ -32,6 +32,10 @@ impl Close {
 
 const CUT_OFF: &str =
     "the answer was cut off at the token limit, so this call was not run; ask for less at once";
+const TOO_MANY_QUESTIONS: &str = "too many questions are open already; ask fewer at once";
+/// How long one question may be as it is stored, and all open ones together: a state is at most 64 KiB.
+const QUESTION_BYTES: usize = 4 << 10;
+const QUESTIONS_BYTES: usize = 12 << 10;
 const UNKNOWN: &str =
     "it was interrupted, and nobody knows whether it took effect; check before you call it again";
 
@@ -56,12 +60,15 @@ impl Turn {
             .into_iter()
             .map(|(n, call)| (n, record.append(self.call_entry(n, &call)), call))
             .collect();
-        if placed.iter().any(|(_, _, call)| call.name != ASK_USER) {
-            self.state.rounds += 1;
-        }
         self.state.phase = Phase::Calling;
+        let wanted = placed.len();
         for (n, entry, call) in placed {
             self.admit(n, entry, call, cut_off, at, record);
+        }
+        // Waiting for a person costs no round; whatever was not really asked does.
+        let asks = |call: &&OpenCall| matches!(call.stage, Stage::Question { .. });
+        if self.state.calls.iter().filter(asks).count() < wanted {
+            self.state.rounds += 1;
         }
     }
 
@@ -131,11 +138,23 @@ impl Turn {
 
     fn ask_person(&mut self, mut open: OpenCall, arguments: &Value, at: Timestamp, record: &mut Record) {
         let question = arguments.get("question").map(as_text).unwrap_or_default();
+        let question = cut_encoded(&question, QUESTION_BYTES).to_owned();
+        if self.questions_bytes() + Value::from(question.as_str()).to_string().len() > QUESTIONS_BYTES {
+            return self.close(open, Close::saying(Closing::Error, TOO_MANY_QUESTIONS), record);
+        }
         let deadline = at.plus_ms(self.setting.definition.decision.patience_ms);
         record.append(waiting(WaitingKind::UserInput, deadline, &open.call_id));
-        let question = cut(&question, 4096).to_owned();
         open.stage = Stage::Question { n: self.state.number(), question, deadline };
         self.state.calls.push(open);
+    }
+
+    /// How much of the state is questions.
+    fn questions_bytes(&self) -> usize {
+        let length = |call: &OpenCall| match &call.stage {
+            Stage::Question { question, .. } => Value::from(question.as_str()).to_string().len(),
+            _ => 0,
+        };
+        self.state.calls.iter().map(length).sum()
     }
 
     fn ask_approval(

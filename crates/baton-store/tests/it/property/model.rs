@@ -30,10 +30,9 @@ pub(super) fn seen(outcome: &Result<Done, StoreError>) -> Seen {
         Ok(Done::Skipped) => Ok(Told::Skipped),
         Ok(Done::Index(index)) => Ok(Told::Index(*index)),
         Ok(Done::Place(place)) => Ok(Told::Index(place.index)),
-        Ok(Done::Rewound(rewound)) => Ok(Told::Rewound {
-            previous_head: rewound.previous_head,
-            previous_entry: rewound.previous_entry,
-        }),
+        Ok(Done::Rewound(rewound)) => {
+            Ok(Told::Rewound { previous_head: rewound.previous_head, previous_entry: rewound.previous_entry })
+        }
         Ok(Done::Pruned(pruned)) => {
             Ok(Told::Pruned { branches: pruned.branches.clone(), entries: pruned.entries })
         }
@@ -190,8 +189,7 @@ impl Model {
         if length > ids.len() {
             return Err("no index");
         }
-        let told =
-            Told::Rewound { previous_head: ids.len() as i64 - 1, previous_entry: ids.last().copied() };
+        let told = Told::Rewound { previous_head: ids.len() as i64 - 1, previous_entry: ids.last().copied() };
         self.lines.get_mut(&name).unwrap().ids.truncate(length);
         Ok(told)
     }
@@ -204,7 +202,8 @@ impl Model {
                 && **name != self.current
                 && !keep.contains(name)
         };
-        let branches: Vec<BranchName> = self.lines.iter().filter(goes).map(|(name, _)| name.clone()).collect();
+        let branches: Vec<BranchName> =
+            self.lines.iter().filter(goes).map(|(name, _)| name.clone()).collect();
         let stays = self.lines.iter().filter(|(name, _)| !branches.contains(name));
         let reached: BTreeSet<EntryId> = stays.flat_map(|(_, line)| line.ids.iter().copied()).collect();
         let entries = self.paths.keys().filter(|id| !reached.contains(id)).count() as u64;

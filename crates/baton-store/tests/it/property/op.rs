@@ -11,12 +11,26 @@ const NAMES: [&str; 5] = ["main", "a", "b", "c", "d"];
 /// What is done to a thread. A branch that is absent means the current one.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
-    Push { on: Option<BranchName>, entry: Entry },
-    Fork { from: Option<BranchName>, at: At, name: BranchName },
+    Push {
+        on: Option<BranchName>,
+        entry: Entry,
+    },
+    Fork {
+        from: Option<BranchName>,
+        at: At,
+        name: BranchName,
+    },
     Checkout(BranchName),
-    Rewind { on: Option<BranchName>, index: i64 },
+    Rewind {
+        on: Option<BranchName>,
+        index: i64,
+    },
     Delete(BranchName),
-    Prune { idle_before: Option<u64>, keep: Vec<BranchName>, dry_run: bool },
+    Prune {
+        idle_before: Option<u64>,
+        keep: Vec<BranchName>,
+        dry_run: bool,
+    },
     /// A run begins on a branch, writes to it, ends.
     Start(BranchName),
     Write(BranchName),
@@ -123,7 +137,11 @@ impl Die {
                 Op::Start(name)
             }
             kind if self.busy.is_empty() || self.roll(10) == 0 => {
-                if kind < 37 { Op::Write(self.name()) } else { Op::End(self.name()) }
+                if kind < 37 {
+                    Op::Write(self.name())
+                } else {
+                    Op::End(self.name())
+                }
             }
             34..=36 => Op::Write(self.one_of(&self.busy.clone())),
             _ => {

@@ -118,10 +118,7 @@ impl Archive {
         let branches = thread.branches.iter().zip(lines).map(|(branch, line)| ArchivedBranch {
             name: branch.name.clone(),
             head: line.last().map(|placed| placed.id),
-            forked_from: branch
-                .forked_from
-                .clone()
-                .map(|(branch, index)| Origin { branch, index }),
+            forked_from: branch.forked_from.clone().map(|(branch, index)| Origin { branch, index }),
         });
         Archive {
             baton: KIND.to_owned(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use baton_core::id::{BranchName, EntryId, ThreadId};
 use clap::{Args, Subcommand};
 
-/// Conversations: what was said, on which branches.
+/// The arguments of `baton threads`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,32 +20,32 @@ pub(crate) struct ThreadsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ThreadsCommand {
-    /// List threads, newest first
+    /// Lists threads, newest first
     Ls(ListArgs),
-    /// Show what was said on a branch
+    /// Shows what was said on a branch
     Show(ShowArgs),
-    /// Show the branches as a tree
+    /// Shows the branches as a tree
     Tree(OneArgs),
-    /// Add a branch that ends at an entry; does not switch to it
+    /// Adds a branch that ends at an entry; does not switch to it
     Fork(ForkArgs),
-    /// Make a branch the current one
+    /// Makes a branch the current one
     Checkout(BranchArgs),
-    /// Move the end of a branch back; undoable until prune
+    /// Moves the end of a branch back; undoable until prune
     Rewind(RewindArgs),
-    /// Remove a branch; its entries stay until prune
+    /// Removes a branch; its entries stay until prune
     RmBranch(BranchArgs),
-    /// Remove idle branches, then entries that no branch reaches
+    /// Removes idle branches, then entries that no branch reaches
     Prune(PruneArgs),
-    /// Close a branch: nothing can follow
+    /// Closes a branch: nothing can follow
     Finish(FinishArgs),
-    /// Append one entry by hand
-    #[command(after_help = "Example: baton threads push 3f2a --t UserMessage --data '{\"text\": \"hello\"}'")]
+    /// Appends one entry by hand
+    #[command(after_help = "Example: baton threads push 3f2a --t UserMessage '{\"text\": \"hello\"}'")]
     Push(PushArgs),
-    /// Delete a thread with its runs
+    /// Deletes a thread with its runs
     Rm(OneArgs),
-    /// Write a thread to a file (or standard output)
+    /// Writes a thread to a file (or standard output)
     Export(ExportArgs),
-    /// Read a thread from a file (or standard input)
+    /// Reads a thread from a file (or standard input)
     Import(ImportArgs),
 }
 
@@ -69,7 +69,7 @@ pub(super) struct OneArgs {
 pub(super) struct ShowArgs {
     /// The thread: its id, or the beginning or end of it
     pub(super) thread: String,
-    /// Which branch; the current one if not given
+    /// Which branch; the current one if left out
     #[arg(long)]
     pub(super) branch: Option<BranchName>,
     /// Only the last so many entries
@@ -84,16 +84,16 @@ pub(super) struct ShowArgs {
 pub(super) struct ForkArgs {
     /// The thread: its id, or the beginning or end of it
     pub(super) thread: String,
-    /// The last entry of the new branch, by its index (-1: empty); the head if not given
+    /// The last entry of the new branch, by its index (-1: empty); the head if left out
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "entry")]
     pub(super) index: Option<i64>,
     /// The last entry of the new branch, by its id, wherever it is
     #[arg(long, value_name = "ID")]
     pub(super) entry: Option<EntryId>,
-    /// The name of the new branch; made for you if not given
+    /// The name of the new branch; made for you if left out
     #[arg(long, value_name = "BRANCH")]
     pub(super) name: Option<BranchName>,
-    /// The branch that is forked; the current one if not given
+    /// The branch that is forked; the current one if left out
     #[arg(long, value_name = "BRANCH")]
     pub(super) from: Option<BranchName>,
 }
@@ -117,7 +117,7 @@ pub(super) struct RewindArgs {
     /// The index of the entry that becomes the last one (-1: empty)
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) index: i64,
-    /// Which branch; the current one if not given
+    /// Which branch; the current one if left out
     #[arg(long)]
     pub(super) branch: Option<BranchName>,
 }
@@ -126,13 +126,13 @@ pub(super) struct RewindArgs {
 pub(super) struct PruneArgs {
     /// The thread: its id, or the beginning or end of it
     pub(super) thread: String,
-    /// Also remove branches that nobody wrote to for so long, like 12h or 7d
+    /// Also removes branches that nobody wrote to for so long, like 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub(super) older_than: Option<u64>,
     /// But never this branch; may be given more than once
     #[arg(long, value_name = "BRANCH")]
     pub(super) keep: Vec<BranchName>,
-    /// Only say what would be removed
+    /// Only says what would be removed
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -141,7 +141,7 @@ pub(super) struct PruneArgs {
 pub(super) struct FinishArgs {
     /// The thread: its id, or the beginning or end of it
     pub(super) thread: String,
-    /// Which branch; the current one if not given
+    /// Which branch; the current one if left out
     #[arg(long)]
     pub(super) branch: Option<BranchName>,
 }
@@ -153,13 +153,13 @@ pub(super) struct PushArgs {
     /// The type of the entry, like UserMessage, or your own
     #[arg(long, value_name = "TYPE")]
     pub(super) t: String,
-    /// Its fields, as a JSON object
-    #[arg(long, value_name = "JSON", default_value = "{}")]
-    pub(super) data: String,
+    /// Its fields, as a JSON object (`--data` is the folder of all data, here as everywhere)
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub(super) fields: String,
     /// The version of its type
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) v: u32,
-    /// Which branch; the current one if not given
+    /// Which branch; the current one if left out
     #[arg(long)]
     pub(super) branch: Option<BranchName>,
 }
@@ -168,7 +168,7 @@ pub(super) struct PushArgs {
 pub(super) struct ExportArgs {
     /// The thread: its id, or the beginning or end of it
     pub(super) thread: String,
-    /// A new file; standard output if not given or `-`
+    /// A new file; standard output if left out or `-`
     pub(super) file: Option<PathBuf>,
 }
 
@@ -176,7 +176,7 @@ pub(super) struct ExportArgs {
 pub(super) struct ImportArgs {
     /// The file; standard input if `-`
     pub(super) file: PathBuf,
-    /// The id of the new thread; the one in the file if not given
+    /// The id of the new thread; the one in the file if left out
     #[arg(long, value_name = "THREAD")]
     pub(super) id: Option<ThreadId>,
 }
@@ -203,10 +203,19 @@ mod tests {
 
     #[test]
     fn times_have_a_number_and_a_unit() {
-        for (text, expected) in [("0s", 0), ("90s", 90_000), ("5m", 300_000), ("12h", 43_200_000), ("7d", 604_800_000), ("1w", 604_800_000)] {
+        for (text, expected) in [
+            ("0s", 0),
+            ("90s", 90_000),
+            ("5m", 300_000),
+            ("12h", 43_200_000),
+            ("7d", 604_800_000),
+            ("1w", 604_800_000),
+        ] {
             assert_eq!(milliseconds(text), Ok(expected), "{text}");
         }
-        for text in ["", "7", "d", "-1d", "1.5h", "7 d", "7days", "99999999999999999999d", "9999999999999999999w"] {
+        for text in
+            ["", "7", "d", "-1d", "1.5h", "7 d", "7days", "99999999999999999999d", "9999999999999999999w"]
+        {
             assert!(milliseconds(text).unwrap_err().contains("is not a time"), "{text}");
         }
     }

@@ -62,9 +62,14 @@ pub(super) async fn rewind(app: &App, args: RewindArgs) -> Result<(), Failure> {
     let id = app.thread_id(&args.thread).await?;
     let rewound = app.store().rewind(&app.tenant, &id, args.branch.as_ref(), args.index).await?;
     say(app, &shape::rewound(&rewound, args.index), || {
-        let ends = format!("{} now ends at index {} (before: {})", rewound.branch, args.index, rewound.previous_head);
+        let ends = format!(
+            "{} now ends at index {} (before: {})",
+            rewound.branch, args.index, rewound.previous_head
+        );
         match rewound.previous_entry {
-            Some(entry) => format!("{ends}; until prune, baton threads fork {id} --entry {entry} brings the rest back"),
+            Some(entry) => {
+                format!("{ends}; until prune, baton threads fork {id} --entry {entry} brings the rest back")
+            }
             None => ends,
         }
     })
@@ -74,12 +79,19 @@ pub(super) async fn remove(app: &App, args: BranchArgs) -> Result<(), Failure> {
     let thread = look(app, &args.thread).await?;
     let (id, branch) = (&thread.id, branch_of(args)?);
     let last = match thread.branches.iter().find(|view| view.name == branch) {
-        Some(_) => app.store().entries(&app.tenant, id, Some(&branch), baton_store::Slice { before: None, last_n: Some(1) }).await?.pop(),
+        Some(_) => app
+            .store()
+            .entries(&app.tenant, id, Some(&branch), baton_store::Slice { before: None, last_n: Some(1) })
+            .await?
+            .pop(),
         None => None,
     };
     app.store().delete_branch(&app.tenant, id, &branch).await.map_err(|error| explain(error, id.as_str()))?;
     say(app, &json!({"deleted": branch}), || match last {
-        Some(last) => format!("branch {branch} is deleted; until prune, baton threads fork {id} --entry {} brings it back", last.id),
+        Some(last) => format!(
+            "branch {branch} is deleted; until prune, baton threads fork {id} --entry {} brings it back",
+            last.id
+        ),
         None => format!("branch {branch} is deleted"),
     })
 }
@@ -87,11 +99,8 @@ pub(super) async fn remove(app: &App, args: BranchArgs) -> Result<(), Failure> {
 pub(super) async fn prune(app: &App, args: PruneArgs) -> Result<(), Failure> {
     let id = app.thread_id(&args.thread).await?;
     let before = |ms: u64| Timestamp(now().0.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX)));
-    let request = PruneRequest {
-        idle_before: args.older_than.map(before),
-        keep: args.keep,
-        dry_run: args.dry_run,
-    };
+    let request =
+        PruneRequest { idle_before: args.older_than.map(before), keep: args.keep, dry_run: args.dry_run };
     let pruned = app.store().prune(&app.tenant, &id, &request).await?;
     say(app, &shape::pruned(&pruned, args.dry_run), || {
         let verb = if args.dry_run { "would remove" } else { "removed" };
@@ -123,7 +132,9 @@ fn length(thread: &ThreadView, name: &BranchName) -> String {
 
 fn explain(error: StoreError, thread: &str) -> Failure {
     let hint = match error {
-        StoreError::Tree(TreeError::NoBranch(_)) => Some(format!("baton threads tree {thread} shows what there is")),
+        StoreError::Tree(TreeError::NoBranch(_)) => {
+            Some(format!("baton threads tree {thread} shows what there is"))
+        }
         _ => None,
     };
     let failure = Failure::from(error);

@@ -45,12 +45,8 @@ pub(super) async fn restore(
         store.put_blob(tenant, hash, bytes.clone(), sound.archive.created).await?;
     }
     let archive = &sound.archive;
-    let new = NewThread {
-        id: id.clone(),
-        at: archive.created,
-        ttl_at: archive.ttl_at,
-        meta: archive.meta.clone(),
-    };
+    let new =
+        NewThread { id: id.clone(), at: archive.created, ttl_at: archive.ttl_at, meta: archive.meta.clone() };
     store.create_thread(tenant, new).await?;
     let filled = fill(store, tenant, id, sound).await;
     if filled.is_err() {

@@ -115,8 +115,14 @@ mod tests {
             ("UserMessage", json!({"text": "Look\nat \u{1b}[31mthis"})),
             ("AssistantMessage", json!({"content": "", "tool_calls": []})),
             ("ToolCall", json!({"id": "1", "function_name": "look", "arguments": {"at": "x".repeat(300)}})),
-            ("ToolResult", json!({"tool_call_id": "1", "tool_name": "look", "result": "no", "status": "error"})),
-            ("ToolResult", json!({"tool_call_id": "1", "tool_name": "look", "result": {"a": 1}, "blob": blob})),
+            (
+                "ToolResult",
+                json!({"tool_call_id": "1", "tool_name": "look", "result": "no", "status": "error"}),
+            ),
+            (
+                "ToolResult",
+                json!({"tool_call_id": "1", "tool_name": "look", "result": {"a": 1}, "blob": blob}),
+            ),
             ("AgentCall", json!({"agent_id": "ann", "message": "help", "correlation_id": "c"})),
             ("AgentResult", json!({"correlation_id": "c", "result": "done", "status": "unknown"})),
             ("Waiting", json!({"kind": "user_input", "deadline": 1_767_225_600.5, "correlation_id": "c"})),

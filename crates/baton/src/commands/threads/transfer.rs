@@ -1,65 +1,67 @@
 //! `export` and `import`: a thread to a file and back.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use baton_core::thread::{Entry, PlacedEntry};
-use baton_store::{Slice, StoreError};
+use baton_core::id::{Tenant, ThreadId};
+use baton_core::thread::Entry;
+use baton_store::{Slice, Store, StoreError};
 use serde_json::json;
 
 use super::archive::Archive;
 use super::args::{ExportArgs, ImportArgs};
 use super::restore::restore;
-use super::{look, say, say_json};
+use super::{say, say_json};
 use crate::app::App;
 use crate::columns::count;
 use crate::failure::Failure;
 use crate::shape;
 
 pub(super) async fn export(app: &App, args: ExportArgs) -> Result<(), Failure> {
-    let thread = look(app, &args.thread).await?;
-    let mut lines = Vec::new();
-    for branch in &thread.branches {
-        // No further than the thread looked at the beginning, though it may be growing.
-        let slice = Slice { before: Some(branch.head.index + 1), last_n: None };
-        lines.push(app.store().entries(&app.tenant, &thread.id, Some(&branch.name), slice).await?);
-    }
-    let blobs = blobs(app, lines.iter().flatten()).await?;
-    let archive = Archive::new(&thread, &lines, blobs);
+    let id = app.thread_id(&args.thread).await?;
+    let archive = archived(app.store(), &app.tenant, &id).await?;
     let document = json!(archive);
     let Some(file) = args.file.filter(|file| file != Path::new("-")) else {
         return say_json(&document);
     };
     write_new(&file, &shape::pretty(&document))?;
-    let written = json!({"thread_id": thread.id, "file": file, "branches": archive.branches.len(), "entries": archive.entries.len()});
+    let (branches, entries) = (archive.branches.len(), archive.entries.len());
+    let written = json!({"thread_id": id, "file": file, "branches": branches, "entries": entries});
     say(app, &written, || {
-        let entries = count(archive.entries.len() as i64, "entry", "entries");
-        format!("thread {} is in {}: {entries}", thread.id, file.display())
+        format!("thread {id} is in {}: {}", file.display(), count(entries as i64, "entry", "entries"))
     })
 }
 
-/// The long results that entries point at; one that is gone is left out.
-async fn blobs(
-    app: &App,
-    entries: impl Iterator<Item = &PlacedEntry>,
-) -> Result<Vec<(String, Vec<u8>)>, Failure> {
-    let mut blobs = Vec::new();
-    for placed in entries {
+/// The document of a thread as it is now.
+pub(super) async fn archived(store: &Store, tenant: &Tenant, id: &ThreadId) -> Result<Archive, StoreError> {
+    let thread = store.thread(tenant, id).await?;
+    let mut lines = Vec::new();
+    for branch in &thread.branches {
+        // No further than the thread looked at the beginning, though it may be growing.
+        let slice = Slice { before: Some(branch.head.index + 1), last_n: None };
+        lines.push(store.entries(tenant, id, Some(&branch.name), slice).await?);
+    }
+    let mut blobs = BTreeMap::new();
+    for placed in lines.iter().flatten() {
         let Entry::ToolResult(result) = &placed.entry else { continue };
         let Some(blob) = &result.blob else { continue };
-        if let Some(bytes) = app.store().blob(&app.tenant, &blob.hash).await? {
-            blobs.push((blob.hash.clone(), bytes));
+        // One that is gone is left out; the entry still has its beginning and its end.
+        if let Some(bytes) = store.blob(tenant, &blob.hash).await? {
+            blobs.insert(blob.hash.clone(), bytes);
         }
     }
-    Ok(blobs)
+    Ok(Archive::new(&thread, &lines, blobs))
 }
 
 /// Writes a file that was not there before, whole or not at all.
 fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::failed(format!("there already is a file {}", file.display()))
-            .hint("give another name, or remove it first"),
+        io::ErrorKind::AlreadyExists => {
+            Failure::failed(format!("there already is a file {}", file.display()))
+                .hint("give another name, or remove it first")
+        }
         _ => Failure::failed(format!("{} cannot be written: {error}", file.display())),
     };
     let mut out = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
@@ -74,7 +76,8 @@ pub(super) async fn import(app: &App, args: ImportArgs) -> Result<(), Failure> {
     let text = read(&args.file)?;
     let bad = |error| {
         let message = format!("{} cannot be imported: {error}", args.file.display());
-        Failure::failed(message).hint("nothing was changed; baton threads export T FILE writes what can be imported")
+        Failure::failed(message)
+            .hint("nothing was changed; baton threads export T FILE writes what can be imported")
     };
     let sound = Archive::read(&text).and_then(Archive::check).map_err(bad)?;
     let id = args.id.unwrap_or_else(|| sound.archive.id.clone());

@@ -1,0 +1,299 @@
+//! A flow under test, with everything that it recorded so far.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::chat::{FinishReason, TokenUsage};
+use crate::effect::{Admission, CheckedCall, Effect, EffectKind, Outcome, Reply, ToolOutcome};
+use crate::event::Event;
+use crate::flow::{Flow, FlowRecord, Input, Next, Record, Setting, WaitingOn};
+use crate::id::{FramePath, RunId};
+use crate::policy::{Decision, Mode, default_decision};
+use crate::run::{Approval, ApprovalStatus, Definition, Message, Step, Verdict};
+use crate::thread::{Closing, Entry, Tail};
+use crate::time::Timestamp;
+use crate::tool::{ASK_USER, EffectClass, ToolSpec};
+
+/// When everything happens.
+pub(super) const NOW: Timestamp = Timestamp(1_767_225_600_000);
+/// How long people have.
+pub(super) const PATIENCE_MS: u64 = 60_000;
+/// The engine gives up a run whose state is longer.
+const MOST_STATE: usize = 64 << 10;
+
+/// Three rounds; `write` asks first; `forbidden` is not allowed.
+pub(super) fn definition() -> Definition {
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: json!({}),
+        output_schema: None,
+        class: class(name),
+        timeout_ms: 1000,
+    };
+    let mut decision = Decision {
+        rule: "tests".to_owned(),
+        tools: ["look", "peek", "write", ASK_USER].map(str::to_owned).to_vec(),
+        approvals: vec!["write".to_owned()],
+        patience_ms: PATIENCE_MS,
+        ..default_decision()
+    };
+    decision.limits.iterations = 3;
+    Definition {
+        v: 1,
+        flow: "turn".to_owned(),
+        system: String::new(),
+        model: "m/x".to_owned(),
+        mode: Mode::Moderate,
+        channel: "CHAT".to_owned(),
+        decision,
+        tools: ["look", "peek", "write", "forbidden", ASK_USER].map(tool).to_vec(),
+        last_n: None,
+    }
+}
+
+fn class(name: &str) -> EffectClass {
+    if name == "write" { EffectClass::Unsafe } else { EffectClass::SideEffectFree }
+}
+
+pub(super) fn setting(definition: Definition) -> Setting {
+    Setting { run: RunId(Uuid::from_u128(1)), path: FramePath::root(), definition: Arc::new(definition) }
+}
+
+pub(super) struct Drive {
+    setting: Setting,
+    pub(super) flow: Flow,
+    pub(super) tail: Tail,
+    pub(super) head: i64,
+    /// Everything that was recorded.
+    pub(super) entries: Vec<Entry>,
+    pub(super) events: Vec<Event>,
+    pub(super) steps: Vec<Step>,
+    pub(super) asked: Vec<Approval>,
+    pub(super) settled: Vec<(String, ApprovalStatus)>,
+    /// What the last input left.
+    pub(super) last: Record,
+}
+
+impl Drive {
+    /// A turn that nothing was said in yet.
+    pub(super) fn begin(definition: Definition) -> Drive {
+        Drive::on(Flow::begin(setting(definition.clone())).unwrap(), definition, Tail::default(), -1)
+    }
+
+    /// A flow at the end of a branch.
+    pub(super) fn on(flow: Flow, definition: Definition, tail: Tail, head: i64) -> Drive {
+        Drive {
+            setting: setting(definition),
+            flow,
+            tail,
+            head,
+            entries: Vec::new(),
+            events: Vec::new(),
+            steps: Vec::new(),
+            asked: Vec::new(),
+            settled: Vec::new(),
+            last: Record::default(),
+        }
+    }
+
+    /// A turn that has begun: the model is asked.
+    pub(super) fn start_with(definition: Definition) -> Drive {
+        let mut drive = Drive::begin(definition);
+        drive.apply(Input::Start { text: "hi".to_owned() });
+        drive
+    }
+
+    pub(super) fn start() -> Drive {
+        Drive::start_with(definition())
+    }
+
+    /// Applies one input, and sees that what must always hold still does.
+    pub(super) fn apply(&mut self, input: Input) {
+        let mut record = Record::at(self.tail.clone(), self.head, self.last.node);
+        self.flow.apply(input, NOW, &mut record);
+        assert_eq!(record.refused, None);
+        assert_eq!(record.head, self.head + record.entries.len() as i64);
+        (self.tail, self.head) = (record.tail.clone(), record.head);
+        self.entries.extend(record.entries.iter().cloned());
+        self.events.extend(record.events.iter().cloned());
+        self.steps.extend(record.steps.iter().cloned());
+        self.asked.extend(record.asked.iter().cloned());
+        self.settled.extend(record.settled.iter().cloned());
+        self.last = record;
+        self.check();
+    }
+
+    fn check(&mut self) {
+        let next = self.flow.next();
+        assert_eq!(self.flow.next(), next, "asking changes nothing");
+        let stored = serde_json::to_vec(&self.flow.record()).unwrap();
+        assert!(stored.len() < MOST_STATE, "the state has {} bytes", stored.len());
+        let read: FlowRecord = serde_json::from_slice(&stored).unwrap();
+        let restored = Flow::restore(self.setting.clone(), read).unwrap();
+        assert_eq!(restored.next(), next, "a restored flow wants the same");
+        assert_eq!(restored.waiting(), self.flow.waiting());
+        assert_eq!(restored.record(), self.flow.record());
+        self.flow = restored; // and everything goes on from it
+        match next {
+            Next::Want(effects) => {
+                let numbers: BTreeSet<u32> = effects.iter().map(|effect| effect.n).collect();
+                assert_eq!(numbers.len(), effects.len(), "every number once");
+            }
+            Next::Finish(_) => {
+                assert_eq!(self.tail.open, [], "no call stays open");
+                assert!(matches!(self.entries.last(), Some(Entry::AssistantMessage(_))), "it ends with an answer");
+                self.every_call_was_closed_once();
+            }
+        }
+    }
+
+    fn every_call_was_closed_once(&self) {
+        let closed = |id: &str| {
+            let results = self.entries.iter().filter(|e| matches!(e, Entry::ToolResult(r) if r.tool_call_id == id));
+            let events = self.events.iter().filter(|e| matches!(e, Event::ToolResult { call_id, .. } if call_id == id));
+            (results.count(), events.count())
+        };
+        for entry in &self.entries {
+            if let Entry::ToolCall(call) = entry {
+                assert_eq!(closed(&call.id), (1, 1), "{}", call.id);
+            }
+        }
+    }
+
+    /// What is wanted now.
+    pub(super) fn wants(&self) -> Vec<Effect> {
+        match self.flow.next() {
+            Next::Want(effects) => effects,
+            Next::Finish(verdict) => panic!("it is over: {verdict:?}"),
+        }
+    }
+
+    /// The numbers of what is wanted now.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.wants().iter().map(|effect| effect.n).collect()
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        match self.flow.next() {
+            Next::Finish(verdict) => verdict,
+            Next::Want(effects) => panic!("it goes on: {effects:?}"),
+        }
+    }
+
+    /// The model call that is wanted: its number, the last entry that it sees, and whether it has tools.
+    pub(super) fn model(&self) -> (u32, i64, bool) {
+        match &self.wants()[..] {
+            [Effect { n, kind: EffectKind::Model { head, tools, .. } }] => (*n, *head, *tools),
+            other => panic!("no model is asked: {other:?}"),
+        }
+    }
+
+    pub(super) fn outcome(&mut self, effect: u32, result: Outcome) {
+        self.apply(Input::Outcome { effect, result });
+    }
+
+    /// The model that is asked answers.
+    pub(super) fn reply(&mut self, reply: Reply) {
+        let n = self.model().0;
+        self.outcome(n, Outcome::Reply(reply));
+    }
+
+    /// The model that is asked wants these calls, and each that may run does and answers `fine`.
+    pub(super) fn round(&mut self, wanted: &[(&str, Value)]) {
+        self.reply(calls(wanted));
+        for n in self.numbers() {
+            self.outcome(n, ok("fine"));
+        }
+    }
+
+    pub(super) fn message(&mut self, message: Message) {
+        self.apply(Input::Message(message));
+    }
+
+    pub(super) fn input(&mut self, text: &str) {
+        self.message(Message::Input { input_id: format!("in-{text}"), text: text.to_owned() });
+    }
+
+    pub(super) fn waiting(&self) -> Vec<WaitingOn> {
+        self.flow.waiting()
+    }
+
+    /// The entries of the last input, as `{type: fields}`.
+    pub(super) fn said(&self) -> Value {
+        said(&self.last.entries)
+    }
+
+    /// The events of the last input.
+    pub(super) fn shown(&self) -> Value {
+        plain(&self.last.events)
+    }
+
+    /// The account of the last input.
+    pub(super) fn account(&self) -> Value {
+        plain(&self.last.steps)
+    }
+
+    /// The codes of the warnings so far.
+    pub(super) fn warnings(&self) -> Vec<&'static str> {
+        let warned = self.events.iter().filter_map(|event| match event {
+            Event::Warning { code, .. } => Some(code.as_str()),
+            _ => None,
+        });
+        warned.collect()
+    }
+}
+
+/// Entries as `{type: fields}`.
+pub(super) fn said(entries: &[Entry]) -> Value {
+    let said = |entry: &Entry| json!({ entry.type_name(): entry.data() });
+    plain(&entries.iter().map(said).collect::<Vec<_>>())
+}
+
+/// A value as JSON, with `#n` for the id of a call.
+pub(super) fn plain<T: Serialize + ?Sized>(value: &T) -> Value {
+    let text = serde_json::to_string(value).unwrap();
+    serde_json::from_str(&text.replace(&format!("{}-", Uuid::from_u128(1).simple()), "#")).unwrap()
+}
+
+/// The id of the call with a number.
+pub(super) fn call_id(n: u32) -> String {
+    format!("{}-{n}", Uuid::from_u128(1).simple())
+}
+
+pub(super) fn text(text: &str) -> Reply {
+    Reply {
+        text: text.to_owned(),
+        calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage: TokenUsage::default(),
+        model: "m/x".to_owned(),
+    }
+}
+
+/// A reply with calls that fit, and text beside them.
+pub(super) fn calls(wanted: &[(&str, Value)]) -> Reply {
+    let calls = wanted.iter().map(|(name, arguments)| checked(name, arguments.clone()));
+    Reply { calls: calls.collect(), finish: FinishReason::ToolCalls, ..text("on it") }
+}
+
+pub(super) fn checked(name: &str, arguments: Value) -> CheckedCall {
+    let admission = Admission::Fits { class: class(name) };
+    CheckedCall { provider_id: Some(format!("p-{name}")), name: name.to_owned(), arguments, admission }
+}
+
+pub(super) fn refused(name: &str, reason: &str) -> CheckedCall {
+    CheckedCall { admission: Admission::Refused { reason: reason.to_owned() }, ..checked(name, json!({})) }
+}
+
+pub(super) fn ok(result: &str) -> Outcome {
+    Outcome::Tool(ToolOutcome { status: Closing::Ok, result: json!(result), blob: None })
+}
+
+pub(super) fn failed(why: &str) -> Outcome {
+    Outcome::Tool(ToolOutcome::error(why))
+}

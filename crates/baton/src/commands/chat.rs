@@ -1,0 +1,186 @@
+//! `baton chat`: a conversation.
+//!
+//! A line is a message, or a command that begins with `/`. Ctrl-C cancels the turn and not the program.
+//! What the agent asks, and what it may do, is asked here. While it runs it takes up runs that nobody
+//! drives, and on leaving it finishes or lets go of everything.
+
+mod answers;
+mod prompt;
+mod slash;
+
+use baton_core::id::{RunId, ThreadId};
+use baton_engine::{RunHandle, RunRequest, Submitted};
+use clap::Args;
+use uuid::Uuid;
+
+use super::ask::ModeArg;
+use crate::app::App;
+use crate::failure::{Failure, exit};
+use crate::follow::{Rest, watch};
+use crate::interrupts::Interrupts;
+use crate::models;
+use crate::screen::{Screen, Show};
+use crate::terminal::{BAD, DIM, note, styled};
+use prompt::{Prompt, Said};
+
+const EXAMPLES: &str = "\
+Examples:
+  baton chat                     a new thread
+  baton chat --last              goes on with the latest thread
+  baton chat --thread trip       goes on with a thread, or begins it
+
+In the chat: /help lists the commands, Ctrl-C cancels the turn, Ctrl-D or /quit leaves.";
+
+/// The arguments of `baton chat`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ChatArgs {
+    /// Goes on with this thread, or begins it
+    #[arg(long, value_name = "THREAD", conflicts_with = "last")]
+    thread: Option<String>,
+    /// Goes on with the latest thread
+    #[arg(long)]
+    last: bool,
+    /// Which model answers: `offline`, `scripted/FILE`
+    #[arg(long, value_name = "PROVIDER/NAME")]
+    pub(crate) model: Option<String>,
+    /// How much the agent may do
+    #[arg(long, value_enum, default_value_t = ModeArg::Moderate, ignore_case = true)]
+    mode: ModeArg,
+}
+
+/// A conversation under way.
+struct Chat<'a> {
+    app: &'a App,
+    thread: ThreadId,
+    model: String,
+    mode: ModeArg,
+    prompt: Prompt,
+    interrupts: Interrupts,
+}
+
+/// Whether the conversation goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Going {
+    On,
+    /// In order.
+    Leave,
+    /// At once, with this exit code.
+    Drop(u8),
+}
+
+/// Runs the command.
+pub(crate) async fn run(app: &App, args: ChatArgs) -> Result<u8, Failure> {
+    let model = models::checked(&app.config.model)?;
+    let thread = thread(app, &args).await?;
+    note(styled(DIM, format!("{model} · nothing leaves this machine · thread {thread}")));
+    note(styled(DIM, "/help lists the commands; Ctrl-C cancels a turn; Ctrl-D leaves"));
+    let prompt = Prompt::open(&app.config.data)?;
+    let mut chat = Chat { app, thread, model, mode: args.mode, prompt, interrupts: Interrupts::listen()? };
+    app.engine.adopt(app.tenant.clone());
+    let mut going = chat.take_up().await?;
+    while going == Going::On {
+        going = chat.next().await?;
+    }
+    if let Going::Drop(code) = going {
+        return Ok(code);
+    }
+    app.engine.shutdown().await;
+    Ok(exit::OK)
+}
+
+async fn thread(app: &App, args: &ChatArgs) -> Result<ThreadId, Failure> {
+    let bad = |error: baton_core::id::BadId| Failure::usage(error.to_string());
+    if args.last {
+        let latest = app.store().threads(&app.tenant, 1, None).await?.pop();
+        return latest
+            .map(|thread| thread.id)
+            .ok_or_else(|| Failure::failed("there is no thread yet").hint("baton chat begins one"));
+    }
+    match &args.thread {
+        Some(text) => super::ask::thread_named(app, text).await,
+        None => Uuid::now_v7().to_string().parse().map_err(bad),
+    }
+}
+
+impl Chat<'_> {
+    /// Goes on with the run that is active on the thread, if there is one.
+    async fn take_up(&mut self) -> Result<Going, Failure> {
+        let Ok(thread) = self.app.store().thread(&self.app.tenant, &self.thread).await else {
+            return Ok(Going::On); // it begins with the first message
+        };
+        let active = thread.branches.iter().find(|branch| branch.name == thread.current).and_then(|b| b.run);
+        match active {
+            Some(run) => self.go_on(run).await,
+            None => Ok(Going::On),
+        }
+    }
+
+    /// One line of the person.
+    async fn next(&mut self) -> Result<Going, Failure> {
+        match self.prompt.read("you", &mut self.interrupts).await? {
+            Said::Nothing => Ok(Going::On),
+            Said::End => Ok(Going::Leave),
+            Said::Line(line) if line.trim().is_empty() => Ok(Going::On),
+            Said::Line(line) => match line.trim().strip_prefix('/') {
+                Some(command) => self.command(command).await,
+                None => self.turn(line).await,
+            },
+        }
+    }
+
+    async fn turn(&mut self, text: String) -> Result<Going, Failure> {
+        let mut request = RunRequest::new(text, &self.model);
+        request.tenant = self.app.tenant.clone();
+        request.thread = Some(self.thread.clone());
+        request.system = self.app.config.system.clone();
+        request.last_n = self.app.config.last_n;
+        request.mode = self.mode.into();
+        match self.app.engine.submit(request).await {
+            Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => self.attend(handle).await,
+            Ok(Submitted::AnsweredElsewhere(run)) => {
+                note(format!("another Baton goes on with it: baton runs tail {}", run.short()));
+                Ok(Going::On)
+            }
+            Err(error) => {
+                complain(&error.into());
+                Ok(Going::On)
+            }
+        }
+    }
+
+    /// Shows a run to its end, asking the person whatever it asks.
+    async fn attend(&mut self, handle: RunHandle) -> Result<Going, Failure> {
+        let run = handle.run;
+        let mut screen = Screen::new(Show::Text, false, run);
+        match watch(self.app, handle, None, false, &mut screen, &mut self.interrupts).await {
+            Ok(Rest::Ended(_)) => Ok(Going::On),
+            Ok(Rest::Suspended) => Box::pin(self.answer(run)).await,
+            Ok(rest @ (Rest::LeftAtOnce | Rest::Left)) => Ok(Going::Drop(rest.code())),
+            Err(failure) => {
+                complain(&failure);
+                Ok(Going::On)
+            }
+        }
+    }
+
+    /// Goes on with a run after something was said to it.
+    async fn go_on(&mut self, run: RunId) -> Result<Going, Failure> {
+        match self.app.engine.drive(&self.app.tenant, run).await {
+            Ok(Some(handle)) => self.attend(handle).await,
+            Ok(None) => Ok(Going::On),
+            Err(error) => {
+                complain(&error.into());
+                Ok(Going::On)
+            }
+        }
+    }
+}
+
+/// Says what went wrong, without leaving.
+fn complain(failure: &Failure) {
+    note(format!("{} {}", styled(BAD, "error:"), failure.message));
+    if let Some(hint) = &failure.hint {
+        note(format!("  {hint}"));
+    }
+}

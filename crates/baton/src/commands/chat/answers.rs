@@ -1,0 +1,123 @@
+//! Asking the person what a suspended run asks: its questions, and whether its calls may run.
+
+use baton_core::flow::WaitingOn;
+use baton_core::id::RunId;
+use baton_core::json;
+use baton_core::run::{Approval, Choice};
+use baton_core::thread::WaitingKind;
+use baton_engine::EngineError;
+use baton_store::StoreError;
+use serde_json::Value;
+
+use super::prompt::Said;
+use super::{Chat, Going, complain};
+use crate::failure::Failure;
+use crate::terminal::{BOLD, DIM, brief, line, note, plain, styled};
+
+/// How much of a call's arguments is shown.
+const BRIEF: usize = 2000;
+
+impl Chat<'_> {
+    /// Asks everything that a run waits for, then goes on with it.
+    pub(super) async fn answer(&mut self, run: RunId) -> Result<Going, Failure> {
+        let waiting = self.app.engine.view(&self.app.tenant, run).await?.waiting;
+        for waiting in waiting {
+            let answered = match waiting.kind {
+                WaitingKind::Approval => self.decide(&waiting.id).await?,
+                WaitingKind::UserInput => self.question(run, &waiting).await?,
+                _ => true,
+            };
+            if !answered {
+                note(styled(
+                    DIM,
+                    format!(
+                        "run {} waits on; baton chat --thread {} comes back to it",
+                        run.short(),
+                        self.thread
+                    ),
+                ));
+                return Ok(Going::Leave);
+            }
+        }
+        self.go_on(run).await
+    }
+
+    /// A question of the agent; false if the person left instead of answering.
+    async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<bool, Failure> {
+        line(plain(waiting.question.as_deref().unwrap_or("The agent waits for your answer.")))?;
+        loop {
+            match self.prompt.read("answer", &mut self.interrupts).await? {
+                Said::Line(text) if !text.trim().is_empty() => {
+                    return gone_is_fine(
+                        self.app.engine.input(&self.app.tenant, run, &text).await.map(|_| ()),
+                    );
+                }
+                Said::Line(_) | Said::Nothing => {}
+                Said::End => return Ok(false),
+            }
+        }
+    }
+
+    /// Whether a call may run; false if the person left instead of deciding.
+    async fn decide(&mut self, id: &str) -> Result<bool, Failure> {
+        let approval = self.app.store().approval(&self.app.tenant, id).await?;
+        let args = brief(&approval.args.to_string(), BRIEF);
+        line(format!("{} {args}", styled(BOLD, format!("May {} run?", approval.name))))?;
+        loop {
+            let said = self.prompt.read("y)es, n)o, e)dit", &mut self.interrupts).await?;
+            let Said::Line(text) = said else {
+                if said == Said::End {
+                    return Ok(false);
+                }
+                continue;
+            };
+            let (choice, arguments) = match text.trim().to_ascii_lowercase().as_str() {
+                "y" | "yes" => (Choice::Approve, None),
+                "n" | "no" => (Choice::Deny, None),
+                "e" | "edit" => match self.edited(&approval).await? {
+                    Some(arguments) => (Choice::Edit, Some(arguments)),
+                    None => continue,
+                },
+                _ => {
+                    note("y runs it, n refuses it, e changes its arguments");
+                    continue;
+                }
+            };
+            let decided = self.app.engine.decide(&self.app.tenant, id, choice, arguments, None, None).await;
+            match decided {
+                Err(EngineError::Invalid(why)) => note(why),
+                other => return gone_is_fine(other.map(|_| ())),
+            }
+        }
+    }
+
+    /// Other arguments for a call, as one line of JSON.
+    async fn edited(&mut self, approval: &Approval) -> Result<Option<Value>, Failure> {
+        note(format!(
+            "the arguments as one line of JSON; they are now {}",
+            brief(&approval.args.to_string(), BRIEF)
+        ));
+        let Said::Line(text) = self.prompt.read("arguments", &mut self.interrupts).await? else {
+            return Ok(None);
+        };
+        match json::parse(&text) {
+            Ok(arguments) => Ok(Some(arguments)),
+            Err(error) => {
+                note(error.to_string());
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Somebody else may have answered, or time may have: then there is nothing left to say.
+fn gone_is_fine(answered: Result<(), EngineError>) -> Result<bool, Failure> {
+    match answered {
+        Ok(()) => Ok(true),
+        Err(error @ EngineError::Store(StoreError::AlreadyDecided { .. } | StoreError::Ended { .. })) => {
+            complain(&error.into());
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,41 @@
+//! The process that the demonstration kills: an `ask` with a tool that has effects.
+
+use baton_core::id::RunId;
+use baton_engine::RunRequest;
+use baton_store::ClaimMode;
+use clap::Args;
+
+use crate::app::App;
+use crate::cli::Globals;
+use crate::config::{Config, Settled};
+use crate::failure::Failure;
+use crate::follow::{FollowOptions, follow};
+use crate::models;
+use crate::open::Purpose;
+use crate::screen::Show;
+
+/// The arguments of `baton demo drive`.
+#[derive(Debug, Args)]
+pub(crate) struct DriveArgs {
+    /// The script that the model plays
+    #[arg(long)]
+    model: Option<String>,
+    /// Goes on with this run instead of beginning one
+    #[arg(long)]
+    run: Option<RunId>,
+}
+
+/// Begins a run, or goes on with one.
+pub(super) async fn run(globals: &Globals, args: DriveArgs) -> Result<u8, Failure> {
+    let config = Config::from(&Settled::find(globals, args.model.as_deref())?);
+    crate::log::begin(config.log);
+    let app = App::open(config, Purpose { json: true, test_tools: true })?;
+    let handle = match args.run {
+        Some(run) => app.engine.resume(&app.tenant, run, ClaimMode::IfFree).await?,
+        None => {
+            let model = models::checked(&app.config.model)?;
+            app.engine.start(RunRequest::new("Do the thing, once.", model)).await?
+        }
+    };
+    follow(&app, handle, FollowOptions { show: Show::Json, ..FollowOptions::default() }).await
+}

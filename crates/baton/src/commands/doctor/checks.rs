@@ -1,0 +1,171 @@
+//! What the doctor looks at.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use baton_core::flow::{Flow, Setting};
+use baton_core::id::{FramePath, RunId, Tenant};
+use baton_core::run::RUN_VERSION;
+use baton_engine::{Clock, SystemClock};
+use baton_store::{Store, sqlite_version};
+use baton_tools::{CallContext, Registry};
+use serde_json::json;
+
+use super::Check;
+use crate::config::{Config, Origin, Settled};
+use crate::models;
+use crate::open;
+
+/// With less than this, nothing can be relied on.
+const TOO_LITTLE: u64 = 64 << 20;
+/// With less than this, somebody should know.
+const LITTLE: u64 = 1 << 30;
+
+pub(super) fn configuration(settled: &Settled) -> Check {
+    let file = settled.config_file();
+    let from_file = settled.0.iter().filter(|found| matches!(found.origin, Origin::File(..))).count();
+    if file.exists() {
+        return Check::ok("configuration", format!("{} ({from_file} settings)", file.display()));
+    }
+    Check::ok("configuration", format!("no file at {}; baton init writes one", file.display()))
+}
+
+pub(super) fn model(settled: &Settled) -> Check {
+    let config = Config::from(settled);
+    let origin = settled.get("model").map(|found| found.origin.to_string()).unwrap_or_default();
+    let change = "set `model` in baton.toml, BATON_MODEL or --model: `offline` or `scripted/FILE`";
+    match models::checked(&config.model) {
+        Err(failure) => Check::failed("model", failure.message, change),
+        Ok(name) if name == "offline" => {
+            let detail = format!("offline ({origin}): built in, answers with rules; it is no language model");
+            Check::warning("model", detail, change)
+        }
+        Ok(name) => Check::ok("model", format!("{name} ({origin})")),
+    }
+}
+
+pub(super) fn store(config: &Config) -> Result<(Store, Check), Check> {
+    match open::store(config) {
+        Ok(store) => {
+            let detail =
+                format!("{} opens; SQLite {}", config.data.join("baton.db").display(), sqlite_version());
+            Ok((store, Check::ok("store", detail)))
+        }
+        Err(failure) => Err(Check::failed("store", failure.message, failure.hint.unwrap_or_default())),
+    }
+}
+
+pub(super) fn folder(config: &Config) -> Check {
+    let shown = config.data.display();
+    let metadata = match std::fs::metadata(&config.data) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            let fix = "name a folder that you can write to with --data or BATON_DATA";
+            return Check::failed("data folder", format!("{shown}: {error}"), fix);
+        }
+    };
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let detail = format!("{shown} can be read by others (mode {mode:o})");
+        return Check::failed("data folder", detail, format!("chmod 700 {shown}"));
+    }
+    Check::ok("data folder", format!("{shown} (mode {mode:o})"))
+}
+
+pub(super) fn space(config: &Config) -> Check {
+    let free = match rustix::fs::statvfs(&config.data) {
+        Ok(space) => space.f_bavail.saturating_mul(space.f_frsize),
+        Err(error) => {
+            return Check::warning("disk space", error.to_string(), "look at the data folder's disk");
+        }
+    };
+    let detail = format!("{} MiB free", free >> 20);
+    let fix = "make room, or move the data with --data or BATON_DATA";
+    match free {
+        0..TOO_LITTLE => Check::failed("disk space", detail, fix),
+        TOO_LITTLE..LITTLE => Check::warning("disk space", detail, fix),
+        _ => Check::ok("disk space", detail),
+    }
+}
+
+pub(super) async fn tools_and_runs(store: &Store) -> Vec<Check> {
+    let tenant = Tenant::local();
+    match open::registry(store, &tenant, cfg!(feature = "failpoints")) {
+        Ok(tools) => vec![logs(&tools).await, runs(store, &tenant, &tools).await],
+        Err(failure) => {
+            vec![Check::failed("tools", failure.message, "run Baton in a folder that it can read")]
+        }
+    }
+}
+
+async fn logs(tools: &Registry) -> Check {
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let context = CallContext { call_id: "doctor".to_owned(), key: "doctor".to_owned(), cancel };
+    let ran = tools.call("system_logs", json!({"limit": 1}), context).await;
+    let result = ran.outcome.result;
+    if result["available"] == json!(true) {
+        return Check::ok("system log", "can be read");
+    }
+    let detail = result["note"].as_str().unwrap_or("cannot be read").to_owned();
+    Check::warning(
+        "system log",
+        detail,
+        "only the tool system_logs needs it; on Linux, install systemd's journalctl",
+    )
+}
+
+/// Runs that somebody should drive and nobody does, with the reason where this build cannot.
+async fn runs(store: &Store, tenant: &Tenant, tools: &Registry) -> Check {
+    let due = match store.due(tenant, SystemClock.now()).await {
+        Ok(due) => due,
+        Err(error) => return Check::failed("runs", error.to_string(), "baton runs ls shows what there is"),
+    };
+    let mut left = Vec::new();
+    let mut unclaimable = Vec::new();
+    for run in due {
+        match cannot_claim(store, tenant, tools, run).await {
+            Some(why) => unclaimable.push(format!("{} ({why})", run.short())),
+            None => left.push(run.short()),
+        }
+    }
+    if !unclaimable.is_empty() {
+        let detail = format!("this build cannot go on with: {}", unclaimable.join(", "));
+        return Check::failed(
+            "runs",
+            detail,
+            "use the Baton that began them, or end them with baton runs cancel ID",
+        );
+    }
+    match left.as_slice() {
+        [] => Check::ok("runs", "every unfinished run is driven, or waits for somebody"),
+        [first, ..] => {
+            let fix = format!("baton runs resume {first} goes on with it; baton chat takes up all of them");
+            Check::warning("runs", format!("nobody drives: {}", left.join(", ")), fix)
+        }
+    }
+}
+
+async fn cannot_claim(store: &Store, tenant: &Tenant, tools: &Registry, run: RunId) -> Option<String> {
+    let row = match store.run(tenant, run).await {
+        Ok(row) => row,
+        Err(error) => return Some(error.to_string()),
+    };
+    if row.min_version > RUN_VERSION {
+        return Some(format!("it needs version {}, this build knows {RUN_VERSION}", row.min_version));
+    }
+    let definition = match store.definition(tenant, &row.definition).await {
+        Ok(definition) => Arc::new(definition),
+        Err(error) => return Some(error.to_string()),
+    };
+    let missing: Vec<&str> = definition
+        .tools
+        .iter()
+        .map(|tool| tool.name.as_str())
+        .filter(|name| tools.get(name).is_none())
+        .collect();
+    if !missing.is_empty() {
+        return Some(format!("its tools are not here: {}", missing.join(", ")));
+    }
+    let setting = Setting { run, path: FramePath::root(), definition };
+    Flow::begin(setting).err().map(|error| error.to_string())
+}

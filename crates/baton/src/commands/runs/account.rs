@@ -1,0 +1,138 @@
+//! A run as a person reads it.
+
+use baton_core::run::Usage;
+use baton_engine::RunView;
+use serde_json::Value;
+
+use crate::columns::moment;
+use crate::terminal::{brief, plain};
+
+/// Everything that is known of a run; `standing` is its status in words.
+pub(super) fn account(view: &RunView, standing: &str) -> String {
+    let row = &view.row;
+    let mut lines = vec![format!("run {}", row.id)];
+    let mut fact = |name: &str, text: String| lines.push(format!("  {name:<10} {text}"));
+    fact("thread", format!("{}, branch {}", row.thread, row.branch));
+    fact("status", standing.to_owned());
+    if let Some(definition) = &view.definition {
+        fact("flow", format!("{}, answered by {}", definition.flow, brief(&definition.model, 120)));
+    }
+    fact("definition", row.definition.clone());
+    fact("created", moment(row.created));
+    if let Some(ended) = row.ended {
+        fact("ended", moment(ended));
+    }
+    fact("used", used(&row.budget.usage(), row.budget.model_calls, row.budget.tool_calls));
+    if let Some(error) = &view.error {
+        fact("error", format!("{}: {}", error.code.as_str(), brief(&error.message, 400)));
+    }
+    for waiting in &view.waiting {
+        let kind = word(&waiting.kind);
+        let question = waiting.question.as_deref().map(|question| format!(": {}", brief(question, 400)));
+        let until = moment(waiting.deadline);
+        fact("waiting", format!("{kind} {} until {until}{}", waiting.id, question.unwrap_or_default()));
+    }
+    for step in &view.steps {
+        fact("step", format!("{:<10} {}", word(&step.kind), brief(&step.description, 160)));
+    }
+    if let Some(result) = &view.result {
+        lines.push("  result".to_owned());
+        lines.extend(plain(result).lines().map(|line| format!("    {line}")));
+    }
+    lines.join("\n")
+}
+
+fn used(usage: &Usage, model_calls: u32, tool_calls: u32) -> String {
+    let cost = usage.cost_usd.map_or_else(|| "cost not known".to_owned(), |cost| format!("{cost:.6} USD"));
+    format!(
+        "{} tokens ({} read, {} written), {cost}, model calls: {model_calls}, tool calls: {tool_calls}",
+        usage.tokens, usage.prompt_tokens, usage.completion_tokens
+    )
+}
+
+/// A name as the API has it.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        _ => "?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::budget::Budget;
+    use baton_core::fault::{Code, Fault};
+    use baton_core::flow::WaitingOn;
+    use baton_core::id::RunId;
+    use baton_core::policy::{Mode, default_decision};
+    use baton_core::run::{Definition, Step, StepKind};
+    use baton_core::thread::WaitingKind;
+    use baton_core::time::Timestamp;
+    use baton_store::RunRow;
+    use serde_json::Map;
+    use uuid::Uuid;
+
+    #[test]
+    fn everything_that_is_known_is_said() {
+        let at = Timestamp(1_767_225_600_000);
+        let id = RunId(Uuid::from_u128(7));
+        let row = RunRow::begun(id, &"t".parse().unwrap(), &"main".parse().unwrap(), -1, at);
+        let budget = Budget {
+            prompt_tokens: 30,
+            completion_tokens: 12,
+            model_calls: 2,
+            tool_calls: 1,
+            ..Budget::default()
+        };
+        let definition = Definition {
+            v: 1,
+            flow: "turn".to_owned(),
+            system: String::new(),
+            model: "offline".to_owned(),
+            mode: Mode::Moderate,
+            channel: "CHAT".to_owned(),
+            decision: default_decision(),
+            tools: vec![],
+            last_n: None,
+        };
+        let waiting = |kind, question: Option<&str>| WaitingOn {
+            kind,
+            id: "w-1".to_owned(),
+            deadline: at,
+            question: question.map(str::to_owned),
+        };
+        let view = RunView {
+            row: RunRow { definition: "ff00".to_owned(), ended: Some(at), budget, ..row },
+            definition: Some(definition),
+            error: Some(Fault { code: Code::Refused, message: "no\u{1b}".to_owned(), retry_after_ms: None }),
+            result: Some("one\ntwo".to_owned()),
+            waiting: vec![
+                waiting(WaitingKind::Approval, None),
+                waiting(WaitingKind::UserInput, Some("Which?")),
+            ],
+            steps: vec![Step {
+                kind: StepKind::ToolCall,
+                description: "called it".to_owned(),
+                metadata: Map::new(),
+            }],
+        };
+        let expected = "\
+run 00000000-0000-0000-0000-000000000007
+  thread     t, branch main
+  status     error
+  flow       turn, answered by offline
+  definition ff00
+  created    2026-01-01 00:00:00Z
+  ended      2026-01-01 00:00:00Z
+  used       42 tokens (30 read, 12 written), 0.000000 USD, model calls: 2, tool calls: 1
+  error      refused: no\u{fffd}
+  waiting    approval w-1 until 2026-01-01 00:00:00Z
+  waiting    user_input w-1 until 2026-01-01 00:00:00Z: Which?
+  step       tool_call  called it
+  result
+    one
+    two";
+        assert_eq!(account(&view, "error"), expected);
+    }
+}

@@ -1,0 +1,111 @@
+//! What people read of the table: the file that `baton init` writes, and `docs/configuration.md`.
+
+use std::fmt::Write;
+
+use super::table::{SETTINGS, Setting};
+
+const HEAD: &str = "\
+# The settings of Baton. Every line here shows a default or an example; remove the `#` to change it.
+# A value comes from a flag, else the environment, else this file, else the default:
+# `baton config show` says which. Secrets never stand here; name a variable or a file that holds them.
+";
+
+/// The settings that stand in the file, section by section.
+fn sections() -> Vec<(&'static str, Vec<&'static Setting>)> {
+    let mut sections: Vec<(&str, Vec<&Setting>)> = Vec::new();
+    for setting in SETTINGS.iter().filter(|setting| !setting.is_place()) {
+        match sections.last_mut() {
+            Some((name, settings)) if *name == setting.section() => settings.push(setting),
+            _ => sections.push((setting.section(), vec![setting])),
+        }
+    }
+    sections
+}
+
+/// The commented file that `baton init` writes.
+pub(crate) fn commented_file() -> String {
+    let mut page = HEAD.to_owned();
+    for (section, settings) in sections() {
+        if !section.is_empty() {
+            let _ = write!(page, "\n[{section}]\n");
+        }
+        for setting in settings {
+            let shown = if setting.default.is_empty() { setting.example } else { setting.default };
+            let _ = write!(page, "\n# {}\n", setting.doc);
+            if let Some(outside) = outside(setting) {
+                let _ = writeln!(page, "# ({outside})");
+            }
+            let _ = writeln!(page, "# {} = {shown}", setting.name());
+        }
+    }
+    page
+}
+
+fn outside(setting: &Setting) -> Option<String> {
+    let parts = [
+        setting.flag.map(|flag| format!("flag {flag}")),
+        setting.env.map(|env| format!("environment {env}")),
+    ];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// `docs/configuration.md`.
+#[cfg(test)]
+fn document() -> String {
+    let mut page = "\
+# Configuration
+
+<!-- Made from the table in crates/baton/src/config/table.rs: UPDATE=1 cargo test -p baton configuration_document -->
+
+A value comes from a flag, else the environment, else `baton.toml`, else the default. `baton config show`
+lists every value and where it came from; `baton init` writes a commented file. A key that is not listed
+here is an error. The current folder is never read unasked.
+
+Secrets are never values in `baton.toml`: it names an environment variable (`key_env`) or a file
+(`key_file`) that holds them.
+
+## Where things are
+
+| what | flag | environment | |
+|---|---|---|---|
+"
+    .to_owned();
+    for setting in SETTINGS.iter().filter(|setting| setting.is_place()) {
+        let (flag, env) = (setting.flag.unwrap_or_default(), setting.env.unwrap_or_default());
+        let _ = writeln!(page, "| {} | `{flag}` | `{env}` | {} |", setting.key, setting.doc);
+    }
+    for (section, settings) in sections() {
+        let title = if section.is_empty() { "At the top".to_owned() } else { format!("`[{section}]`") };
+        let _ = write!(page, "\n## {title}\n");
+        for setting in settings {
+            let _ = write!(page, "\n### `{}`\n\n{}\n\n", setting.key, setting.doc);
+            let default = match setting.default {
+                "" => "not set".to_owned(),
+                default => format!("`{default}`"),
+            };
+            let _ = writeln!(page, "- holds {}", setting.kind.in_words());
+            let _ = writeln!(page, "- default: {default}");
+            if let Some(outside) = outside(setting) {
+                let _ = writeln!(page, "- also: {outside}");
+            }
+            let _ = writeln!(page, "- example: `{} = {}`", setting.name(), setting.example);
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_document_is_what_the_table_gives() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let stored = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(stored, document(), "UPDATE=1 cargo test -p baton configuration_document");
+    }
+}

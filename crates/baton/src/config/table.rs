@@ -1,0 +1,260 @@
+//! The one table of settings.
+
+use super::value::{Kind, Value};
+
+/// One setting.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Setting {
+    /// Its name in `baton.toml`, with its section.
+    pub(crate) key: &'static str,
+    /// What it holds.
+    pub(crate) kind: Kind,
+    /// What it is if nobody says anything, as TOML; empty: not set.
+    pub(crate) default: &'static str,
+    /// The environment variable that sets it.
+    pub(crate) env: Option<&'static str>,
+    /// The flag that sets it.
+    pub(crate) flag: Option<&'static str>,
+    /// What it is for.
+    pub(crate) doc: &'static str,
+    /// What it may look like, as TOML.
+    pub(crate) example: &'static str,
+}
+
+impl Setting {
+    /// Whether it is a path that stands outside the file.
+    pub(crate) fn is_place(&self) -> bool {
+        self.kind == Kind::Place
+    }
+
+    /// The section of the file that it stands in; empty for the top.
+    pub(crate) fn section(&self) -> &'static str {
+        self.key.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its name within its section.
+    pub(crate) fn name(&self) -> &'static str {
+        self.key.split_once('.').map_or(self.key, |(_, name)| name)
+    }
+
+    /// What it is if nobody says anything.
+    pub(crate) fn default_value(&self) -> Option<Value> {
+        parsed(self.kind, self.default)
+    }
+}
+
+/// A value of the table. A test checks that every one of them can be read.
+pub(super) fn parsed(kind: Kind, text: &str) -> Option<Value> {
+    let value = toml::de::DeValue::parse(text).ok()?;
+    super::value::from_toml(kind, value.get_ref()).ok()
+}
+
+/// A setting by its key.
+pub(crate) fn setting(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.key == key)
+}
+
+const fn place(key: &'static str, flag: &'static str, env: &'static str, doc: &'static str) -> Setting {
+    Setting { key, kind: Kind::Place, default: "", env: Some(env), flag: Some(flag), doc, example: "" }
+}
+
+const fn plain(
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    example: &'static str,
+    doc: &'static str,
+) -> Setting {
+    Setting { key, kind, default, env: None, flag: None, doc, example }
+}
+
+const DAY: u64 = 86_400;
+const MANY: u64 = 1_000_000_000_000;
+
+/// Every setting, in the order in which people read them.
+pub(crate) static SETTINGS: &[Setting] = &[
+    place(
+        "config",
+        "--config",
+        "BATON_CONFIG",
+        "The file that these settings are read from. Otherwise: `baton.toml` in the platform's configuration folder.",
+    ),
+    place(
+        "data",
+        "--data",
+        "BATON_DATA",
+        "The folder in which everything is kept. Otherwise: the platform's data folder.",
+    ),
+    Setting {
+        key: "model",
+        kind: Kind::Text,
+        default: "\"offline\"",
+        env: Some("BATON_MODEL"),
+        flag: Some("--model"),
+        doc: "Which model answers: `offline` (built in, no language model) or `scripted/FILE` (plays a script).",
+        example: "\"scripted/talk.json\"",
+    },
+    plain(
+        "system",
+        Kind::Text,
+        "\"You are a careful assistant. Look things up with your tools instead of guessing, and say what you could not find out.\"",
+        "\"Answer in one sentence.\"",
+        "The agent's instructions, which every model call begins with.",
+    ),
+    plain(
+        "last_n",
+        Kind::Whole(1, 100_000),
+        "",
+        "40",
+        "How many entries of a thread the model sees. Not set: all of them.",
+    ),
+    plain(
+        "policy.tools",
+        Kind::Names,
+        "[\"*\"]",
+        "[\"clock\", \"read_*\"]",
+        "The tools that agents may use, as names or patterns with `*`.",
+    ),
+    plain(
+        "policy.approve",
+        Kind::Names,
+        "[]",
+        "[\"read_file\", \"system_*\"]",
+        "The tools that run only when a person has approved the call, as names or patterns with `*`.",
+    ),
+    plain(
+        "policy.patience_s",
+        Kind::Whole(1, 365 * DAY),
+        "86400",
+        "3600",
+        "How long a person has to answer a question or to decide about a call, in seconds.",
+    ),
+    plain(
+        "limits.iterations",
+        Kind::Whole(1, 1000),
+        "8",
+        "4",
+        "Rounds of a run: one model call with tools, and the tools that it asked for.",
+    ),
+    plain(
+        "limits.active_s",
+        Kind::Whole(1, 365 * DAY),
+        "600",
+        "120",
+        "How long a run may take, in seconds. Waiting for people does not count.",
+    ),
+    plain(
+        "limits.tokens",
+        Kind::Whole(1, MANY),
+        "",
+        "200000",
+        "How many tokens a run may read and write. Not set: no limit.",
+    ),
+    plain(
+        "limits.tool_calls",
+        Kind::Whole(0, 1_000_000),
+        "",
+        "20",
+        "How many tool calls a run may start. Not set: no limit.",
+    ),
+    plain(
+        "limits.cost_usd",
+        Kind::Decimal,
+        "",
+        "0.5",
+        "What a run may cost, in US dollars. Not set: no limit.",
+    ),
+    plain(
+        "limits.answer_tokens",
+        Kind::Whole(1, 10_000_000),
+        "4096",
+        "1024",
+        "How many tokens one answer of a model may have.",
+    ),
+    plain(
+        "files.roots",
+        Kind::Names,
+        "[]",
+        "[\"notes\"]",
+        "The folders that a service's file tools may read. `ask` and `chat` read the current folder instead.",
+    ),
+    Setting {
+        key: "log.level",
+        kind: Kind::Level,
+        default: "\"warn\"",
+        env: Some("LOG_LEVEL"),
+        flag: Some("-v"),
+        doc: "What is logged to standard error: `off`, `error`, `warn`, `info`, `debug` or `trace`. `-v` means info, `-vv` debug.",
+        example: "\"info\"",
+    },
+    plain(
+        "engine.effects_at_once",
+        Kind::Whole(1, 1024),
+        "8",
+        "4",
+        "How many calls of one run are under way at the same time.",
+    ),
+    plain(
+        "engine.grace_s",
+        Kind::Whole(0, 3600),
+        "10",
+        "3",
+        "How long calls that were told to stop are waited for, in seconds.",
+    ),
+    plain(
+        "engine.shutdown_s",
+        Kind::Whole(0, 3600),
+        "8",
+        "3",
+        "How long a process that goes down waits for what is under way before it lets go of its runs, in seconds.",
+    ),
+    plain(
+        "engine.flush_ms",
+        Kind::Whole(1, 60_000),
+        "2000",
+        "500",
+        "How old shown text may get before it is stored, in milliseconds.",
+    ),
+    plain(
+        "engine.flush_watched_ms",
+        Kind::Whole(1, 60_000),
+        "200",
+        "100",
+        "The same, while another process watches the run.",
+    ),
+    plain(
+        "engine.flush_bytes",
+        Kind::Whole(1, 16 << 20),
+        "65536",
+        "16384",
+        "How much shown text may gather before it is stored, in bytes.",
+    ),
+    plain(
+        "engine.poll_ms",
+        Kind::Whole(1, 60_000),
+        "100",
+        "50",
+        "How often other processes' messages and events are looked for, in milliseconds.",
+    ),
+    plain(
+        "engine.adopt_ms",
+        Kind::Whole(1, 3_600_000),
+        "500",
+        "1000",
+        "How often runs that nobody drives are looked for, in milliseconds.",
+    ),
+    plain(
+        "engine.store_patience_s",
+        Kind::Whole(0, 3600),
+        "15",
+        "60",
+        "How long a store that does not answer is tried, in seconds.",
+    ),
+    plain(
+        "engine.most_attempts",
+        Kind::Whole(1, 1000),
+        "5",
+        "3",
+        "How often a run may bring its process down before it is given up.",
+    ),
+];

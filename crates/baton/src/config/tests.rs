@@ -1,0 +1,146 @@
+use super::*;
+use crate::cli::Color;
+use crate::failure::exit;
+
+fn globals(config: &Path) -> Globals {
+    Globals {
+        config: Some(config.to_owned()),
+        data: Some("data".into()),
+        json: false,
+        verbose: 0,
+        color: Color::Auto,
+    }
+}
+
+/// Settles with a file of this text and these variables.
+fn settle(text: &str, variables: &[(&str, &str)], model: Option<&str>) -> Result<Settled, Failure> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("baton.toml");
+    std::fs::write(&file, text).unwrap();
+    let environment =
+        |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
+    Outside { globals: &globals(&file), model, environment: &environment }.settle()
+}
+
+fn refused(text: &str) -> String {
+    let failure = settle(text, &[], None).unwrap_err();
+    assert_eq!(failure.code, exit::USAGE);
+    let (_, place) = failure.message.split_once("baton.toml:").unwrap();
+    place.to_owned()
+}
+
+#[test]
+fn every_default_and_example_can_be_read() {
+    for setting in SETTINGS.iter().filter(|setting| !setting.is_place()) {
+        assert!(setting.default.is_empty() || setting.default_value().is_some(), "{}", setting.key);
+        assert!(table::parsed(setting.kind, setting.example).is_some(), "{}", setting.key);
+        assert!(setting.doc.ends_with('.'), "{}", setting.key);
+    }
+}
+
+#[test]
+fn the_defaults_are_those_of_the_crates() {
+    let config = Config::from(&settle("", &[], None).unwrap());
+    assert_eq!(config.engine, Settings::default());
+    assert_eq!(config.policy, Policy { rules: vec![], otherwise: default_decision() });
+    assert_eq!((config.model.as_str(), config.last_n), ("offline", None));
+}
+
+#[test]
+fn flag_before_environment_before_file_before_default() {
+    let file = "# a remark\nmodel = \"scripted/file\"\n";
+    let found = |variables: &[(&str, &str)], model| {
+        let settled = settle(file, variables, model).unwrap();
+        let found = settled.get("model").unwrap().clone();
+        (found.value.unwrap().as_text().unwrap().to_owned(), found.origin.to_string())
+    };
+    let environment = [("BATON_MODEL", "scripted/env")];
+    assert_eq!(found(&environment, Some("scripted/flag")), ("scripted/flag".into(), "flag --model".into()));
+    assert_eq!(found(&environment, None), ("scripted/env".into(), "environment BATON_MODEL".into()));
+    let (value, origin) = found(&[], None);
+    assert_eq!(value, "scripted/file");
+    assert!(origin.starts_with("file ") && origin.ends_with("baton.toml:2"), "{origin}");
+    assert_eq!(settle("", &[], None).unwrap().get("model").unwrap().origin, Origin::Default);
+}
+
+#[test]
+fn sections_make_a_policy() {
+    let text = "[policy]\napprove = [\"write_*\"]\npatience_s = 60\n[limits]\ntokens = 1_000\ncost_usd = 1\n";
+    let decision = Config::from(&settle(text, &[], None).unwrap()).policy.otherwise;
+    let expected = Decision {
+        rule: "baton.toml".into(),
+        approvals: vec!["write_*".into()],
+        patience_ms: 60_000,
+        limits: Limits { tokens: Some(1000), cost_micro_usd: Some(1_000_000), ..Limits::default() },
+        ..default_decision()
+    };
+    assert_eq!(decision, expected);
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_its_place() {
+    assert_eq!(refused("\nmodle = \"x\""), "2: there is no setting `modle`; did you mean `model`?");
+    assert_eq!(
+        refused("[limits]\niteration = 3"),
+        "2: there is no setting `limits.iteration`; did you mean `limits.iterations`?"
+    );
+    assert_eq!(
+        refused("[limits]\niterations = 0"),
+        "2: `limits.iterations`: expected a whole number from 1 to 1000, like 4"
+    );
+    assert_eq!(refused("model = 3"), "1: `model`: expected text, like \"scripted/talk.json\"");
+    assert_eq!(refused("data = \"x\""), "1: `data` is not set in this file: use --data or BATON_DATA");
+    assert!(refused("model = \n").starts_with("1: this is not TOML: "));
+}
+
+#[test]
+fn a_secret_is_refused_and_never_repeated() {
+    for text in [
+        "api_key = \"sk-very-secret\"",
+        "[providers.x]\nurl = \"u\"\nAPI_KEY = \"sk-very-secret\"",
+        "[x]\ntoken = \"sk-very-secret\"",
+        "[x]\nkey = \"sk-very-secret\"",
+    ] {
+        let failure = settle(text, &[], None).unwrap_err();
+        assert!(failure.message.ends_with("secrets are never values in this file"), "{}", failure.message);
+        assert!(failure.hint.unwrap().contains("key_env"));
+        assert!(!failure.message.contains("very"));
+    }
+    assert!(refused("[x]\nkey_env = \"NAME\"").starts_with("1: there is no setting `x`"));
+}
+
+#[test]
+fn levels_are_taken_in_any_case() {
+    let level = |text: &str| {
+        settle("", &[("LOG_LEVEL", text)], None).map(|s| Config::from(&s).log).map_err(|f| f.message)
+    };
+    use tracing::level_filters::LevelFilter;
+    assert_eq!(level("INFO"), Ok(LevelFilter::INFO));
+    assert_eq!(level("Warning"), Ok(LevelFilter::WARN));
+    assert_eq!(level("loud"), Err("LOG_LEVEL: expected one of off, error, warn, info, debug, trace".into()));
+}
+
+#[test]
+fn a_named_file_must_be_there() {
+    let missing = globals(Path::new("no-such-file.toml"));
+    let failure = Outside { globals: &missing, model: None, environment: &|_| None }.settle().unwrap_err();
+    assert!(failure.message.starts_with("no-such-file.toml cannot be read: "), "{}", failure.message);
+}
+
+#[test]
+fn the_commented_file_is_read_back_as_nothing_and_uncommented_as_the_defaults() {
+    let page = commented_file();
+    let path = Path::new("baton.toml");
+    assert_eq!(file::parse(path, &page).unwrap(), []);
+    let open: String = page
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ')) => {
+                format!("{rest}\n")
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let settings = SETTINGS.iter().filter(|setting| !setting.is_place()).count();
+    assert_eq!(file::parse(path, &open).unwrap().len(), settings, "{open}");
+}

@@ -1,0 +1,158 @@
+//! The kinds of values, and reading one from whatever it stands in.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeValue;
+
+/// The levels of the log, from little to much.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// What a setting holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// A path outside the file: only a flag or the environment names it.
+    Place,
+    /// Text.
+    Text,
+    /// A level of the log.
+    Level,
+    /// A whole number from the first to the second.
+    Whole(u64, u64),
+    /// A number, 0 or more.
+    Decimal,
+    /// A list of texts.
+    Names,
+}
+
+impl Kind {
+    /// In words, for documents and errors.
+    pub(crate) fn in_words(self) -> String {
+        match self {
+            Kind::Place => "a path".to_owned(),
+            Kind::Text => "text".to_owned(),
+            Kind::Level => format!("one of {}", LEVELS.join(", ")),
+            Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
+            Kind::Decimal => "a number, 0 or more".to_owned(),
+            Kind::Names => "a list of texts".to_owned(),
+        }
+    }
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// See [`Kind::Place`].
+    Path(PathBuf),
+    /// See [`Kind::Text`] and [`Kind::Level`].
+    Text(String),
+    /// See [`Kind::Whole`].
+    Whole(u64),
+    /// See [`Kind::Decimal`].
+    Decimal(f64),
+    /// See [`Kind::Names`].
+    Names(Vec<String>),
+}
+
+impl Value {
+    pub(crate) fn as_path(&self) -> Option<&Path> {
+        if let Value::Path(path) = self { Some(path) } else { None }
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Value::Text(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn as_whole(&self) -> Option<u64> {
+        if let Value::Whole(number) = self { Some(*number) } else { None }
+    }
+
+    pub(crate) fn as_decimal(&self) -> Option<f64> {
+        if let Value::Decimal(number) = self { Some(*number) } else { None }
+    }
+
+    pub(crate) fn as_names(&self) -> Option<&[String]> {
+        if let Value::Names(names) = self { Some(names) } else { None }
+    }
+
+    /// As JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match self {
+            Value::Path(path) => path.to_string_lossy().into(),
+            Value::Text(text) => text.clone().into(),
+            Value::Whole(number) => (*number).into(),
+            Value::Decimal(number) => (*number).into(),
+            Value::Names(names) => names.clone().into(),
+        }
+    }
+}
+
+/// As TOML has it.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Path(path) => path.display().fmt(f),
+            Value::Text(text) => toml::Value::from(text.as_str()).fmt(f),
+            Value::Whole(number) => number.fmt(f),
+            Value::Decimal(number) => toml::Value::from(*number).fmt(f),
+            Value::Names(names) => toml::Value::from(names.clone()).fmt(f),
+        }
+    }
+}
+
+/// A value from a flag or the environment.
+pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
+    let expected = || format!("expected {}", kind.in_words());
+    match kind {
+        Kind::Place => Ok(Value::Path(text.into())),
+        Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Level => level(text).ok_or_else(expected),
+        Kind::Whole(least, most) => {
+            let number = text.trim().parse().ok().filter(|n| (least..=most).contains(n));
+            number.map(Value::Whole).ok_or_else(expected)
+        }
+        Kind::Decimal => text.trim().parse().ok().and_then(decimal).ok_or_else(expected),
+        Kind::Names => {
+            let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+            Ok(Value::Names(names.map(str::to_owned).collect()))
+        }
+    }
+}
+
+/// A value from the file. What is there instead is not repeated: it might be a secret.
+pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
+    let expected = || format!("expected {}", kind.in_words());
+    let found = match (kind, value) {
+        (Kind::Text, DeValue::String(text)) => Some(Value::Text(text.to_string())),
+        (Kind::Level, DeValue::String(text)) => level(text),
+        (Kind::Whole(least, most), DeValue::Integer(number)) => {
+            let number = u64::from_str_radix(number.as_str(), number.radix()).ok();
+            number.filter(|n| (least..=most).contains(n)).map(Value::Whole)
+        }
+        (Kind::Decimal, DeValue::Float(number)) => number.as_str().parse().ok().and_then(decimal),
+        (Kind::Decimal, DeValue::Integer(number)) => number.as_str().parse().ok().and_then(decimal),
+        (Kind::Names, DeValue::Array(items)) => {
+            let name = |item: &toml::Spanned<DeValue<'_>>| match item.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            };
+            items.iter().map(name).collect::<Option<_>>().map(Value::Names)
+        }
+        _ => None,
+    };
+    found.ok_or_else(expected)
+}
+
+fn decimal(number: f64) -> Option<Value> {
+    (number.is_finite() && number >= 0.0).then_some(Value::Decimal(number))
+}
+
+/// Any case, and the names that other programs have for the same levels.
+fn level(text: &str) -> Option<Value> {
+    let name = match text.to_ascii_lowercase().as_str() {
+        "warning" => "warn".to_owned(),
+        "critical" | "fatal" => "error".to_owned(),
+        other => other.to_owned(),
+    };
+    LEVELS.contains(&name.as_str()).then_some(Value::Text(name))
+}

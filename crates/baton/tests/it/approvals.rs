@@ -1,0 +1,148 @@
+//! `baton approvals`: nothing that needs a person happens without one, and then exactly once.
+
+use serde_json::{Value, json};
+
+use crate::mask::Mask;
+use crate::stage::Stage;
+
+/// A stage on which a run waits for an approval; answers its id.
+fn asked() -> (Stage, String) {
+    let stage = Stage::careful();
+    let did = stage.baton(&["ask", "--thread", "t", "the effect"]);
+    assert_eq!(did.code, 3, "{did:?}");
+    assert_eq!(stage.effects(), [] as [&str; 0]);
+    let id = pending(&stage)[0]["id"].as_str().unwrap().to_owned();
+    (stage, id)
+}
+
+fn pending(stage: &Stage) -> Value {
+    stage.baton(&["approvals", "ls", "--json"]).json()["items"].clone()
+}
+
+fn statuses(stage: &Stage) -> Vec<String> {
+    let all = stage.baton(&["approvals", "ls", "--status", "all", "--json"]).json();
+    let status = |item: &Value| item["status"].as_str().unwrap().to_owned();
+    all["items"].as_array().unwrap().iter().map(status).collect()
+}
+
+#[test]
+fn an_approval_shows_the_exact_call() {
+    let (stage, id) = asked();
+    let file = stage.path("effects");
+    let args = json!({"file": file, "line": "as asked", "class": "unsafe", "delay_ms": 0});
+    let item = json!({
+        "id": "ap-ID1-1", "call_id": "ID1-1", "run_id": "ID1", "kind": "call", "name": "test_effect", "args": args,
+        "digest": "HASH", "reason": stage.document(&["approvals", "show", &id])["reason"],
+        "created": "TIME", "expires_at": "TIME", "status": "pending",
+    });
+    let mut mask = Mask::default();
+    mask.text(id.trim_start_matches("ap-"));
+    let listed = mask.value(stage.baton(&["approvals", "ls", "--json"]).json());
+    assert_eq!(listed, json!({"items": [item]}));
+    let shown = mask.value(stage.baton(&["approvals", "show", &id, "--json"]).json());
+    assert_eq!(shown, item);
+
+    let text = mask.text(&stage.baton(&["approvals", "ls"]).ok());
+    assert!(text.starts_with("APPROVAL") && text.contains("ap-ID1-1  pending"), "{text}");
+    let text = mask.text(&stage.baton(&["approvals", "show", &id]).ok());
+    assert!(text.starts_with("approval ap-ID1-1\n  status   pending\n  call     test_effect\n"), "{text}");
+    assert!(text.ends_with("decide with: baton approvals approve|deny ap-ID1-1\n"), "{text}");
+}
+
+#[test]
+fn an_approved_call_runs_once_and_the_run_goes_on() {
+    let (stage, id) = asked();
+    let short = &id[id.len() - 8..];
+    let did = stage.baton(&["approvals", "approve", short]);
+    assert_eq!((did.code, did.out.as_str()), (0, "Done: wrote as asked\n"), "{did:?}");
+    assert!(did.err.starts_with("test_effect is approved\n"), "{did:?}");
+    assert_eq!(stage.effects(), ["as asked"]);
+    assert_eq!(pending(&stage), json!([]));
+
+    for decision in ["approve", "deny"] {
+        let again = stage.baton(&["approvals", decision, &id]);
+        let said = Mask::default().text(&again.err);
+        let expected = "error: approval ap-ID1-1 is already decided: approved by cli at TIME\n  the first decision counts\n";
+        assert_eq!((again.code, said.as_str()), (1, expected));
+    }
+    assert_eq!(stage.effects(), ["as asked"]);
+}
+
+#[test]
+fn a_denied_call_never_runs_and_the_agent_is_told_why() {
+    let (stage, id) = asked();
+    let did = stage.baton(&["approvals", "deny", &id, "--reason", "not today"]);
+    assert_eq!(did.code, 0, "{did:?}");
+    assert!(did.out.starts_with("Done: ") && did.out.contains("not today"), "{did:?}");
+    assert_eq!(stage.effects(), [] as [&str; 0]);
+    assert_eq!(statuses(&stage), ["denied"]);
+}
+
+#[test]
+fn an_edited_call_runs_as_edited() {
+    let (stage, id) = asked();
+    let wrong = stage.baton(&["approvals", "edit", &id, "--arguments", "{\"line\": 1}"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(
+        wrong.err.contains("do not fit `test_effect`") && wrong.err.contains("baton tools show test_effect")
+    );
+    let broken = stage.baton(&["approvals", "edit", &id, "--arguments", "{"]);
+    assert_eq!((broken.code, broken.err.starts_with("error: --arguments is not valid JSON")), (2, true));
+    assert_eq!(statuses(&stage), ["pending"]);
+
+    let arguments =
+        json!({"file": stage.path("effects"), "line": "as edited", "class": "unsafe"}).to_string();
+    let did = stage.baton(&["approvals", "edit", &id, "--arguments", &arguments]);
+    assert_eq!((did.code, did.out.as_str()), (0, "Done: wrote as edited\n"), "{did:?}");
+    assert_eq!(stage.effects(), ["as edited"]);
+    assert_eq!(statuses(&stage), ["edited"]);
+}
+
+#[test]
+fn a_detached_decision_is_found_by_whoever_goes_on() {
+    let (stage, id) = asked();
+    let did = stage.baton(&["approvals", "approve", &id, "--detach"]);
+    assert_eq!((did.code, did.out.as_str()), (0, "test_effect is approved\n"), "{did:?}");
+    assert_eq!(stage.effects(), [] as [&str; 0]);
+    let did = stage.baton(&["runs", "resume", &stage.newest_run()]);
+    assert_eq!((did.code, did.out.as_str()), (0, "Done: wrote as asked\n"), "{did:?}");
+    assert_eq!(stage.effects(), ["as asked"]);
+}
+
+#[test]
+fn with_json_a_decision_prints_the_approval_alone() {
+    let (stage, id) = asked();
+    let did = stage.baton(&["approvals", "approve", &id, "--json"]);
+    assert_eq!((did.code, did.err.as_str()), (0, ""), "{did:?}");
+    let approval = did.json();
+    let decided = [&approval["id"], &approval["status"], &approval["by"]];
+    assert_eq!(decided, [&json!(id), &json!("approved"), &json!("cli")]);
+    assert_eq!(stage.effects(), ["as asked"]);
+}
+
+#[test]
+fn what_is_not_there_is_said_with_what_to_do() {
+    let (stage, id) = asked();
+    stage.baton(&["ask", "--thread", "u", "the effect"]);
+    let cases = [
+        (
+            vec!["approvals", "approve", "zzzz"],
+            1,
+            "error: there is no approval \"zzzz\"\n  baton approvals ls --status all shows what there is\n",
+        ),
+        (
+            vec!["approvals", "show", "ap-0"],
+            2,
+            "error: \"ap-0\" fits more than one approval\n  give more of the id\n",
+        ),
+        (vec!["approvals", "show", &id[id.len() - 3..]], 1, ""),
+        (vec!["approvals", "ls", "--status", "maybe"], 2, ""),
+    ];
+    for (args, code, err) in cases {
+        let did = stage.baton(&args);
+        assert_eq!(did.code, code, "{args:?} {did:?}");
+        assert!(err.is_empty() || did.err == err, "{args:?} {did:?}");
+    }
+    assert_eq!(statuses(&stage), ["pending", "pending"]);
+    assert_eq!(stage.baton(&["approvals", "ls", "--status", "denied"]).err, "there are none\n");
+}
