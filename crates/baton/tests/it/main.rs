@@ -5,6 +5,7 @@
 mod approvals;
 mod ask;
 mod chat;
+mod crash;
 mod demo;
 mod docs;
 mod mask;

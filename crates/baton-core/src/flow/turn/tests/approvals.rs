@@ -149,7 +149,8 @@ fn two_approvals_are_decided_in_either_order() {
         drive.outcome(first, ok("written"));
         decide(&mut drive, second, Choice::Deny, None, None);
         assert_eq!(drive.model(), (5, 7, true));
-        let statuses: Vec<_> = drive.entries[6..].iter().map(|entry| entry.data()["status"].clone()).collect();
+        let statuses: Vec<_> =
+            drive.entries[6..].iter().map(|entry| entry.data()["status"].clone()).collect();
         assert_eq!(statuses, [Value::Null, json!("denied")], "worked, then denied");
     }
 }
@@ -172,7 +173,10 @@ fn a_decision_about_something_else_changes_nothing() {
     let before = drive.flow.record();
     for choice in [Choice::Approve, Choice::Deny, Choice::Edit] {
         decide(&mut drive, 9, choice, Some(json!({})), None);
-        assert_eq!((drive.flow.record(), drive.said(), drive.shown()), (before.clone(), json!([]), json!([])));
+        assert_eq!(
+            (drive.flow.record(), drive.said(), drive.shown()),
+            (before.clone(), json!([]), json!([]))
+        );
     }
     approve(&mut drive, 1);
     let running = drive.flow.record();
@@ -185,7 +189,10 @@ fn a_decision_about_something_else_changes_nothing() {
 fn text_does_not_decide_an_approval() {
     let mut drive = asked(1);
     drive.input("yes, do it");
-    assert_eq!((drive.wants(), drive.shown()), (vec![wait(2, 1)], json!([{"type": "input", "input_id": "in-yes, do it"}])));
+    assert_eq!(
+        (drive.wants(), drive.shown()),
+        (vec![wait(2, 1)], json!([{"type": "input", "input_id": "in-yes, do it"}]))
+    );
     decide(&mut drive, 1, Choice::Deny, None, None);
     assert_eq!(drive.said()[1], json!({"UserMessage": {"text": "yes, do it", "meta": "steering"}}));
 }

@@ -116,7 +116,12 @@ fn a_call_that_was_approved_and_not_started_never_starts() {
     let mut drive = Drive::start();
     drive.reply(calls(&[("write", json!({}))]));
     let approval_id = format!("ap-{}", call_id(1));
-    drive.message(Message::Decision { approval_id, choice: Choice::Approve, arguments: Some(json!({})), reason: None });
+    drive.message(Message::Decision {
+        approval_id,
+        choice: Choice::Approve,
+        arguments: Some(json!({})),
+        reason: None,
+    });
     cancel(&mut drive, &[]);
     assert_eq!(drive.settled, [], "it was decided, and stays so");
     let receipt = Receipt { not_started: listed(&[(1, "write")]), ..Receipt::default() };

@@ -146,7 +146,10 @@ impl Drive {
             }
             Next::Finish(_) => {
                 assert_eq!(self.tail.open, [], "no call stays open");
-                assert!(matches!(self.entries.last(), Some(Entry::AssistantMessage(_))), "it ends with an answer");
+                assert!(
+                    matches!(self.entries.last(), Some(Entry::AssistantMessage(_))),
+                    "it ends with an answer"
+                );
                 self.every_call_was_closed_once();
             }
         }
@@ -154,8 +157,12 @@ impl Drive {
 
     fn every_call_was_closed_once(&self) {
         let closed = |id: &str| {
-            let results = self.entries.iter().filter(|e| matches!(e, Entry::ToolResult(r) if r.tool_call_id == id));
-            let events = self.events.iter().filter(|e| matches!(e, Event::ToolResult { call_id, .. } if call_id == id));
+            let results =
+                self.entries.iter().filter(|e| matches!(e, Entry::ToolResult(r) if r.tool_call_id == id));
+            let events = self
+                .events
+                .iter()
+                .filter(|e| matches!(e, Event::ToolResult { call_id, .. } if call_id == id));
             (results.count(), events.count())
         };
         for entry in &self.entries {

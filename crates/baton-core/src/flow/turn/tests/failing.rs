@@ -40,7 +40,10 @@ fn a_failure_worth_another_try_pauses_and_asks_again_twice() {
         assert_eq!((*attempt, message_id), (pause.div_ceil(2) + 1, &call_id(pause + 1)));
     }
     drive.outcome(4, model_failed(slow_down(), ""));
-    assert_eq!(drive.said(), json!([{"AssistantMessage": {"content": "", "meta": "error:llm_rate_limited"}}]));
+    assert_eq!(
+        drive.said(),
+        json!([{"AssistantMessage": {"content": "", "meta": "error:llm_rate_limited"}}])
+    );
     assert_eq!(drive.verdict(), Verdict::Error(slow_down()));
 }
 
@@ -101,7 +104,8 @@ fn an_empty_answer_is_an_error() {
 
 #[test]
 fn a_model_call_without_an_outcome_is_a_fault_of_ours() {
-    for odd in [Outcome::Unknown, Outcome::Expired, Outcome::Stopped { shown: String::new() }, ok("a tool's")] {
+    for odd in [Outcome::Unknown, Outcome::Expired, Outcome::Stopped { shown: String::new() }, ok("a tool's")]
+    {
         let mut drive = Drive::start();
         drive.outcome(0, odd);
         let fault = Fault::new(Code::Internal, "the model call ended without an outcome");

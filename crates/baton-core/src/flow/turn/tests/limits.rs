@@ -212,7 +212,10 @@ fn as_many_calls_as_a_model_may_make_fit_the_state() {
         drive.outcome(n, ok("seen"));
     }
     let questions = drive.waiting();
-    assert!(!questions.is_empty() && questions.iter().all(|asked| asked.question.as_ref().is_some_and(|q| !q.is_empty())));
+    assert!(
+        !questions.is_empty()
+            && questions.iter().all(|asked| asked.question.as_ref().is_some_and(|q| !q.is_empty()))
+    );
     for _ in &questions {
         drive.input("yes");
     }

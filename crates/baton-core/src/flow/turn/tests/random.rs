@@ -1,1 +1,206 @@
-//! later
+//! Random sequences of inputs, as an engine could give them: outcomes of what was started in any order,
+//! messages, decisions, limits and cancels in between. [`Drive`] checks each; here each must come to an end.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::json;
+
+use super::drive::{Drive, call_id, calls, checked, definition, failed, ok, refused, text};
+use crate::budget::Limit;
+use crate::chat::FinishReason;
+use crate::effect::{Effect, EffectKind, Outcome, Reply};
+use crate::fault::{Code, Fault};
+use crate::flow::{Input, Next};
+use crate::run::{Choice, Message};
+use crate::tool::ASK_USER;
+
+/// What happens next; the numbers choose among what is there.
+#[derive(Debug, Clone)]
+enum Move {
+    Start(usize),
+    End(usize, u8),
+    Expire(usize),
+    Say(u16),
+    Decide(u32, Choice),
+    Limit(u8, usize),
+    Cancel,
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    let choice = prop_oneof![Just(Choice::Approve), Just(Choice::Deny), Just(Choice::Edit)];
+    prop_oneof![
+        12 => any::<usize>().prop_map(Move::Start),
+        12 => (any::<usize>(), any::<u8>()).prop_map(|(which, how)| Move::End(which, how)),
+        2 => any::<usize>().prop_map(Move::Expire),
+        2 => (0u16..9000).prop_map(Move::Say),
+        4 => (0u32..40, choice).prop_map(|(n, choice)| Move::Decide(n, choice)),
+        1 => (any::<u8>(), any::<usize>()).prop_map(|(which, effect)| Move::Limit(which, effect)),
+        1 => Just(Move::Cancel),
+    ]
+}
+
+/// The engine's part: what was started and has not ended, and whether everything was told to stop.
+struct Engine {
+    drive: Drive,
+    flying: BTreeSet<u32>,
+    ends: bool,
+}
+
+impl Engine {
+    fn wants(&self) -> Vec<Effect> {
+        match self.drive.flow.next() {
+            Next::Want(effects) => effects,
+            Next::Finish(_) => Vec::new(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.drive.flow.next(), Next::Finish(_))
+    }
+
+    fn apply(&mut self, input: Input) {
+        self.drive.apply(input);
+        let wanted: BTreeSet<u32> = self.wants().iter().map(|effect| effect.n).collect();
+        if !self.ends && !self.is_over() {
+            assert!(self.flying.is_subset(&wanted), "what runs stays wanted: {:?} {wanted:?}", self.flying);
+            assert!(!wanted.is_empty(), "it wants nothing and has not ended");
+        }
+        if self.ends && !self.is_over() {
+            assert!(wanted.is_empty() && !self.flying.is_empty(), "it only waits for what was started");
+        }
+    }
+
+    fn play(&mut self, step: &Move) {
+        let waits = |effect: &Effect| effect.kind.is_wait();
+        match step {
+            Move::Start(which) => {
+                let ready: Vec<_> =
+                    self.wants().into_iter().filter(|e| !waits(e) && !self.flying.contains(&e.n)).collect();
+                self.flying.extend(pick(&ready, *which).map(|effect| effect.n));
+            }
+            Move::End(which, how) => {
+                let flying: Vec<u32> = self.flying.iter().copied().collect();
+                let Some(n) = pick(&flying, *which) else { return };
+                self.flying.remove(&n);
+                let effect = self.wants().into_iter().find(|effect| effect.n == n);
+                self.apply(Input::Outcome { effect: n, result: outcome(effect.as_ref(), *how) });
+            }
+            Move::Expire(which) => {
+                let waiting: Vec<_> = self.wants().into_iter().filter(waits).collect();
+                let Some(effect) = pick(&waiting, *which) else { return };
+                self.apply(Input::Outcome { effect: effect.n, result: Outcome::Expired });
+            }
+            Move::Say(length) => {
+                let text = "\"é\u{1}".repeat(usize::from(*length) / 3);
+                self.apply(Input::Message(Message::Input { input_id: "i".to_owned(), text }));
+            }
+            Move::Decide(n, choice) => {
+                let approval_id = format!("ap-{}", call_id(*n));
+                let arguments = Some(json!({"edited": true}));
+                self.apply(Input::Message(Message::Decision {
+                    approval_id,
+                    choice: *choice,
+                    arguments,
+                    reason: None,
+                }));
+            }
+            Move::Limit(which, effect) => self.limit(*which, *effect),
+            Move::Cancel => {
+                self.ends = true;
+                self.apply(Input::Cancel { in_flight: self.flying.iter().copied().collect() });
+            }
+        }
+    }
+
+    fn limit(&mut self, which: u8, effect: usize) {
+        let is_tool = |effect: &Effect| matches!(effect.kind, EffectKind::Tool { .. });
+        let ready: Vec<_> =
+            self.wants().into_iter().filter(|e| is_tool(e) && !self.flying.contains(&e.n)).collect();
+        let in_flight = self.flying.iter().copied().collect();
+        let all = [Limit::ActiveTime, Limit::Tokens, Limit::Cost, Limit::UnknownPrice];
+        let (limit, effect) = match pick(&ready, effect) {
+            Some(effect) if which < 128 => (Limit::ToolCalls, Some(effect.n)),
+            _ => (all[usize::from(which) % all.len()], None),
+        };
+        self.ends |= effect.is_none();
+        self.apply(Input::Limit { limit, effect, in_flight });
+    }
+
+    /// Everything that was started ends; then it must be over.
+    fn drain(&mut self) {
+        self.play(&Move::Cancel);
+        while let Some(n) = self.flying.pop_first() {
+            self.apply(Input::Outcome { effect: n, result: Outcome::Stopped { shown: "so far".to_owned() } });
+        }
+        assert!(self.is_over());
+    }
+}
+
+fn pick<T: Clone>(all: &[T], which: usize) -> Option<T> {
+    (!all.is_empty()).then(|| all[which % all.len()].clone())
+}
+
+/// What comes of an effect; one that is no longer wanted was told to stop.
+fn outcome(effect: Option<&Effect>, how: u8) -> Outcome {
+    match effect.map(|effect| &effect.kind) {
+        None if how < 128 => Outcome::Stopped { shown: "so far".to_owned() },
+        None => Outcome::Unknown,
+        Some(EffectKind::Model { .. }) => answer(how),
+        Some(_) => match how % 8 {
+            0..=3 => ok("done"),
+            4..=5 => failed("the same"),
+            6 => failed(&format!("failure {how}")),
+            _ => Outcome::Unknown,
+        },
+    }
+}
+
+fn answer(how: u8) -> Outcome {
+    let fault = Fault::new(Code::LlmServer, "down");
+    let shown = String::new();
+    Outcome::Reply(match how % 16 {
+        0..=1 => text("an answer"),
+        2 => Reply { finish: FinishReason::Length, ..calls(&[("look", json!({})), ("write", json!({}))]) },
+        3 => return Outcome::ModelFailed { fault: fault.retry_after_ms(u64::from(how) << 56), shown },
+        4 if how > 200 => return Outcome::ModelFailed { fault, shown: "partly".to_owned() },
+        5 if how > 200 => text(""),
+        6 => Reply { calls: vec![refused("gone", "no such tool"); 3], ..calls(&[]) },
+        7..=8 => calls(&[
+            (ASK_USER, json!({"question": "?\u{0}".repeat(usize::from(how) * 16)})),
+            ("look", json!({})),
+        ]),
+        9..=10 => calls(&[("write", json!({"n": how})), ("write", json!({})), ("forbidden", json!({}))]),
+        11 => Reply { calls: (0..64).map(|n| checked("peek", json!({"n": n}))).collect(), ..calls(&[]) },
+        _ => calls(&[("look", json!({"n": how % 3})), ("peek", json!({})), ("look", json!({}))]),
+    })
+}
+
+#[test]
+fn any_sequence_of_inputs_comes_to_an_end() {
+    let full = std::env::var_os("BATON_FULL").is_some_and(|value| value == "1");
+    let config =
+        Config { cases: if full { 20_000 } else { 1_000 }, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let moves = (0u32..6, prop::collection::vec(any_move(), 0..80));
+    let run = TestRunner::new_with_rng(config, rng).run(&moves, |(iterations, moves)| {
+        let mut definition = definition();
+        definition.decision.limits.iterations = iterations;
+        let mut engine =
+            Engine { drive: Drive::start_with(definition), flying: BTreeSet::new(), ends: false };
+        for step in &moves {
+            if engine.is_over() {
+                break;
+            }
+            engine.play(step);
+        }
+        if !engine.is_over() {
+            engine.drain();
+        }
+        Ok(())
+    });
+    if let Err(error) = run {
+        panic!("{error}");
+    }
+}

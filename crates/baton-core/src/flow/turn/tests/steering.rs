@@ -14,7 +14,11 @@ fn what_is_said_while_the_model_answers_is_taken_in_after_the_answer() {
     drive.input("and tests");
     assert_eq!(drive.said(), json!([]));
     assert_eq!(drive.shown(), json!([{"type": "input", "input_id": "in-and tests"}]));
-    assert_eq!((drive.last.node, drive.model()), (Node::Reasoning, (0, 0, true)), "the call goes on as it was");
+    assert_eq!(
+        (drive.last.node, drive.model()),
+        (Node::Reasoning, (0, 0, true)),
+        "the call goes on as it was"
+    );
     drive.input("and docs");
     drive.reply(text("here it is"));
     assert_eq!(

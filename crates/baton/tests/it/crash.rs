@@ -1,0 +1,292 @@
+//! SIGKILL at every point of the step protocol, in the real binary on SQLite; then it goes on.
+//!
+//! The same final state as an undisturbed run where a tool may run again; where it may not, that call's
+//! result is `unknown`, the model is told and the run finishes. No effect twice, no acknowledged event
+//! missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// The points that a turn with tools passes.
+const TURN: [&str; 17] = [
+    "admit.pre_commit",
+    "admit.post_commit",
+    "llm.pre_intent",
+    "llm.post_intent",
+    "llm.mid_stream",
+    "llm.post_response",
+    "step.pre_commit",
+    "step.post_commit",
+    "step.pre_publish",
+    "tool.pre_intent",
+    "tool.post_intent",
+    "tool.post_send",
+    "tool.post_reply",
+    "tool.post_commit",
+    "store.pre_commit",
+    "store.post_commit",
+    "migrate.mid",
+];
+
+/// The points that only a recovery passes.
+const RECOVERY: [&str; 3] = ["recover.pre_claim", "claim.post_commit", "recover.mid"];
+
+/// One machine with one scripted agent whose tool leaves a line in a file for each effect.
+struct Stage {
+    world: World,
+    model: String,
+    class: &'static str,
+}
+
+impl Stage {
+    fn new(class: &'static str) -> Stage {
+        let world = World::new();
+        let ledger = world.path("ledger");
+        let call = |line: &str| json!({"call": {"name": "test_effect", "arguments": {"file": ledger, "line": line, "class": class, "delay_ms": 1}}});
+        let model = world.script(&json!({"v": 1, "replies": [
+            {"do": [{"text": "I look at the first thing. "}, call("one")]},
+            {"do": [{"text": "I look at two more. "}, call("two"), call("three")]},
+            {"do": [{"text": "That was all there was to see."}]},
+        ]}));
+        Stage { world, model, class }
+    }
+
+    fn approving(class: &'static str) -> Stage {
+        let stage = Stage::new(class);
+        stage.world.settings("[policy]\napprove = [\"test_effect\"]\n");
+        stage
+    }
+
+    fn run(&self, args: &[&str], failpoint: Option<&str>) -> Output {
+        let mut command = self.world.command(args);
+        command.envs(failpoint.map(|point| ("BATON_FAILPOINT", point)));
+        command.output().unwrap()
+    }
+
+    fn ask(&self, failpoint: Option<&str>) -> Output {
+        self.run(&["ask", "--json", "--thread", "t", "--model", &self.model, "go"], failpoint)
+    }
+
+    /// The only run there is, if there is one.
+    fn only_run(&self) -> Option<String> {
+        let list = self.world.baton(&["runs", "ls", "--json"]);
+        let list: Value = serde_json::from_str(&list.out).unwrap();
+        list["items"][0]["id"].as_str().map(str::to_owned)
+    }
+
+    /// Goes on until the run has ended or waits.
+    fn finish(&self) -> String {
+        let Some(run) = self.only_run() else {
+            assert_eq!(self.ask(None).status.code(), Some(0), "nothing had happened, so it can be asked again");
+            return self.only_run().unwrap();
+        };
+        if self.status(&run) == "running" {
+            self.run(&["runs", "resume", &run], None);
+        }
+        run
+    }
+
+    fn status(&self, run: &str) -> String {
+        let shown = self.world.baton(&["runs", "show", run, "--json"]);
+        let shown: Value = serde_json::from_str(&shown.out).unwrap();
+        shown["status"].as_str().unwrap().to_owned()
+    }
+
+    /// What is on the thread: type, text and how calls were closed. Results of one round in any order.
+    fn transcript(&self) -> Vec<String> {
+        let shown = self.world.baton(&["threads", "show", "t", "--json"]);
+        let shown: Value = serde_json::from_str(&shown.out).unwrap();
+        let line = |item: &Value| {
+            let data = &item["data"];
+            let text = ["text", "content", "result"].iter().find_map(|key| data[key].as_str()).unwrap_or("");
+            let text = if data["status"].is_string() { "" } else { text };
+            format!("{} {text} {} {}", item["t"].as_str().unwrap(), data["status"], data["meta"])
+        };
+        let mut lines: Vec<String> = shown["items"].as_array().unwrap().iter().map(line).collect();
+        lines.sort();
+        lines
+    }
+
+    /// How often each effect happened, by its key.
+    fn effects(&self) -> BTreeMap<String, u32> {
+        let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
+        let mut counts = BTreeMap::new();
+        for line in ledger.lines() {
+            *counts.entry(line.split('\t').next().unwrap().to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// What was acknowledged before the kill is in the log afterwards, under the same number.
+    fn keeps(&self, before: &Output, run: &str) {
+        let tail = self.world.baton(&["runs", "tail", run, "--json"]);
+        let log: BTreeSet<String> = numbered(tail.out.as_bytes()).into_iter().map(|event| event.to_string()).collect();
+        for event in numbered(&before.stdout) {
+            // Pieces of text may be withdrawn by `resumed`, and a suspension is no event of the log.
+            if event["type"] != "thinking" && event["seq"].is_u64() {
+                assert!(log.contains(&event.to_string()), "{event} was seen and is not in the log {log:#?}");
+            }
+        }
+    }
+
+    fn check(&self, at: &str, expected: &[String]) {
+        let transcript = self.transcript();
+        match self.class {
+            "unsafe" => {
+                let unknown = transcript.iter().filter(|line| line.contains("\"unknown\"")).count();
+                assert_eq!(transcript.len(), expected.len(), "{at}: {transcript:#?}");
+                let known = |lines: &[String]| lines.iter().filter(|line| !line.starts_with("ToolResult")).cloned().collect::<Vec<_>>();
+                assert_eq!(known(&transcript), known(expected), "{at}");
+                assert!(unknown <= 3, "{at}: {transcript:#?}");
+            }
+            _ => assert_eq!(transcript, expected, "{at}"),
+        }
+        let effects = self.effects();
+        let most = if self.class == "side_effect_free" { u32::MAX } else { 1 };
+        assert!(effects.values().all(|count| *count <= most), "{at}: {effects:?}");
+        if self.class != "unsafe" {
+            assert_eq!(effects.len(), 3, "{at}: {effects:?}");
+        }
+    }
+}
+
+/// The lines of `--json` that are whole.
+fn numbered(out: &[u8]) -> Vec<Value> {
+    String::from_utf8_lossy(out).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn was_killed(output: &Output) -> bool {
+    output.status.signal() == Some(9)
+}
+
+fn undisturbed(class: &'static str) -> Vec<String> {
+    let stage = Stage::new(class);
+    assert_eq!(stage.ask(None).status.code(), Some(0));
+    stage.check("undisturbed", &stage.transcript());
+    stage.transcript()
+}
+
+fn kill_at_every_point(class: &'static str) {
+    let expected = undisturbed(class);
+    for point in TURN {
+        for hit in 1..=2 {
+            let at = format!("{point}:{hit}");
+            let stage = Stage::new(class);
+            let before = stage.ask(Some(&at));
+            let once = matches!(point, "admit.pre_commit" | "admit.post_commit" | "migrate.mid");
+            assert_eq!(was_killed(&before), hit == 1 || !once, "{at}: {}", String::from_utf8_lossy(&before.stderr));
+            let run = stage.finish();
+            assert_eq!(stage.status(&run), "ok", "{at}");
+            stage.keeps(&before, &run);
+            stage.check(&at, &expected);
+        }
+    }
+}
+
+#[test]
+fn a_tool_without_side_effects_survives_a_kill_at_every_point() {
+    kill_at_every_point("side_effect_free");
+}
+
+#[test]
+fn an_idempotent_tool_survives_a_kill_at_every_point() {
+    kill_at_every_point("idempotent");
+}
+
+#[test]
+fn a_tool_with_side_effects_survives_a_kill_at_every_point() {
+    kill_at_every_point("unsafe");
+}
+
+#[test]
+fn a_crash_during_recovery_is_recovered_from() {
+    for class in ["idempotent", "unsafe"] {
+        let expected = undisturbed(class);
+        for point in RECOVERY.into_iter().chain(["step.pre_commit", "step.post_commit", "tool.post_send", "store.post_commit"]) {
+            let stage = Stage::new(class);
+            let before = stage.ask(Some("tool.post_send:1"));
+            assert!(was_killed(&before), "{point}");
+            let run = stage.only_run().unwrap();
+            for _ in 0..2 {
+                let again = stage.run(&["runs", "resume", &run], Some(&format!("{point}:1")));
+                assert!(was_killed(&again) || stage.status(&run) == "ok", "{point}: {}", String::from_utf8_lossy(&again.stderr));
+            }
+            assert_eq!(stage.status(&stage.finish()), "ok", "{point}");
+            stage.keeps(&before, &run);
+            stage.check(point, &expected);
+        }
+    }
+}
+
+#[test]
+fn an_approval_survives_a_kill_at_every_point() {
+    for point in ["approval.post_request", "approval.post_decision", "approval.pre_execute", "tool.post_send", "step.pre_commit", "recover.pre_claim", "claim.post_commit"] {
+        for hit in 1..=2 {
+            let at = format!("{point}:{hit}");
+            let stage = Stage::approving("unsafe");
+            let first = stage.ask((point == "approval.post_request").then_some(&at));
+            assert!(was_killed(&first) || first.status.code() == Some(3), "{at}");
+            let run = stage.only_run().unwrap();
+            let mut killed = was_killed(&first);
+            while stage.status(&run) == "suspended" {
+                let pending = stage.world.baton(&["approvals", "ls", "--json"]);
+                let pending: Value = serde_json::from_str(&pending.out).unwrap();
+                let approval = &pending["items"][0];
+                let Some(id) = approval["id"].as_str() else {
+                    // It was decided, and whoever decided died before the run could go on.
+                    stage.run(&["runs", "resume", &run], None);
+                    continue;
+                };
+                let failpoint = (!killed).then_some(at.as_str());
+                let edited = approval["args"].to_string();
+                let decided = stage.run(&["approvals", "edit", id, "--arguments", &edited], failpoint);
+                killed |= was_killed(&decided);
+                if stage.status(&run) == "running" {
+                    stage.run(&["runs", "resume", &run], None);
+                }
+            }
+            assert_eq!(stage.status(&run), "ok", "{at}");
+            assert!(stage.effects().values().all(|count| *count == 1), "{at}: {:?}", stage.effects());
+            assert!(killed || hit == 2, "{at} was never passed");
+        }
+    }
+}
+
+#[test]
+fn a_cancel_survives_a_kill_at_every_point() {
+    for point in ["cancel.post_commit", "cancel.pre_signal", "step.pre_commit", "step.post_commit", "claim.post_commit", "recover.mid"] {
+        let stage = Stage::new("unsafe");
+        assert!(was_killed(&stage.ask(Some("tool.post_send:1"))), "{point}");
+        let run = stage.only_run().unwrap();
+        stage.run(&["runs", "cancel", &run], Some(&format!("{point}:1")));
+        if stage.status(&run) == "running" {
+            stage.run(&["runs", "resume", &run], None);
+        }
+        assert_eq!(stage.status(&run), "cancelled", "{point}");
+        let effects = stage.effects();
+        assert!(effects.len() <= 1 && effects.values().all(|count| *count == 1), "{point}: {effects:?}");
+        let open = stage.transcript().iter().filter(|line| line.starts_with("ToolCall")).count();
+        let closed = stage.transcript().iter().filter(|line| line.starts_with("ToolResult")).count();
+        assert_eq!((open, closed), (1, 1), "{point}");
+    }
+}
+
+#[test]
+fn a_prune_that_is_killed_is_all_or_nothing() {
+    let stage = Stage::new("idempotent");
+    stage.ask(None);
+    let before = stage.transcript();
+    stage.world.baton(&["threads", "rewind", "t", "--index", "1"]);
+    let kept = stage.transcript();
+    let killed = stage.run(&["threads", "prune", "t"], Some("prune.mid:1"));
+    assert!(was_killed(&killed));
+    assert_eq!(stage.transcript(), kept);
+    let pruned = stage.world.baton(&["threads", "prune", "t", "--json"]);
+    let pruned: Value = serde_json::from_str(&pruned.out).unwrap();
+    assert_eq!(pruned["entries"], before.len() - 2, "{pruned}");
+}
