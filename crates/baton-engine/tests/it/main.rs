@@ -3,6 +3,7 @@
 mod cancels;
 mod check;
 mod crashes;
+mod malformed;
 mod people;
 mod planted;
 mod streams;

@@ -83,10 +83,15 @@ impl World {
     }
 
     pub(crate) fn engine(&self) -> Engine {
-        let model: Arc<dyn Model> = Arc::new(Scripted::parse(&self.script.lock().unwrap()).unwrap());
+        let model = Scripted::parse(&self.script.lock().unwrap()).unwrap();
+        self.engine_of(Arc::new(model), Vec::new())
+    }
+
+    /// An engine with another model, and more tools than the usual ones.
+    pub(crate) fn engine_of(&self, model: Arc<dyn Model>, more: Vec<Arc<dyn Tool>>) -> Engine {
         let tools = ["safe", "idem", "once"]
             .map(|name| Arc::new(Probe::new(name, self.ledger.clone())) as Arc<dyn Tool>);
-        let mut tools: Vec<Arc<dyn Tool>> = tools.into();
+        let mut tools: Vec<Arc<dyn Tool>> = tools.into_iter().chain(more).collect();
         let ask =
             baton_tools::builtin(baton_tools::Builtin { roots: vec![], blobs: None, now: || NOW }).unwrap();
         tools.extend(ask.into_iter().filter(|tool| tool.spec().name == "ask_user"));

@@ -15,4 +15,5 @@ mod stage;
 mod threads;
 mod tidy;
 mod tools;
+mod two;
 mod world;

@@ -6,7 +6,7 @@ use super::drive::{Drive, NOW, PATIENCE_MS, call_id, calls, ok, text};
 use crate::effect::{Effect, EffectKind, Outcome, Wait};
 use crate::flow::{Node, WaitingOn};
 use crate::json::call_digest;
-use crate::run::{Approval, ApprovalStatus, Choice, Message, RunStatus, Verdict};
+use crate::run::{Approval, ApprovalStatus, Choice, Message, Verdict};
 use crate::thread::WaitingKind;
 use crate::tool::EffectClass;
 
@@ -69,7 +69,7 @@ fn a_call_that_needs_approval_is_asked_about_and_does_not_start() {
         by: None,
         at: None,
     };
-    assert_eq!(drive.asked, [approval.clone()]);
+    assert_eq!(drive.asked, std::slice::from_ref(&approval));
     assert_eq!(drive.wants(), [wait(2, 1)]);
     let waiting = WaitingOn { kind: WaitingKind::Approval, id: approval.id, deadline, question: None };
     assert_eq!(drive.waiting(), [waiting]);
@@ -182,7 +182,6 @@ fn a_decision_about_something_else_changes_nothing() {
     let running = drive.flow.record();
     decide(&mut drive, 1, Choice::Deny, None, None);
     assert_eq!(drive.flow.record(), running, "nor does a second one");
-    assert!(!RunStatus::Running.has_ended());
 }
 
 #[test]
