@@ -47,11 +47,9 @@ mod armed {
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
         if HITS.fetch_add(1, Ordering::SeqCst) + 1 == armed.hit {
             let _ = kill_process(getpid(), armed.signal);
-            if armed.signal == Signal::KILL {
-                loop {
-                    std::thread::park();
-                }
-            }
+            // Another thread may be the first to take the signal: this one goes no further meanwhile.
+            let once = std::time::Duration::from_millis(200);
+            std::thread::park_timeout(if armed.signal == Signal::KILL { std::time::Duration::MAX } else { once });
         }
     }
 }

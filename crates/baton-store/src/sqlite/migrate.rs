@@ -54,11 +54,15 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
     }
     let path = database(folder);
     live::private_file(&path)?;
+    // A file that is up to date is opened without waiting for anybody, even for a process that was stopped.
+    if version(&connect(&path)?)? == newest() {
+        return Ok(None);
+    }
     let turnstile = Turnstile::open(folder)?;
     let _turn = turnstile.enter()?;
     let db = connect(&path)?;
     let found = version(&db)?;
-    let newest = MIGRATIONS.last().map_or(0, |(version, ..)| *version);
+    let newest = newest();
     if found > newest {
         let needs = needed(&db).unwrap_or_else(|| "of a later version".to_owned());
         return Err(OpenError::Newer { folder: folder.to_owned(), found, known: newest, needs });
@@ -80,6 +84,10 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
         db.execute_batch("COMMIT")?;
     }
     Ok(backup)
+}
+
+fn newest() -> i64 {
+    MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }
 
 fn version(db: &Connection) -> Result<i64, rusqlite::Error> {

@@ -110,7 +110,7 @@ const ANYTHING: &[&str] = &[
     r#"{"": ""}"#,
     r#"{"a": "\u0000\u0001\u001b[31m\u202e"}"#,
     r#"{"a": "\ud83d\ude80"}"#,
-    r#"{"__proto__": {"constructor": 1}, "$ref": "#/definitions/x", "$schema": 7}"#,
+    r#"{"__proto__": {"constructor": 1}, "$ref": "/definitions/x", "$schema": 7}"#,
     r#"{"n": 1e-400, "m": 18446744073709551616, "k": -9223372036854775809, "j": 1e308}"#,
     r#"{"type": "ended", "deltas": 1, "lens": [9], "text": "x", "message_id": "m"}"#,
 ];
