@@ -91,7 +91,8 @@ pub struct Budget {
 impl Budget {
     /// Sets aside what a model call may use.
     pub fn reserve_model(&mut self, limits: &Limits) -> Result<(), Limit> {
-        let total = self.prompt_tokens + self.completion_tokens + self.reserved_tokens + limits.answer_tokens;
+        let set_aside = self.reserved_tokens.saturating_add(limits.answer_tokens);
+        let total = self.tokens().saturating_add(set_aside);
         if limits.tokens.is_some_and(|most| total > most) {
             return Err(Limit::Tokens);
         }
@@ -103,19 +104,19 @@ impl Budget {
                 return Err(Limit::Cost);
             }
         }
-        self.reserved_tokens += limits.answer_tokens;
+        self.reserved_tokens = set_aside;
         self.model_calls += 1;
         Ok(())
     }
 
-    /// Replaces what was set aside by what was used.
+    /// Replaces what was set aside by what was used. What a provider says it was may be any number.
     pub fn settle_model(&mut self, limits: &Limits, usage: Option<&TokenUsage>) {
         self.reserved_tokens = self.reserved_tokens.saturating_sub(limits.answer_tokens);
         let Some(usage) = usage else { return };
-        self.prompt_tokens += usage.prompt_tokens;
-        self.completion_tokens += usage.completion_tokens;
+        self.prompt_tokens = self.prompt_tokens.saturating_add(usage.prompt_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(usage.completion_tokens);
         match usage.cost_micro_usd {
-            Some(cost) => self.cost_micro_usd += cost,
+            Some(cost) => self.cost_micro_usd = self.cost_micro_usd.saturating_add(cost),
             None => self.unpriced += 1,
         }
     }
@@ -134,10 +135,14 @@ impl Budget {
         limits.active_ms.saturating_sub(self.active_ms)
     }
 
+    fn tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+
     /// The sum for a `done` event.
     pub fn usage(&self) -> crate::run::Usage {
         crate::run::Usage {
-            tokens: self.prompt_tokens + self.completion_tokens,
+            tokens: self.tokens(),
             prompt_tokens: self.prompt_tokens,
             completion_tokens: self.completion_tokens,
             cost_usd: (self.unpriced == 0).then(|| self.cost_micro_usd as f64 / 1e6),
@@ -159,6 +164,23 @@ mod tests {
         budget.settle_model(&limits, Some(&usage));
         assert_eq!((budget.reserved_tokens, budget.usage().tokens), (0, 35));
         assert_eq!(budget.reserve_model(&limits), Ok(()), "35 + 60 fits");
+    }
+
+    #[test]
+    fn no_number_of_a_provider_is_too_large() {
+        let limits = Limits { tokens: Some(100), cost_micro_usd: Some(1), ..Limits::default() };
+        let most = TokenUsage {
+            prompt_tokens: u64::MAX,
+            completion_tokens: u64::MAX,
+            cost_micro_usd: Some(u64::MAX),
+        };
+        let mut budget = Budget::default();
+        budget.settle_model(&limits, Some(&most));
+        budget.settle_model(&limits, Some(&most));
+        assert_eq!((budget.usage().tokens, budget.cost_micro_usd), (u64::MAX, u64::MAX));
+        assert_eq!(budget.reserve_model(&limits), Err(Limit::Tokens));
+        let free = Limits { answer_tokens: u64::MAX, ..Limits::default() };
+        assert_eq!(budget.reserve_model(&free), Ok(()));
     }
 
     #[test]

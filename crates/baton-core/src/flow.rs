@@ -10,7 +10,7 @@ pub mod turn;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::budget::Limit;
 use crate::effect::{Effect, Outcome};
@@ -75,8 +75,8 @@ pub struct Setting {
     pub definition: Arc<Definition>,
 }
 
-/// A stored flow state.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A stored flow state. The state itself is text already: it is written once and read rarely.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowRecord {
     /// Which flow.
@@ -84,7 +84,23 @@ pub struct FlowRecord {
     /// The version of `data`.
     pub v: u32,
     /// The state.
-    pub data: Value,
+    pub data: Box<RawValue>,
+}
+
+impl FlowRecord {
+    /// A state as it is stored.
+    pub fn new(flow: &str, v: u32, state: &impl Serialize) -> Self {
+        // States are made of numbers, text and enums: they always can be written.
+        let data = serde_json::value::to_raw_value(state).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        FlowRecord { flow: flow.to_owned(), v, data }
+    }
+}
+
+impl PartialEq for FlowRecord {
+    fn eq(&self, other: &Self) -> bool {
+        let value = |record: &Self| serde_json::from_str::<serde_json::Value>(record.data.get()).ok();
+        (&self.flow, self.v, value(self)) == (&other.flow, other.v, value(other))
+    }
 }
 
 /// A stored state that this build cannot go on from.

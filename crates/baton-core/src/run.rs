@@ -1,5 +1,7 @@
 //! One execution: its definition, its status, the messages that reach it, and what it leaves behind.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -78,7 +80,7 @@ pub struct Definition {
     /// What it may do.
     pub decision: Decision,
     /// The tools that are offered.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Arc<[ToolSpec]>,
     /// How many entries a model sees; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_n: Option<u32>,

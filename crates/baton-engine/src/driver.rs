@@ -11,11 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use baton_core::budget::Budget;
+use baton_core::effect::{Effect, EffectKind};
 use baton_core::event::Event;
-use baton_core::flow::{Flow, Input, Record};
+use baton_core::flow::{Flow, FlowRecord, Input, Next, Record, Setting};
 use baton_core::id::RunId;
 use baton_core::run::{Definition, RunStatus};
 use baton_core::thread::Tail;
+use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
 use baton_store::{Intent, RunRow};
 use tokio::sync::{Notify, mpsc};
@@ -80,6 +82,10 @@ pub(crate) struct Driver {
     pub(crate) hub: Arc<Hub>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) flow: Flow,
+    /// The flow's state as it was committed last.
+    pub(crate) state: FlowRecord,
+    /// The waits that are outstanding, and when they end.
+    pub(crate) waits: Vec<(u32, Timestamp)>,
     pub(crate) row: RunRow,
     pub(crate) tail: Tail,
     pub(crate) budget: Budget,
@@ -109,6 +115,11 @@ impl Driver {
         self.row.id
     }
 
+    pub(crate) fn setting(&self) -> Setting {
+        let (run, path) = (self.run(), self.performer.path.clone());
+        Setting { run, path, definition: self.definition.clone() }
+    }
+
     /// Drives the run until it rests.
     pub(crate) async fn drive(mut self) -> Rested {
         let rested = match self.begin().await {
@@ -134,7 +145,6 @@ impl Driver {
 
     /// One transition: fold an input into the flow, see what follows, write it down, then do it.
     pub(crate) async fn step(&mut self, queued: Option<Queued>) -> Result<Going, EngineError> {
-        let before = self.flow.clone();
         let mut record = Record::at(self.tail.clone(), self.row.head, baton_core::flow::Node::Start);
         let mut budget = self.budget.clone();
         let leaving = self.fold(queued.as_ref(), &mut record, &mut budget);
@@ -144,7 +154,7 @@ impl Driver {
             Ok(()) => {}
             Err(EngineError::Store(baton_store::StoreError::Unread { inbox })) => {
                 // Messages came first: they are applied first, then this input again.
-                self.flow = before;
+                self.flow = Flow::restore(self.setting(), self.state.clone())?;
                 self.queue.extend(queued);
                 self.inbox_known = inbox;
                 self.read_inbox().await?;
@@ -169,7 +179,7 @@ impl Driver {
             Plan::Suspend(_) => Ok(Going::Rest(Rested::Suspended)),
             Plan::Stuck => Ok(Going::Rest(Rested::Ended(RunStatus::Error))),
             Plan::Go(start) => {
-                self.stop_unwanted();
+                self.note_wanted();
                 self.start(start);
                 self.sort_out();
                 if self.flying.is_empty() {
@@ -186,8 +196,7 @@ impl Driver {
         held: bool,
         budget: &mut Budget,
     ) -> (Plan, Option<(baton_core::budget::Limit, u32)>) {
-        let flying = self.flying.iter().filter(|(n, _)| Some(**n) != leaving);
-        let flying = flying.map(|(n, flight)| (*n, flight.intent.clone())).collect();
+        let flying = self.flying.keys().copied().filter(|n| Some(*n) != leaving).collect();
         let look = Look {
             next: self.flow.next(),
             flying: &flying,
@@ -208,7 +217,7 @@ impl Driver {
     pub(crate) fn start(&mut self, intents: Vec<Intent>) {
         for intent in intents {
             self.again.retain(|interrupted| interrupted.effect.n != intent.effect.n);
-            if let baton_core::effect::EffectKind::Tool { edited_by: Some(_), .. } = &intent.effect.kind {
+            if let EffectKind::Tool { edited_by: Some(_), .. } = &intent.effect.kind {
                 point("approval.pre_execute");
             }
             let cancel = CancellationToken::new();
@@ -221,9 +230,14 @@ impl Driver {
         }
     }
 
-    /// Tells what is in flight and no longer wanted to stop.
-    fn stop_unwanted(&mut self) {
-        let baton_core::flow::Next::Want(wanted) = self.flow.next() else { return };
+    /// Notes what is waited for, and tells what is in flight and no longer wanted to stop.
+    pub(crate) fn note_wanted(&mut self) {
+        let Next::Want(wanted) = self.flow.next() else { return };
+        let wait = |effect: &Effect| match &effect.kind {
+            EffectKind::Wait { deadline, .. } => Some((effect.n, *deadline)),
+            EffectKind::Model { .. } | EffectKind::Tool { .. } => None,
+        };
+        self.waits = wanted.iter().filter_map(wait).collect();
         let until = Instant::now() + self.shared.settings.grace;
         for (n, flight) in &mut self.flying {
             if flight.until.is_none() && !wanted.iter().any(|effect| effect.n == *n) {

@@ -12,7 +12,9 @@ use baton_core::policy::{CallRule, Policy, Request};
 use baton_core::run::{Definition, RUN_VERSION};
 use baton_core::thread::{Closing, TreeError};
 use baton_store::failpoint::point;
-use baton_store::{BranchEnd, ClaimMode, Intent, NewRun, NewThread, Owner, Pulse, RunRow, Store, StoreError};
+use baton_store::{
+    BranchEnd, ClaimMode, Intent, NewRun, NewThread, Owner, Pinned, Pulse, RunRow, Store, StoreError,
+};
 use baton_tools::Registry;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
@@ -35,6 +37,8 @@ use crate::settings::Settings;
 
 /// How many pieces of text may wait for a driver before the models are slowed down.
 const SIGNALS: usize = 256;
+/// How many definitions are kept in memory.
+const MOST_PINNED: usize = 256;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -67,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) owner: Owner,
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
+    /// What requests are pinned to, by what they ask for.
+    pinned: Mutex<HashMap<String, Arc<Pinned>>>,
     /// Held from the look at `live` to the entry in it, so that a process claims a run only once.
     claiming: tokio::sync::Mutex<()>,
     /// Cancelled when the process goes down.
@@ -133,6 +139,7 @@ impl Engine {
             settings: parts.settings,
             owner,
             live: Mutex::default(),
+            pinned: Mutex::default(),
             claiming: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             closing_at: OnceLock::new(),
@@ -185,7 +192,7 @@ impl Engine {
             Some(id) => id.clone(),
             None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
         };
-        let definition = Arc::new(self.definition(&request));
+        let definition = self.pinned(&request);
         let run = RunId(Uuid::now_v7());
         loop {
             match self.try_start(&request, &thread, run, definition.clone()).await {
@@ -221,6 +228,22 @@ impl Engine {
         }
     }
 
+    /// What a request is pinned to. Equal requests share it.
+    fn pinned(&self, request: &RunRequest) -> Arc<Pinned> {
+        let RunRequest { model, system, mode, channel, last_n, .. } = request;
+        let key = format!("{mode:?}\n{last_n:?}\n{channel:?}\n{model:?}\n{system:?}");
+        let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pinned) = known.get(&key) {
+            return pinned.clone();
+        }
+        if known.len() >= MOST_PINNED {
+            known.clear();
+        }
+        let pinned = Pinned::new(self.definition(request));
+        known.insert(key, pinned.clone());
+        pinned
+    }
+
     fn definition(&self, request: &RunRequest) -> Definition {
         let asked = Request { mode: request.mode, channel: &request.channel };
         let policy = self.shared.policy.read().unwrap_or_else(PoisonError::into_inner);
@@ -245,8 +268,9 @@ impl Engine {
         request: &RunRequest,
         thread: &ThreadId,
         run: RunId,
-        definition: Arc<Definition>,
+        pinned: Arc<Pinned>,
     ) -> Result<RunHandle, EngineError> {
+        let definition = Arc::new(pinned.definition.clone());
         let (shared, tenant) = (&self.shared, &request.tenant);
         let (end, new_thread) = self.end(request, thread).await?;
         let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
@@ -272,7 +296,7 @@ impl Engine {
             owner: shared.owner.id,
             branch: end.branch,
             expected_head: end.head,
-            definition: (*driver.definition).clone(),
+            definition: pinned,
             at,
             metadata: request.metadata.clone(),
             new_thread,
@@ -347,7 +371,9 @@ impl Engine {
             signals,
             wake: Arc::new(Notify::new()),
             definition,
+            state: flow.record(),
             flow,
+            waits: Vec::new(),
             tail: Default::default(),
             budget: row.budget.clone(),
             inbox_read: 0,

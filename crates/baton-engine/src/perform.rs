@@ -3,6 +3,7 @@
 //! A task sends pieces of text and one outcome to its driver, and nothing to anybody else. It is told to
 //! stop by a token; dropping it stops it for good.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_core::chat::{ChatMessage, RawReply};
@@ -17,7 +18,7 @@ use baton_model::{Collector, Delta, Model, ModelRequest};
 use baton_store::failpoint::point;
 use baton_store::{Intent, Slice, Store, StoreError};
 use baton_tools::{CallContext, Registry};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -87,7 +88,11 @@ impl Performer {
         let asked = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            reply = self.reply(intent, &mut collector) => Some(reply),
+            reply = AssertUnwindSafe(self.reply(intent, &mut collector)).catch_unwind() => {
+                // What the panic said may hold anything, so it is not passed on.
+                let broken = |_| Err(Fault::new(Code::Internal, "the model's own code broke down"));
+                Some(reply.unwrap_or_else(broken))
+            }
         };
         point("llm.post_response");
         let shown = collector.text().to_owned();
@@ -108,7 +113,7 @@ impl Performer {
         };
         let model = (self.models)(&self.definition.model)?;
         let messages = self.rendered(*head).await?;
-        let tools = if *tools { self.definition.tools.clone() } else { Vec::new() };
+        let tools = if *tools { self.definition.tools.clone() } else { Arc::default() };
         let max_tokens = self.definition.decision.limits.answer_tokens;
         let request = ModelRequest { role: role.clone(), messages, tools, max_tokens, attempt: *attempt };
         let mut stream = model.stream(request);
@@ -116,6 +121,8 @@ impl Performer {
             let delta = delta?;
             collector.push(&delta)?;
             let piece = match delta {
+                // Without this, pieces of nothing would fill the log: no bound counts them.
+                Delta::Text(text) | Delta::Reasoning(text) if text.is_empty() => continue,
                 Delta::Text(text) => What::Piece { text, reasoning: false },
                 Delta::Reasoning(text) => What::Piece { text, reasoning: true },
                 _ => continue,
@@ -142,7 +149,7 @@ impl Performer {
         let entries: Vec<Entry> =
             entries.map_err(unavailable)?.into_iter().map(|placed| placed.entry).collect();
         let messages = self.messages(&entries);
-        self.recent.append(head, &entries);
+        self.recent.append(head, entries.into_iter());
         Ok(messages)
     }
 

@@ -1,6 +1,6 @@
 //! What to do about what a flow wants: a decision without I/O.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use baton_core::budget::{Budget, Limit, Limits};
 use baton_core::effect::{Effect, EffectKind};
@@ -25,8 +25,8 @@ pub(crate) enum Plan {
 /// A look at the flow: what it wants, what already runs, and what the budget covers.
 pub(crate) struct Look<'a> {
     pub(crate) next: Next,
-    /// What is in flight, by number.
-    pub(crate) flying: &'a BTreeMap<u32, Intent>,
+    /// The numbers of what is in flight.
+    pub(crate) flying: &'a BTreeSet<u32>,
     /// What a crash interrupted and may run again.
     pub(crate) again: &'a [Intent],
     pub(crate) limits: &'a Limits,
@@ -46,7 +46,7 @@ impl Look<'_> {
             Next::Want(ref wanted) => wanted,
         };
         let room = self.at_once.saturating_sub(self.flying.len());
-        let fresh = |effect: &&Effect| !effect.kind.is_wait() && !self.flying.contains_key(&effect.n);
+        let fresh = |effect: &&Effect| !effect.kind.is_wait() && !self.flying.contains(&effect.n);
         let mut start = Vec::new();
         for effect in wanted.iter().filter(fresh).take(room) {
             match self.reserve(effect, budget) {
@@ -118,7 +118,7 @@ mod tests {
         limits: &Limits,
         hold: bool,
     ) -> (Plan, Option<(Limit, u32)>) {
-        let flying = flying.iter().map(|n| (*n, intent(*n, 1))).collect();
+        let flying = flying.iter().copied().collect();
         Look { next: Next::Want(wanted), flying: &flying, again, limits, at_once: 2, hold }
             .decide(&mut Budget::default())
     }

@@ -29,14 +29,16 @@ impl Recent {
     }
 
     /// Takes in entries whose last one has the index `head`. What does not join on replaces what is known.
-    pub(crate) fn append(&self, head: i64, entries: &[Entry]) {
+    pub(crate) fn append(&self, head: i64, entries: impl ExactSizeIterator<Item = Entry>) {
         let mut known = self.lock();
         let first = head - entries.len() as i64 + 1;
         if known.first + known.entries.len() as i64 != first {
             *known = Known { first, ..Known::default() };
         }
-        known.weight += entries.iter().map(weight).sum::<usize>();
-        known.entries.extend_from_slice(entries);
+        for entry in entries {
+            known.weight += weight(&entry);
+            known.entries.push(entry);
+        }
         if known.weight > MOST {
             *known = Known { first: head + 1, ..Known::default() };
         }
@@ -95,22 +97,22 @@ mod tests {
     #[test]
     fn only_what_is_wholly_known_is_seen() {
         let recent = Recent::default();
-        recent.append(6, &[said("5"), said("6")]);
-        recent.append(7, &[said("7")]);
+        recent.append(6, [said("5"), said("6")].into_iter());
+        recent.append(7, [said("7")].into_iter());
         assert_eq!(recent.look(5, 7, <[Entry]>::len), Some(3));
         assert_eq!(recent.look(6, 6, <[Entry]>::to_vec), Some(vec![said("6")]));
         assert_eq!(recent.look(4, 7, <[Entry]>::len), None);
         assert_eq!(recent.look(5, 8, <[Entry]>::len), None);
-        recent.append(20, &[said("20")]);
+        recent.append(20, [said("20")].into_iter());
         assert_eq!((recent.look(7, 7, <[Entry]>::len), recent.look(20, 20, <[Entry]>::len)), (None, Some(1)));
     }
 
     #[test]
     fn it_never_grows_beyond_its_bound() {
         let recent = Recent::default();
-        recent.append(0, &[said(&"x".repeat(MOST + 1))]);
+        recent.append(0, [said(&"x".repeat(MOST + 1))].into_iter());
         assert_eq!(recent.look(0, 0, <[Entry]>::len), None);
-        recent.append(1, &[said("small")]);
+        recent.append(1, [said("small")].into_iter());
         assert_eq!(recent.look(1, 1, <[Entry]>::len), Some(1));
     }
 }

@@ -10,7 +10,7 @@ use baton_core::fault::{Code, Fault};
 
 use crate::port::Delta;
 
-/// The most bytes of text and calls that one answer may have.
+/// The most bytes of text, reasoning and calls that one answer may have.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most calls that one answer may have.
@@ -56,7 +56,9 @@ impl Collector {
                 call.arguments.push_str(text);
             }
             Delta::Finish(reason) => self.finish = Some(*reason),
-            Delta::Reasoning(_) | Delta::Usage(_) => {}
+            // It is not kept here, but whoever shows it keeps it.
+            Delta::Reasoning(text) => self.grow(text.len())?,
+            Delta::Usage(_) => {}
         }
         Ok(())
     }
@@ -216,12 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn text_and_arguments_share_one_bound() {
-        let half = "x".repeat(MAX_REPLY_BYTES / 2);
+    fn text_reasoning_and_arguments_share_one_bound() {
+        let (half, quarter) = ("x".repeat(MAX_REPLY_BYTES / 2), "x".repeat(MAX_REPLY_BYTES / 4));
         let mut collector = Collector::new();
         collector.push(&Delta::CallStart { index: 0, id: None, name: String::new() }).unwrap();
         collector.push(&text(&half)).unwrap();
-        collector.push(&arguments(0, &half)).unwrap();
+        collector.push(&arguments(0, &quarter)).unwrap();
+        collector.push(&Delta::Reasoning(quarter)).unwrap();
         assert_eq!(collector.text().len(), MAX_REPLY_BYTES / 2);
         let full = Fault::new(Code::LlmInvalidResponse, "the model's answer is longer than 8 MiB");
         assert_eq!(collector.push(&text("x")), Err(full));

@@ -3,6 +3,8 @@
 //! Promises nothing about the order of deltas beyond what [`crate::Collector`] checks; text from a model is
 //! a stranger's text.
 
+use std::sync::Arc;
+
 use baton_core::chat::{ChatMessage, FinishReason, TokenUsage};
 use baton_core::fault::Fault;
 use baton_core::tool::ToolSpec;
@@ -16,7 +18,7 @@ pub struct ModelRequest {
     /// What was said so far, oldest first.
     pub messages: Vec<ChatMessage>,
     /// The tools that it may call; none where it must answer now.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Arc<[ToolSpec]>,
     /// The most tokens that it may write.
     pub max_tokens: u64,
     /// Which try of this effect it is; 1 is the first.

@@ -29,7 +29,7 @@ struct Envelope<'a> {
 /// Puts an entry into its envelope.
 pub fn encode(entry: &Entry, at: Timestamp) -> Result<Vec<u8>, StoreError> {
     let fail = |e: serde_json::Error| StoreError::corrupt("entry", entry.type_name(), e);
-    let plain = entry.data().to_string();
+    let plain = entry.data_text();
     let compressed = plain.len() > COMPRESS_OVER;
     let text = if compressed {
         Value::String(STANDARD.encode(compress(plain.as_bytes())?)).to_string()
@@ -40,7 +40,7 @@ pub fn encode(entry: &Entry, at: Timestamp) -> Result<Vec<u8>, StoreError> {
         Entry::Custom(custom) => custom.t.clone(),
         known => format!("{}State", known.type_name()),
     };
-    let data: &RawValue = serde_json::from_str(&text).map_err(fail)?;
+    let data = &*RawValue::from_string(text).map_err(fail)?;
     serde_json::to_vec(&Envelope { v: entry.version(), t, ts: at.as_seconds(), data, compressed })
         .map_err(fail)
 }

@@ -91,6 +91,12 @@ pub enum StoreError {
         /// How many there are.
         inbox: u32,
     },
+    /// It is longer than anything that could be read again: nothing was written.
+    #[error("{bytes} bytes are too long for one record: at most 64 MiB are kept")]
+    TooLong {
+        /// How long it is, as JSON.
+        bytes: usize,
+    },
     /// A row cannot be read. It harms this run or thread, and no other.
     #[error("{what} {id:?} cannot be read: {why}")]
     Corrupt {

@@ -49,7 +49,11 @@ mod armed {
             let _ = kill_process(getpid(), armed.signal);
             // Another thread may be the first to take the signal: this one goes no further meanwhile.
             let once = std::time::Duration::from_millis(200);
-            std::thread::park_timeout(if armed.signal == Signal::KILL { std::time::Duration::MAX } else { once });
+            std::thread::park_timeout(if armed.signal == Signal::KILL {
+                std::time::Duration::MAX
+            } else {
+                once
+            });
         }
     }
 }

@@ -77,7 +77,9 @@ impl FaultyStore {
                 let Store::Memory(store) = &self.inner else { return None };
                 return Some(store.commit_unfenced(tenant, bad));
             }
-            StoreBug::LoseCommit if transition.checkpoint.events.iter().any(is_result) => return Some(Ok(())),
+            StoreBug::LoseCommit if transition.checkpoint.events.iter().any(is_result) => {
+                return Some(Ok(()));
+            }
             StoreBug::ReuseNumber if transition.step == 2 => {
                 // The fence would see the gap, so this too goes around it.
                 let Store::Memory(store) = &self.inner else { return None };

@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 use baton_core::event::NumberedEvent;
 use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
-use baton_core::json::{canonical, sha256_hex};
 use baton_core::run::{Approval, ApprovalStatus, Definition, Message};
 use baton_core::thread::{NewEntry, Place, PlacedEntry};
 use baton_core::time::Timestamp;
@@ -36,7 +35,7 @@ pub use error::StoreError;
 pub use faulty::{FaultyStore, StoreBug};
 pub use memory::MemoryStore;
 pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
-pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Rest, Transition};
+pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
 pub use view::{
     BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, ForkAt, Posted, PruneRequest, Pruned, Pulse,
     Rewound, RunFilter, RunRow, Slice, StepRow, ThreadView,
@@ -422,10 +421,4 @@ enum Life {
     Memory(Arc<MemoryStore>),
     /// Its OS lock is what others test.
     Lock(#[allow(dead_code, reason = "held, never read")] sqlite::LifeLock),
-}
-
-/// The hash that a definition is stored under: of its one canonical text.
-pub fn definition_hash(definition: &Definition) -> String {
-    let text = canonical(&serde_json::to_value(definition).unwrap_or_default());
-    sha256_hex(text.as_bytes())
 }

@@ -43,7 +43,11 @@ pub(crate) fn decode<T: DeserializeOwned>(
     read().map_err(|why| StoreError::corrupt(what, id, why))
 }
 
+/// Compresses bytes. What could not be read again is refused here, before it is written.
 pub(crate) fn compress(plain: &[u8]) -> Result<Vec<u8>, StoreError> {
+    if plain.len() > MOST_BYTES {
+        return Err(StoreError::TooLong { bytes: plain.len() });
+    }
     zstd::bulk::compress(plain, 1).map_err(|e| StoreError::Unavailable(e.to_string()))
 }
 
@@ -158,6 +162,14 @@ mod tests {
         let stored = to_stored(&events);
         assert_eq!(stored.len(), 3);
         assert_eq!(from_stored(stored), Ok(events));
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_never_written() {
+        let sized = |bytes: usize| encode(&"x".repeat(bytes - 2));
+        let (bytes, crc) = sized(MOST_BYTES).unwrap();
+        assert_eq!(decode::<String>("step", 1, &bytes, crc).unwrap().len(), MOST_BYTES - 2);
+        assert_eq!(sized(MOST_BYTES + 1), Err(StoreError::TooLong { bytes: MOST_BYTES + 1 }));
     }
 
     #[test]

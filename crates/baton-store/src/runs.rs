@@ -72,6 +72,9 @@ pub(crate) fn decide(
     if approval.status != ApprovalStatus::Pending {
         return Err(StoreError::AlreadyDecided { id: approval.id.clone(), status: approval.status });
     }
+    if approval.expires_at <= at {
+        return Err(StoreError::AlreadyDecided { id: approval.id.clone(), status: ApprovalStatus::Expired });
+    }
     if let (Choice::Edit, Some(arguments)) = (choice, arguments) {
         approval.args = arguments.clone();
     }

@@ -12,6 +12,7 @@ mod runs;
 mod threads;
 mod writer;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,6 +39,18 @@ struct Shared {
     folder: PathBuf,
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
+    /// Definitions that are known to be stored, so that a start need not write them again.
+    definitions: Mutex<HashSet<(Tenant, String)>>,
+}
+
+impl Shared {
+    fn knows(&self, definition: &(Tenant, String)) -> bool {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).contains(definition)
+    }
+
+    fn learn(&self, definition: (Tenant, String)) {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).insert(definition);
+    }
 }
 
 /// A store that was just opened, and what opening it did.
@@ -56,7 +69,12 @@ impl SqliteStore {
         live::private_folder(&folder.join("live"))?;
         let backup = migrate::bring_up_to_date(folder)?;
         let writer = Writer::begin(connect(&database(folder))?, folder)?;
-        let shared = Shared { folder: folder.to_owned(), writer, readers: Mutex::default() };
+        let shared = Shared {
+            folder: folder.to_owned(),
+            writer,
+            readers: Mutex::default(),
+            definitions: Mutex::default(),
+        };
         Ok(Opened { store: SqliteStore { shared: Arc::new(shared) }, backup })
     }
 

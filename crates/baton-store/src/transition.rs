@@ -1,10 +1,13 @@
 //! What is written: the one write of a run, and what begins it.
 
+use std::sync::Arc;
+
 use baton_core::budget::Budget;
 use baton_core::effect::Effect;
 use baton_core::event::Event;
 use baton_core::flow::{FlowRecord, NextAction, Node, WaitingOn};
 use baton_core::id::{BranchName, FramePath, OwnerId, RunId, ThreadId};
+use baton_core::json::{canonical, sha256_hex};
 use baton_core::run::{Approval, ApprovalStatus, Definition, RunStatus, Step};
 use baton_core::thread::{NewEntry, Tail};
 use baton_core::time::Timestamp;
@@ -116,6 +119,23 @@ pub struct Intent {
     pub shown: bool,
 }
 
+/// A definition and the hash that it is stored under: of its one canonical text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pinned {
+    /// What runs are pinned to.
+    pub definition: Definition,
+    /// SHA-256, in hexadecimal.
+    pub hash: String,
+}
+
+impl Pinned {
+    /// Hashes a definition.
+    pub fn new(definition: Definition) -> Arc<Pinned> {
+        let text = canonical(&serde_json::to_value(&definition).unwrap_or_default());
+        Arc::new(Pinned { hash: sha256_hex(text.as_bytes()), definition })
+    }
+}
+
 /// A run that is about to begin.
 #[derive(Debug, Clone)]
 pub struct NewRun {
@@ -126,7 +146,7 @@ pub struct NewRun {
     /// The index of the branch's last entry when the first transition was made.
     pub expected_head: i64,
     /// What it is pinned to.
-    pub definition: Definition,
+    pub definition: Arc<Pinned>,
     /// When.
     pub at: Timestamp,
     /// Free remarks of the caller, kept with the run.

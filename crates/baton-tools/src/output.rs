@@ -23,6 +23,9 @@ pub const TAIL: usize = 4 * 1024;
 /// How much of an output is stored at most.
 pub const STORED: usize = 16 * 1024 * 1024;
 
+/// Text grows where it is stored and sent: a quotation mark to two bytes, a control character to six. So
+/// much of that is allowed; of text that grows more, less is shown.
+const GROWTH: usize = 2;
 /// A replacement character is three bytes for one: bytes that are not text are shown a third as far.
 const LOSSY_GROWTH: usize = 3;
 
@@ -51,7 +54,7 @@ pub fn limit(output: Output) -> Limited {
         Output::Json(value) if json::is_deeper_than(&value, json::MAX_DEPTH) => limit_text(value.to_string()),
         Output::Json(value) => {
             let text = value.to_string();
-            if text.len() <= WHOLE { Limited { result: value, kept: None } } else { limit_text(text) }
+            if is_short(&text) { Limited { result: value, kept: None } } else { limit_text(text) }
         }
         Output::Text(text) => limit_text(text),
         Output::Bytes(bytes) => match String::from_utf8(bytes) {
@@ -76,19 +79,33 @@ pub fn keep(mut bytes: Vec<u8>) -> Kept {
 }
 
 fn limit_text(text: String) -> Limited {
-    if text.len() <= WHOLE {
+    if is_short(&text) {
         return Limited { result: Value::String(text), kept: None };
     }
-    let head = json::cut(&text, HEAD).to_owned();
-    let tail = text[text.ceil_char_boundary(text.len() - TAIL)..].to_owned();
+    let head = json::cut_encoded(json::cut(&text, HEAD), GROWTH * HEAD).to_owned();
+    let tail = end_of(&text).to_owned();
     let hidden = head.len()..text.len() - tail.len();
     let kept = keep(text.into_bytes());
     let result = abridged(&head, hidden, &tail, &kept.blob);
     Limited { result: Value::String(result), kept: Some(kept) }
 }
 
+/// Whether a text can be shown whole.
+fn is_short(text: &str) -> bool {
+    text.len() <= WHOLE && json::cut_encoded(text, GROWTH * (HEAD + TAIL)).len() == text.len()
+}
+
+/// As much of the end of a text as is shown.
+fn end_of(text: &str) -> &str {
+    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(TAIL))..];
+    // Turned around, a text grows by as much: what fits of its beginning fits of this end.
+    let turned: String = end.chars().rev().collect();
+    &end[end.len() - json::cut_encoded(&turned, GROWTH * TAIL).len()..]
+}
+
 fn limit_bytes(bytes: Vec<u8>) -> Limited {
-    let (whole, head, tail) = (WHOLE / LOSSY_GROWTH, HEAD / LOSSY_GROWTH, TAIL / LOSSY_GROWTH);
+    let (head, tail) = (HEAD / LOSSY_GROWTH, TAIL / LOSSY_GROWTH);
+    let whole = head + tail;
     let lossy = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
     let (body, kept) = if bytes.len() <= whole {
         (lossy(&bytes), keep(bytes))
@@ -185,6 +202,27 @@ mod tests {
             let hidden = text.len() - parts[0].len() - parts[2].len();
             assert!(parts[1].starts_with(&format!("[{hidden} bytes are left out")), "{}", parts[1]);
         }
+    }
+
+    #[test]
+    fn text_that_grows_is_bounded_where_it_is_stored() {
+        for piece in ["\0", "\"", "\\\u{1b}", "é\n\u{1}", "\u{7f}x\""] {
+            for length in [WHOLE / 6, WHOLE - 9, WHOLE, WHOLE + 1, 4 * WHOLE] {
+                let text = piece.repeat(length / piece.len());
+                let broken = [text.as_bytes(), &[0xff]].concat();
+                for output in [Output::Text(text.clone()), Output::Json(json!([text])), Output::Bytes(broken)]
+                {
+                    let limited = limit(output);
+                    let stored = json::as_text(&limited.result);
+                    let stored = Value::from(stored).to_string().len();
+                    assert!(stored < GROWTH * (HEAD + TAIL) + 1024, "{stored} bytes of {length} {piece:?}");
+                }
+            }
+        }
+        let (head, tail) = ("\0".repeat(GROWTH * HEAD / 6), "\0".repeat(GROWTH * TAIL / 6));
+        let limited = limit(Output::Text("\0".repeat(WHOLE)));
+        assert!(shown(&limited).starts_with(&format!("{head}\n[")));
+        assert!(shown(&limited).ends_with(&format!("]\n{tail}")));
     }
 
     #[test]

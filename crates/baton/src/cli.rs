@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use baton_core::json::cut;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::app::App;
@@ -13,7 +14,7 @@ use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
 use crate::log;
 use crate::open::Purpose;
-use crate::terminal::{BAD, note, styled};
+use crate::terminal::{BAD, note, plain, styled};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,8 +129,12 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
+/// What is told of a failure: a file of strangers may have had a hand in its words.
+const MOST_WORDS: usize = 16 << 10;
+
 fn report(failure: Failure) -> u8 {
-    note(format!("{} {}", styled(BAD, "error:"), failure.message));
+    let words = plain(cut(&failure.message, MOST_WORDS));
+    note(format!("{} {words}", styled(BAD, "error:")));
     if let Some(hint) = failure.hint {
         note(format!("  {hint}"));
     }

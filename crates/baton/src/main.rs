@@ -23,6 +23,10 @@ mod terminal;
 
 use std::process::ExitCode;
 
+/// Many small values come and go with every transition: this allocator makes that cheap.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::main()
 }

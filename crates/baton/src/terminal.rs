@@ -1,8 +1,8 @@
 //! Writing to people: the answer to standard output, everything else to standard error.
 //!
 //! A reader that went away (`baton … | head`) is no failure: the command finishes its work in silence.
-//! Text of strangers cannot move the cursor or change colours: on a terminal, control characters are
-//! replaced before they are shown.
+//! Text of strangers cannot move the cursor, change colours or turn words around: on a terminal, control
+//! characters and those that set the direction of text are replaced before they are shown.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -55,7 +55,8 @@ pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
 
 /// A stranger's text without anything that a terminal would obey.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let obeyed = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns(c);
     if text.contains(obeyed) {
         Cow::Owned(text.chars().map(|c| if obeyed(c) { '\u{fffd}' } else { c }).collect())
     } else {
@@ -87,7 +88,8 @@ mod tests {
     #[test]
     fn strangers_cannot_steer_the_terminal() {
         assert_eq!(plain("a\u{1b}[31mb\tc\nd"), "a\u{fffd}[31mb\tc\nd");
-        assert!(matches!(plain("plain é"), Cow::Borrowed("plain é")));
+        assert_eq!(plain("rm \u{202e}txt.exe\u{2066}"), "rm \u{fffd}txt.exe\u{fffd}");
+        assert!(matches!(plain("plain é 👩\u{200d}👧"), Cow::Borrowed(_)));
         assert_eq!(brief("one\n two   three", 9), "one two …");
         assert_eq!(brief("short", 9), "short");
     }

@@ -20,6 +20,7 @@ use crate::effect::{Effect, EffectKind, Outcome, Reply, Wait};
 use crate::event::Event;
 use crate::fault::{Code, Fault};
 use crate::id::EffectId;
+use crate::json::cut_encoded;
 use crate::run::{Message, ReceiptCall, StepKind, Verdict};
 use crate::thread::Entry;
 use crate::thread::entry::{AssistantMessage, UserMessage};
@@ -34,6 +35,8 @@ const VERSION: u32 = 1;
 pub const SAME_FAILURES: u8 = 3;
 /// How often one model call is tried again before anything was shown.
 const MODEL_RETRIES: u32 = 2;
+/// How long the words of a failure may be as they are stored: a state is at most 64 KiB.
+const FAULT_BYTES: usize = 4 << 10;
 /// Messages to a running agent that may wait for the next boundary.
 const MOST_STEERING: usize = 6;
 /// And how long they may be together, as they are stored: a state is at most 64 KiB.
@@ -57,14 +60,12 @@ impl Turn {
             return Err(UnknownFlow::Version { flow, v, known: VERSION });
         }
         let state =
-            serde_json::from_value(data).map_err(|e| UnknownFlow::Data { flow, why: e.to_string() })?;
+            serde_json::from_str(data.get()).map_err(|e| UnknownFlow::Data { flow, why: e.to_string() })?;
         Ok(Turn { setting, state })
     }
 
     pub(super) fn record(&self) -> FlowRecord {
-        // The state is made of numbers, text and enums: it always is a value.
-        let data = serde_json::to_value(&self.state).unwrap_or_default();
-        FlowRecord { flow: NAME.to_owned(), v: VERSION, data }
+        FlowRecord::new(NAME, VERSION, &self.state)
     }
 
     pub(super) fn waiting(&self) -> Vec<WaitingOn> {
@@ -219,11 +220,12 @@ impl Turn {
     fn model_failed(
         &mut self,
         asking: Asking,
-        fault: Fault,
+        mut fault: Fault,
         shown: String,
         at: Timestamp,
         record: &mut Record,
     ) {
+        fault.message.truncate(cut_encoded(&fault.message, FAULT_BYTES).len());
         let worth_another = shown.is_empty() && asking.attempt <= MODEL_RETRIES;
         match fault.retry_after_ms {
             Some(ms) if worth_another => {

@@ -273,21 +273,26 @@ impl Entry {
 
     /// The fields.
     pub fn data(&self) -> Value {
-        let fields = match self {
-            Entry::UserMessage(e) => serde_json::to_value(e),
-            Entry::UserResponse(e) => serde_json::to_value(e),
-            Entry::AssistantMessage(e) => serde_json::to_value(e),
-            Entry::ToolCall(e) => serde_json::to_value(e),
-            Entry::ToolResult(e) => serde_json::to_value(e),
-            Entry::AgentCall(e) => serde_json::to_value(e),
-            Entry::AgentResult(e) => serde_json::to_value(e),
-            Entry::Waiting(e) => serde_json::to_value(e),
-            Entry::Finished => Ok(Value::Object(Map::new())),
-            Entry::Summary(e) => serde_json::to_value(e),
-            Entry::Custom(e) => Ok(Value::Object(e.data.clone())),
+        serde_json::from_str(&self.data_text()).unwrap_or_default()
+    }
+
+    /// The fields as JSON text.
+    pub fn data_text(&self) -> String {
+        let text = match self {
+            Entry::UserMessage(e) => serde_json::to_string(e),
+            Entry::UserResponse(e) => serde_json::to_string(e),
+            Entry::AssistantMessage(e) => serde_json::to_string(e),
+            Entry::ToolCall(e) => serde_json::to_string(e),
+            Entry::ToolResult(e) => serde_json::to_string(e),
+            Entry::AgentCall(e) => serde_json::to_string(e),
+            Entry::AgentResult(e) => serde_json::to_string(e),
+            Entry::Waiting(e) => serde_json::to_string(e),
+            Entry::Finished => Ok("{}".to_owned()),
+            Entry::Summary(e) => serde_json::to_string(e),
+            Entry::Custom(e) => serde_json::to_string(&e.data),
         };
-        // Plain structs of text, numbers and JSON: there is nothing in them that cannot be a value.
-        fields.unwrap_or_default()
+        // Plain structs of text, numbers and JSON: there is nothing in them that cannot be written.
+        text.unwrap_or_default()
     }
 
     /// An entry from a type name (`UserMessage` or the long form `UserMessageState`) and its fields.

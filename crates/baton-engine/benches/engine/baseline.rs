@@ -1,18 +1,23 @@
 //! The same SQLite without Baton: the rows that the engine wrote, written again by a plain loop.
 //!
-//! One thread, prepared statements, as many transitions a transaction as there are runs (at most 64),
-//! the same pragmas and the same tables: no engine, no fencing, no savepoints, no channels.
+//! One thread, prepared statements, as many transitions a transaction as there are runs (at most 64), the
+//! same pragmas, tables and indexes: no engine, no fencing, no savepoints, no channels, no locks.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-/// What one transition wrote.
+type Row = Vec<Value>;
+
+/// What one transition wrote: rows to insert, and the run that it advanced.
 struct Written {
-    step: Vec<Value>,
-    entries: Vec<Vec<Value>>,
+    inserts: Vec<(&'static str, Row)>,
+    run: Value,
+    thread: Value,
+    ends: bool,
     bytes: usize,
 }
 
@@ -22,22 +27,27 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// The first transitions of a store that the engine has filled.
+    /// The transitions of a store that the engine has filled with whole turns, in the order of commits.
     pub(crate) fn of(folder: &Path) -> Sample {
         let db = Connection::open(folder.join("baton.db")).unwrap();
         let ddl =
             rows(&db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'");
-        let schema = ddl.into_iter().map(|row| text(&row[0])).collect::<Vec<_>>().join(";\n");
-        let steps = rows(&db, "SELECT * FROM steps ORDER BY rowid LIMIT 4000");
-        let mut entries = rows(&db, "SELECT * FROM entries ORDER BY rowid LIMIT 6000").into_iter();
-        // A turn writes twelve entries in eight transitions.
-        let share = [1, 2, 1, 2, 1, 2, 1, 1];
-        let transitions = steps.into_iter().zip(share.into_iter().cycle()).map(|(step, count)| {
-            let entries: Vec<_> = entries.by_ref().take(count).collect();
-            let bytes = step.iter().chain(entries.iter().flatten()).map(size).sum();
-            Written { step, entries, bytes }
-        });
-        Sample { schema, transitions: transitions.collect() }
+        let schema = ddl.iter().map(|row| text(&row[0])).collect::<Vec<_>>().join(";\n");
+        let mut by_thread: HashMap<String, Vec<Row>> = HashMap::new();
+        for entry in rows(&db, "SELECT * FROM entries ORDER BY rowid LIMIT 60000") {
+            by_thread.entry(text(&entry[1])).or_default().push(entry);
+        }
+        let mut runs: HashMap<String, Row> = HashMap::new();
+        for run in rows(&db, "SELECT * FROM runs WHERE status = 3 LIMIT 5000") {
+            runs.insert(format!("{:?}", run[1]), run);
+        }
+        let mut transitions = Vec::new();
+        for step in rows(&db, "SELECT * FROM steps ORDER BY rowid LIMIT 20000") {
+            let Some(run) = runs.get(&format!("{:?}", step[1])) else { continue };
+            let Some(entries) = by_thread.get_mut(&text(&run[2])) else { continue };
+            transitions.push(Written::of(step, run, entries));
+        }
+        Sample { schema, transitions }
     }
 
     /// The same rows into the same tables; answers transitions a second.
@@ -45,21 +55,28 @@ impl Sample {
         let folder = tempfile::tempdir().unwrap();
         let db = connect(folder.path());
         db.execute_batch(&self.schema).unwrap();
-        let insert = |table: &str, row: &[Value], n: i64| {
-            let marks: Vec<String> = (1..=row.len()).map(|i| format!("?{i}")).collect();
-            let sql = format!("INSERT INTO {table} VALUES ({})", marks.join(", "));
-            let mut row = row.to_vec();
-            row[1] = renewed(&row[1], n);
-            db.prepare_cached(&sql).unwrap().execute(rusqlite::params_from_iter(row)).unwrap();
-        };
-        measure(&db, &self.transitions, runs, time, |written, n| {
-            insert("steps", &written.step, n);
-            for entry in &written.entries {
-                insert("entries", entry, n);
+        measure(&db, &self.transitions, runs, time, |written, pass| {
+            for (table, row) in &written.inserts {
+                let marks: Vec<String> = (1..=row.len()).map(|i| format!("?{i}")).collect();
+                let sql = format!("INSERT INTO {table} VALUES ({})", marks.join(", "));
+                let row = row.iter().map(|value| {
+                    if *value == written.run || *value == written.thread {
+                        renewed(value, pass)
+                    } else {
+                        value.clone()
+                    }
+                });
+                db.prepare_cached(&sql).unwrap().execute(rusqlite::params_from_iter(row)).unwrap();
             }
-            let sql =
-                "UPDATE runs SET step = step + 1, seq = ?2, head = ?3 WHERE tenant = 'local' AND run = ?1";
-            db.prepare_cached(sql).unwrap().execute((&written.step[1], n, n)).unwrap();
+            let (run, thread) = (renewed(&written.run, pass), renewed(&written.thread, pass));
+            let sql = "UPDATE runs SET step = step + 1, seq = seq + 9, head = head + 1 WHERE tenant = 'local' AND run = ?1";
+            assert_eq!(db.prepare_cached(sql).unwrap().execute([&run]).unwrap(), 1);
+            if written.ends {
+                let sql = "UPDATE runs SET status = 4, owner = NULL WHERE tenant = 'local' AND run = ?1";
+                db.prepare_cached(sql).unwrap().execute([&run]).unwrap();
+                let sql = "UPDATE branches SET run = NULL, head = 11 WHERE tenant = 'local' AND thread = ?1";
+                db.prepare_cached(sql).unwrap().execute([&thread]).unwrap();
+            }
         })
     }
 
@@ -76,22 +93,71 @@ impl Sample {
     }
 }
 
+impl Written {
+    /// A step, its entries, and with the first one everything that a run begins with.
+    fn of(step: Row, run: &Row, entries: &mut Vec<Row>) -> Written {
+        let (number, thread) = (step[2].clone(), run[2].clone());
+        let (first, ends) = (number == Value::Integer(1), number == Value::Integer(8));
+        let count = if matches!(number, Value::Integer(2 | 4 | 6)) { 2 } else { 1 };
+        let mut inserts = Vec::new();
+        if first {
+            let local = || Value::Text("local".to_owned());
+            let (null, zero) = (Value::Null, Value::Integer(0));
+            inserts.push((
+                "threads",
+                vec![
+                    local(),
+                    thread.clone(),
+                    Value::Text("main".to_owned()),
+                    zero.clone(),
+                    null.clone(),
+                    Value::Blob(b"null".to_vec()),
+                ],
+            ));
+            inserts.push((
+                "branches",
+                vec![
+                    local(),
+                    thread.clone(),
+                    Value::Text("main".to_owned()),
+                    zero.clone(),
+                    Value::Integer(-1),
+                    run[1].clone(),
+                    null.clone(),
+                    null.clone(),
+                    zero.clone(),
+                ],
+            ));
+            inserts.push((
+                "claims",
+                vec![local(), run[1].clone(), Value::Integer(1), zero.clone(), run[1].clone(), zero],
+            ));
+            inserts.push(("runs", run.clone()));
+        }
+        inserts.extend(entries.drain(..count.min(entries.len())).map(|entry| ("entries", entry)));
+        let written = step[1].clone();
+        inserts.push(("steps", step));
+        let bytes = inserts.iter().flat_map(|(_, row)| row).map(size).sum();
+        Written { inserts, run: written, thread, ends, bytes }
+    }
+}
+
 fn measure(
     db: &Connection,
     all: &[Written],
     runs: usize,
     time: Duration,
-    write: impl Fn(&Written, i64),
+    write: impl Fn(&Written, u64),
 ) -> f64 {
     let begun = Instant::now();
-    let mut count = 0i64;
+    let mut count = 0;
     while begun.elapsed() < time {
-        db.execute_batch("BEGIN IMMEDIATE").unwrap();
+        db.prepare_cached("BEGIN IMMEDIATE").unwrap().execute([]).unwrap();
         for _ in 0..runs.min(64) {
-            write(&all[count as usize % all.len()], count / all.len() as i64);
+            write(&all[count % all.len()], (count / all.len()) as u64);
             count += 1;
         }
-        db.execute_batch("COMMIT").unwrap();
+        db.prepare_cached("COMMIT").unwrap().execute([]).unwrap();
     }
     count as f64 / begun.elapsed().as_secs_f64()
 }
@@ -105,26 +171,23 @@ fn connect(folder: &Path) -> Connection {
     db
 }
 
-/// The key of a row, made new for another pass over the sample.
-fn renewed(key: &Value, n: i64) -> Value {
+/// A key, made new for another pass over the sample.
+fn renewed(key: &Value, pass: u64) -> Value {
     match key {
         Value::Blob(bytes) => {
             let mut bytes = bytes.clone();
-            bytes[8..].copy_from_slice(&n.to_be_bytes());
-            let own = bytes.len();
-            bytes[own - 8] ^= key_noise(key);
+            let at = bytes.len() - 8;
+            for (byte, by) in bytes[at..].iter_mut().zip(pass.to_be_bytes()) {
+                *byte ^= by;
+            }
             Value::Blob(bytes)
         }
-        Value::Text(text) => Value::Text(format!("{text}{n}")),
+        Value::Text(text) => Value::Text(format!("{text}{pass}")),
         other => other.clone(),
     }
 }
 
-fn key_noise(key: &Value) -> u8 {
-    if let Value::Blob(bytes) = key { bytes.iter().fold(0, |sum, byte| sum ^ byte) & 0x7f } else { 0 }
-}
-
-fn rows(db: &Connection, sql: &str) -> Vec<Vec<Value>> {
+fn rows(db: &Connection, sql: &str) -> Vec<Row> {
     let mut statement = db.prepare(sql).unwrap();
     let columns = statement.column_count();
     let rows = statement.query_map([], |row| (0..columns).map(|at| row.get(at)).collect()).unwrap();

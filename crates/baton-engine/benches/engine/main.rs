@@ -16,12 +16,25 @@ mod load;
 
 use std::time::Duration;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1.0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        transitions(Duration::from_secs_f64(seconds)).await;
-        history::report().await;
+        let time = Duration::from_secs_f64(seconds);
+        // For a profiler: nothing but the engine, on one store.
+        match std::env::var("BENCH_ONLY").as_deref() {
+            Ok("memory") => return println!("{:.0}", load::memory(64, time).await),
+            Ok("sqlite") => {
+                return println!("{:.0}", load::sqlite(tempfile::tempdir().unwrap().path(), 64, time).await);
+            }
+            _ => transitions(time).await,
+        }
+        if std::env::var_os("BENCH_SKIP_HISTORY").is_none() {
+            history::report().await;
+        }
     });
 }
 

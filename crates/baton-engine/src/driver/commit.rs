@@ -4,7 +4,7 @@ use baton_core::budget::Budget;
 use baton_core::effect::EffectKind;
 use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
-use baton_core::flow::{Flow, Node, Record, Setting};
+use baton_core::flow::{Flow, FlowRecord, Node, Record};
 use baton_core::id::{EntryId, RunId, Tenant};
 use baton_core::run::{RunStatus, Verdict};
 use baton_core::thread::entry::AssistantMessage;
@@ -35,12 +35,13 @@ impl Driver {
         held: bool,
     ) -> Result<(), EngineError> {
         let mut plan = plan.clone();
-        if let Some(fault) = self.broken(&record, &plan) {
+        let state = self.flow.record();
+        if let Some(fault) = Self::broken(&record, &plan, &state) {
             tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
             record = self.last_words(&fault);
             plan = Plan::End(Verdict::Error(fault));
         }
-        self.count_time(&mut budget);
+        budget.active_ms += self.active_ms();
         let inbox_read = match queued {
             Some(Queued::Message(posted)) => posted.n,
             _ => self.inbox_read,
@@ -66,7 +67,7 @@ impl Driver {
             inbox: (!held).then_some(inbox_read),
             progress: leaving.is_some(),
             rest,
-            ..self.transition(&record, events, &budget, inbox_read, self.in_flight(leaving, starts))
+            ..self.transition(&record, events, &budget, inbox_read, self.in_flight(leaving, starts), state)
         };
         for intent in starts {
             point(if matches!(intent.effect.kind, EffectKind::Model { .. }) {
@@ -75,7 +76,7 @@ impl Driver {
                 "tool.pre_intent"
             });
         }
-        self.save(transition, record, budget, inbox_read).await?;
+        self.save(transition).await?;
         self.mark(&plan, queued, leaving);
         Ok(())
     }
@@ -88,19 +89,26 @@ impl Driver {
         intents: Vec<Intent>,
     ) -> Result<(), EngineError> {
         let events = record.events.clone();
-        let transition = self.transition(&record, events, &self.budget, 0, self.in_flight(None, &intents));
+        let transition = self.transition(
+            &record,
+            events,
+            &self.budget,
+            0,
+            self.in_flight(None, &intents),
+            self.flow.record(),
+        );
         point("admit.pre_commit");
         let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
         let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
         point("admit.post_commit");
         self.row.lane = lane;
-        self.remember(&transition, record, self.budget.clone(), 0).await?;
+        self.remember(transition).await?;
         self.start(intents);
         Ok(())
     }
 
     /// What is wrong with what is about to be written, if it is a fault of ours.
-    fn broken(&self, record: &Record, plan: &Plan) -> Option<Fault> {
+    fn broken(record: &Record, plan: &Plan, state: &FlowRecord) -> Option<Fault> {
         let internal = |why: String| Some(Fault::new(Code::Internal, why));
         if let Some(refused) = &record.refused {
             return internal(refused.to_string());
@@ -108,7 +116,7 @@ impl Driver {
         if *plan == Plan::Stuck {
             return internal("the flow wants nothing and has not ended".to_owned());
         }
-        let length = self.flow.record().data.to_string().len();
+        let length = state.data.get().len();
         if length > MOST_STATE {
             return internal(format!("the flow's state has grown to {length} bytes"));
         }
@@ -166,6 +174,7 @@ impl Driver {
         budget: &Budget,
         inbox_read: u32,
         in_flight: Vec<Intent>,
+        state: FlowRecord,
     ) -> Transition {
         let at = self.shared.clock.now();
         let new = |entry: &Entry| NewEntry { id: EntryId(Uuid::now_v7()), at, entry: entry.clone() };
@@ -183,7 +192,7 @@ impl Driver {
                 at,
                 node: record.node,
                 next_action: record.next_action,
-                state: self.flow.record(),
+                state,
                 in_flight,
                 inbox_read,
                 head: record.head,
@@ -202,46 +211,35 @@ impl Driver {
     }
 
     /// Commits, then takes in and publishes.
-    async fn save(
-        &mut self,
-        transition: Transition,
-        record: Record,
-        budget: Budget,
-        inbox_read: u32,
-    ) -> Result<(), EngineError> {
+    async fn save(&mut self, transition: Transition) -> Result<(), EngineError> {
         if self.shared.settings.has(EngineBug::PublishEarly) {
             self.hub.commit(self.row.seq + 1, transition.checkpoint.events.clone());
         }
         point("step.pre_commit");
         self.commit(&transition).await?;
         point("step.post_commit");
-        self.remember(&transition, record, budget, inbox_read).await
+        self.remember(transition).await
     }
 
     /// Takes in what is committed, and shows it.
-    async fn remember(
-        &mut self,
-        transition: &Transition,
-        record: Record,
-        budget: Budget,
-        inbox_read: u32,
-    ) -> Result<(), EngineError> {
+    async fn remember(&mut self, transition: Transition) -> Result<(), EngineError> {
+        let Transition { step, last_seq, entries, checkpoint, rest, .. } = transition;
         let first = self.row.seq + 1;
-        self.row.step = transition.step;
-        self.row.seq = transition.last_seq;
-        self.row.head = transition.checkpoint.head;
-        if let Rest::Ended(status) = transition.rest {
+        (self.row.step, self.row.seq, self.row.head) = (step, last_seq, checkpoint.head);
+        if let Rest::Ended(status) = rest {
             self.row.status = status;
         }
-        self.performer.recent.append(record.head, &record.entries);
-        self.tail = record.tail;
-        self.budget = budget;
-        self.inbox_read = inbox_read;
+        self.performer.recent.append(checkpoint.head, entries.into_iter().map(|new| new.entry));
+        self.state = checkpoint.state;
+        self.tail = checkpoint.tail;
+        self.budget = checkpoint.budget;
+        self.inbox_read = checkpoint.inbox_read;
+        self.active_since = self.active_since.map(|_| Instant::now());
         self.unsaved.clear();
         self.unsaved_bytes = 0;
         self.unsaved_since = None;
         point("step.pre_publish");
-        self.hub.commit(first, transition.checkpoint.events.clone());
+        self.hub.commit(first, checkpoint.events);
         if self.shared.settings.reload {
             self.forget().await?;
         }
@@ -277,18 +275,18 @@ impl Driver {
     pub(super) async fn save_text(&mut self) -> Result<(), EngineError> {
         let record = Record::at(self.tail.clone(), self.row.head, Node::Reasoning);
         let mut budget = self.budget.clone();
-        self.count_time(&mut budget);
+        budget.active_ms += self.active_ms();
         let in_flight = self.in_flight(None, &[]);
-        let transition = self.transition(&record, self.unsaved.clone(), &budget, self.inbox_read, in_flight);
-        let inbox_read = self.inbox_read;
-        self.save(transition, record, budget, inbox_read).await
+        let state = self.state.clone();
+        let transition =
+            self.transition(&record, self.unsaved.clone(), &budget, self.inbox_read, in_flight, state);
+        self.save(transition).await
     }
 
-    fn count_time(&mut self, budget: &mut Budget) {
-        if let Some(since) = self.active_since {
-            budget.active_ms += u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-            self.active_since = Some(Instant::now());
-        }
+    /// Time of activity that is not in the budget yet.
+    fn active_ms(&self) -> u64 {
+        let active = self.active_since.map(|since| since.elapsed()).unwrap_or_default();
+        u64::try_from(active.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Forgets everything that can be read back, and reads it back.
@@ -299,9 +297,8 @@ impl Driver {
         let step = self.row.step;
         let last = patiently!(self.shared, store.steps(&tenant, run, step - 1, 1))?.pop();
         let last = last.ok_or_else(|| EngineError::Invalid("the last step is gone".to_owned()))?;
-        let setting = Setting { run, path: self.performer.path.clone(), definition: self.definition.clone() };
         self.performer.recent.forget();
-        self.flow = Flow::restore(setting, last.checkpoint.state)?;
+        self.flow = Flow::restore(self.setting(), last.checkpoint.state)?;
         self.tail = last.checkpoint.tail;
         self.inbox_read = last.checkpoint.inbox_read;
         self.budget = row.budget.clone();

@@ -8,8 +8,8 @@ use baton_core::event::Event;
 use baton_core::flow::{Input, Next, Record};
 use baton_core::run::Message;
 use baton_core::tool::EffectClass;
-use baton_store::{Intent, StoreError};
 use baton_store::failpoint::point;
+use baton_store::{Intent, StoreError};
 use tokio::time::Instant;
 
 use super::{Driver, Going, Queued};
@@ -28,6 +28,7 @@ impl Driver {
             self.inbox_known = self.row.inbox;
             self.read_inbox().await?;
         }
+        self.note_wanted();
         if self.again.is_empty() {
             let late = self.late();
             self.queue.extend(late);
@@ -43,9 +44,12 @@ impl Driver {
     /// Decides what becomes of effects that had started and have no outcome: what may run again and is
     /// still wanted is started again by the next plan, everything else has an outcome now.
     pub(super) fn sort_out(&mut self) {
+        if self.again.is_empty() {
+            return;
+        }
         let wanted = match self.flow.next() {
-            Next::Want(wanted) if !self.again.is_empty() => wanted,
-            Next::Finish(_) | Next::Want(_) => Vec::new(),
+            Next::Want(wanted) => wanted,
+            Next::Finish(_) => Vec::new(),
         };
         for intent in &self.again {
             let n = intent.effect.n;
@@ -89,8 +93,13 @@ impl Driver {
             tokio::select! {
                 biased;
                 signal = self.signals.recv() => {
-                    if let Some(input) = self.heard(signal).await? {
-                        return Ok(Some(input));
+                    // Take what else is there before looking up again: text comes in many small pieces.
+                    let mut next = signal;
+                    while let Some(signal) = next {
+                        if let Some(input) = self.heard(signal).await? {
+                            return Ok(Some(input));
+                        }
+                        next = self.signals.try_recv().ok();
                     }
                 }
                 () = self.wake.notified() => self.look_for_messages().await?,
@@ -101,8 +110,8 @@ impl Driver {
     }
 
     /// Takes a signal of a task: pieces of text are shown at once, an outcome is an input.
-    async fn heard(&mut self, signal: Option<Signal>) -> Result<Option<Queued>, EngineError> {
-        let Some(Signal { n, attempt, what }) = signal else { return Ok(None) };
+    async fn heard(&mut self, signal: Signal) -> Result<Option<Queued>, EngineError> {
+        let Signal { n, attempt, what } = signal;
         if self.flying.get(&n).is_none_or(|flight| flight.intent.attempt != attempt) {
             return Ok(None); // late: it was given up already
         }
@@ -147,13 +156,12 @@ impl Driver {
         if self.active_left() == Some(Duration::ZERO) && self.flying.values().all(|f| f.until.is_none()) {
             return Some(Queued::Limit(Limit::ActiveTime, None));
         }
-        let Next::Want(wanted) = self.flow.next() else { return None };
+        if self.waits.is_empty() {
+            return None;
+        }
         let clock = self.shared.clock.now();
-        let expired = wanted.iter().find_map(|effect| match &effect.kind {
-            EffectKind::Wait { deadline, .. } if *deadline <= clock => Some(effect.n),
-            _ => None,
-        })?;
-        Some(Queued::Input(Input::Outcome { effect: expired, result: Outcome::Expired }))
+        let (effect, _) = *self.waits.iter().find(|(_, deadline)| *deadline <= clock)?;
+        Some(Queued::Input(Input::Outcome { effect, result: Outcome::Expired }))
     }
 
     /// What is left of the active time; none while nothing is done.
@@ -173,13 +181,8 @@ impl Driver {
         for moment in flush.into_iter().chain(limit).chain(graces) {
             deadline = deadline.min(moment);
         }
-        if let Next::Want(wanted) = self.flow.next() {
-            let clock = self.shared.clock.now();
-            for effect in wanted {
-                if let EffectKind::Wait { deadline: at, .. } = effect.kind {
-                    deadline = deadline.min(now + Duration::from_millis(at.ms_since(clock)));
-                }
-            }
+        if let Some((_, at)) = self.waits.iter().min_by_key(|(_, at)| *at) {
+            deadline = deadline.min(now + Duration::from_millis(at.ms_since(self.shared.clock.now())));
         }
         deadline
     }

@@ -23,13 +23,14 @@ use baton_core::id::Cursor;
 use baton_core::tool::{EffectClass, ToolSpec};
 use baton_engine::{Engine, Rested};
 use baton_model::{Delta, DeltaStream, Model, ModelRequest};
+use baton_store::ClaimMode;
 use baton_tools::{CallContext, Output, Tool, ToolError};
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
 
 use crate::check::check;
-use crate::world::{Kept, Mode, World, kinds, watch};
+use crate::world::{Kept, Mode, TENANT, World, kinds, watch};
 
 /// What a model sends in one call.
 type Reply = Vec<Result<Delta, Fault>>;
@@ -184,7 +185,11 @@ async fn play_one(kept: Kept, case: Case) {
     let world = World::new(kept, Mode::Plain);
     let (model, tool) = (Played::new(replies), Anything::new());
     let engine = world.engine_of(model.clone(), vec![tool.clone()]);
-    let (handle, rested, events) = world.turn(&engine, "hi").await;
+    let (handle, mut rested, _) = world.turn(&engine, "hi").await;
+    while rested == Rested::Suspended {
+        rested = engine.resume(&TENANT, handle.run, ClaimMode::IfFree).await.unwrap().rested().await;
+    }
+    let events = world.events(handle.run).await;
     assert_eq!(kinds(&events), expected, "{name}");
     assert!(matches!(rested, Rested::Ended(status) if status.has_ended()), "{name}: {rested:?}");
     assert_eq!(world.ledger.calls().len() + tool.got().len(), ran, "{name}");

@@ -2,6 +2,7 @@
 //!
 //! `serde` would read the same, but cannot say where in a list of lists it stopped.
 
+use baton_core::id::excerpt;
 use serde_json::{Map, Value};
 
 use super::BadScript;
@@ -26,7 +27,7 @@ impl<'a> Fields<'a> {
         };
         for name in map.keys() {
             if !known.contains(&name.as_str()) {
-                return Err(wrong(place, format!("unknown field `{name}`{}", hint(name, known))));
+                return Err(wrong(place, format!("unknown field `{}`{}", excerpt(name), hint(name, known))));
             }
         }
         Ok(Fields { place: place.to_owned(), map })

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::fault::{Code, Fault};
+use baton_core::id::excerpt;
 use baton_core::json;
 use serde_json::Value;
 
@@ -152,7 +153,10 @@ fn error(value: &Value, place: &str) -> Result<Item, BadScript> {
     let name = fields.need_text("code")?;
     let Some(code) = CODES.into_iter().find(|code| code.as_str() == name) else {
         let known = CODES.map(Code::as_str);
-        return Err(wrong(&fields.place("code"), format!("unknown code `{name}`{}", hint(&name, &known))));
+        return Err(wrong(
+            &fields.place("code"),
+            format!("unknown code `{}`{}", excerpt(&name), hint(&name, &known)),
+        ));
     };
     let fault = Fault {
         code,
@@ -180,7 +184,7 @@ fn finish(value: &Value, place: &str) -> Result<FinishReason, BadScript> {
         "refused" => FinishReason::Refused,
         other => {
             let known = ["stop", "tool_calls", "length", "refused"];
-            return Err(wrong(place, format!("unknown finish `{other}`{}", hint(other, &known))));
+            return Err(wrong(place, format!("unknown finish `{}`{}", excerpt(other), hint(other, &known))));
         }
     })
 }

@@ -22,7 +22,7 @@ fn tool() -> ToolSpec {
 }
 
 fn ask(messages: Vec<ChatMessage>) -> ModelRequest {
-    ModelRequest { role: "main".into(), messages, tools: vec![tool()], max_tokens: 100, attempt: 1 }
+    ModelRequest { role: "main".into(), messages, tools: vec![tool()].into(), max_tokens: 100, attempt: 1 }
 }
 
 fn user(text: &str) -> ChatMessage {
@@ -187,7 +187,7 @@ async fn a_forced_answer_has_words_alone() {
     ]}]}));
     let with = reply(&model, ask(vec![user("abcd")])).await.unwrap();
     assert_eq!(with.calls, [RawCall { id: None, name: "t".into(), arguments: "{}".into() }]);
-    let without = ModelRequest { tools: vec![], ..ask(vec![user("abcd")]) };
+    let without = ModelRequest { tools: vec![].into(), ..ask(vec![user("abcd")]) };
     let expected = RawReply {
         text: "first ".into(),
         calls: vec![],

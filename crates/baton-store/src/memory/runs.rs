@@ -25,7 +25,7 @@ impl MemoryStore {
         if head.index != new.expected_head {
             return Err(StoreError::Moved { branch: new.branch.to_string() });
         }
-        let hash = crate::definition_hash(&new.definition);
+        let hash = new.definition.hash.clone();
         let mut row = RunRow {
             owner: Some(new.owner),
             definition: hash.clone(),
@@ -41,7 +41,7 @@ impl MemoryStore {
         let claims = vec![ClaimRow { epoch: 1, base_seq: 0 }];
         let run = MemRun { row, steps: Vec::new(), claims, inbox: Vec::new() };
         inner.runs.insert((tenant.clone(), first.run), run);
-        inner.definitions.insert((tenant.clone(), hash), new.definition);
+        inner.definitions.insert((tenant.clone(), hash), new.definition.definition.clone());
         inner.advance(tenant, Transition { lane, ..first })?;
         Ok(lane)
     }

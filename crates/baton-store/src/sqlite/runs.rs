@@ -53,8 +53,10 @@ impl SqliteStore {
         first: Transition,
     ) -> Result<u32, StoreError> {
         let tenant = tenant.clone();
-        let definition = record::encode(&new.definition)?;
-        let hash = crate::definition_hash(&new.definition);
+        let hash = new.definition.hash.clone();
+        let known = (tenant.clone(), hash.clone());
+        let is_known = self.shared.knows(&known);
+        let definition = if is_known { None } else { Some(record::encode(&new.definition.definition)?) };
         let mut packed = Packed::new(first)?;
         self.write(move |db| {
             let (run, thread) = (packed.transition.run, packed.transition.thread.clone());
@@ -72,8 +74,10 @@ impl SqliteStore {
             }
             let lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
             packed.transition.lane = lane;
-            let sql = "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
-            db.prepare_cached(sql)?.execute((tenant.as_str(), &hash, definition.0, definition.1))?;
+            if let Some((body, crc)) = &definition {
+                let sql = "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
+                db.prepare_cached(sql)?.execute((tenant.as_str(), &hash, body, crc))?;
+            }
             let sql = "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
                          attempts, definition, min_version, budget, created, metadata)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, ?11, ?12, ?13)";
@@ -90,6 +94,7 @@ impl SqliteStore {
             Ok(lane)
         })
         .await
+        .inspect(|_| self.shared.learn(known))
     }
 
     pub(crate) async fn claim(

@@ -4,6 +4,7 @@
 //! job has a savepoint, so one that is refused harms no neighbour, and each is acknowledged only after
 //! the commit of all.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -92,8 +93,10 @@ fn try_batch(db: &Connection, batch: Vec<Job>, answers: &mut Vec<Answer>) -> rus
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     for job in batch {
         db.prepare_cached("SAVEPOINT member")?.execute([])?;
-        let (keep, answer) = job(db);
-        answers.push(answer);
+        // A job that panics is a fault of ours: it harms its own caller, not the writer and its neighbours.
+        let done = catch_unwind(AssertUnwindSafe(|| job(db)));
+        let keep = done.as_ref().is_ok_and(|(keep, _)| *keep);
+        answers.extend(done.ok().map(|(_, answer)| answer));
         if !keep {
             db.prepare_cached("ROLLBACK TO member")?.execute([])?;
         }

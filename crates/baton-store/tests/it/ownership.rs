@@ -2,9 +2,7 @@
 
 use baton_core::budget::Budget;
 use baton_core::run::{ApprovalStatus, RUN_VERSION, RunStatus};
-use baton_store::{
-    ClaimMode, ClaimRow, ForkAt, NewRun, RunRow, Store, StoreError, Transition, definition_hash,
-};
+use baton_store::{ClaimMode, ClaimRow, ForkAt, NewRun, RunRow, Store, StoreError, Transition};
 use serde_json::json;
 
 use crate::home::{Home, dump};
@@ -48,7 +46,7 @@ async fn a_run_begins_with_its_first_transition(home: Home) {
         seq: 1,
         inbox: 0,
         attempts: 0,
-        definition: definition_hash(&definition()),
+        definition: baton_store::Pinned::new(definition()).hash.clone(),
         min_version: RUN_VERSION,
         budget: Budget { model_calls: 1, ..Budget::default() },
         wake_at: None,

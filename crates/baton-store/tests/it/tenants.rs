@@ -2,9 +2,7 @@
 
 use baton_core::id::Tenant;
 use baton_core::run::{Choice, RunStatus};
-use baton_store::{
-    ClaimMode, ForkAt, PruneRequest, RunFilter, Slice, Store, StoreError, Transition, definition_hash,
-};
+use baton_store::{ClaimMode, ForkAt, PruneRequest, RunFilter, Slice, Store, StoreError, Transition};
 
 use crate::home::{Home, dump, dump_of};
 use crate::pen::Pen;
@@ -40,7 +38,7 @@ async fn strangers_answers(store: &Store, pen: &Pen) -> Vec<StoreError> {
         store.post(t, n, input("x"), None, at(1)).await.unwrap_err(),
         store.post(t, n, decision("ap", Choice::Approve, None), None, at(1)).await.unwrap_err(),
         store.release(t, n, 1).await.unwrap_err(),
-        store.definition(t, &definition_hash(&definition())).await.unwrap_err(),
+        store.definition(t, &baton_store::Pinned::new(definition()).hash).await.unwrap_err(),
         store.inbox(t, n, 0).await.unwrap_err(),
         store.run(t, n).await.unwrap_err(),
         store.steps(t, n, 0, 9).await.unwrap_err(),

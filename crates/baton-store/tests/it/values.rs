@@ -112,7 +112,8 @@ pub(crate) fn definition() -> Definition {
             output_schema: None,
             class: EffectClass::SideEffectFree,
             timeout_ms: 1000,
-        }],
+        }]
+        .into(),
         last_n: Some(40),
     }
 }

@@ -28,6 +28,9 @@ Examples:
 Ctrl-C cancels the run and shows what became of its calls; a second one leaves at once.
 Exit codes: 0 answered, 1 failed, 2 wrong use, 3 it waits for you, 130 cancelled.";
 
+/// The longest message that is read from a pipe: no longer one is accepted.
+const MOST_PIPED: u64 = 1 << 20;
+
 /// The arguments of `baton ask`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -147,12 +150,15 @@ pub(crate) async fn thread_named(app: &App, text: &str) -> Result<ThreadId, Fail
 }
 
 fn piped() -> Result<String, Failure> {
-    let mut input = std::io::stdin();
+    let input = std::io::stdin();
     if input.is_terminal() {
         note(styled(DIM, "reading the message; end it with Ctrl-D"));
     }
     let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
+    input.take(MOST_PIPED + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_PIPED {
+        return Err(Failure::usage("the message is longer than 1 MiB: send less at once"));
+    }
     String::from_utf8(bytes).map_err(|_| Failure::usage("the piped message is not UTF-8 text"))
 }
 

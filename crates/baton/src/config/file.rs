@@ -1,7 +1,7 @@
 //! Reading `baton.toml`. What is not understood is refused with its file, its line and the nearest
 //! setting that there is. Values never stand in an error: one of them might be a secret.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -10,6 +10,9 @@ use toml::de::{DeTable, DeValue};
 use super::table::{self, SETTINGS};
 use super::value::{self, Value};
 use crate::failure::Failure;
+
+/// The largest file that is read.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// One setting of the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,12 +25,21 @@ pub(super) struct Line {
 
 /// Reads a file; one that must be there was named by somebody.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Vec<Line>, Failure> {
-    match std::fs::read_to_string(path) {
+    match text(path) {
         Ok(text) => parse(path, &text),
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(Vec::new()),
         Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", path.display()))
             .hint("baton init writes a commented one; --config FILE names another")),
     }
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("it is larger than {} MiB", MOST_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
 /// Reads the text of a file.
@@ -84,10 +96,11 @@ impl Reading<'_> {
             let hint = "name where it is kept instead: key_env = \"VARIABLE\" or key_file = \"FILE\"";
             return self.wrong(at, &why).hint(hint);
         }
+        let key = baton_core::id::excerpt(key);
         let nearest =
-            SETTINGS.iter().filter(|s| !s.is_place()).min_by_key(|s| strsim::levenshtein(key, s.key));
+            SETTINGS.iter().filter(|s| !s.is_place()).min_by_key(|s| strsim::levenshtein(&key, s.key));
         let nearest = nearest.map(|s| format!("; did you mean `{}`?", s.key)).unwrap_or_default();
-        self.wrong(at, &format!("there is no setting `{}`{nearest}", baton_core::id::excerpt(key)))
+        self.wrong(at, &format!("there is no setting `{key}`{nearest}"))
             .hint("baton config show lists all of them")
     }
 

@@ -1,3 +1,5 @@
+mod injection;
+
 use baton_core::effect::BlobRef;
 use baton_core::fault::{Code, Fault};
 use baton_core::run::ReceiptCall;

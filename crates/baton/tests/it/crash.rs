@@ -82,7 +82,11 @@ impl Stage {
     /// Goes on until the run has ended or waits.
     fn finish(&self) -> String {
         let Some(run) = self.only_run() else {
-            assert_eq!(self.ask(None).status.code(), Some(0), "nothing had happened, so it can be asked again");
+            assert_eq!(
+                self.ask(None).status.code(),
+                Some(0),
+                "nothing had happened, so it can be asked again"
+            );
             return self.only_run().unwrap();
         };
         if self.status(&run) == "running" {
@@ -125,7 +129,8 @@ impl Stage {
     /// What was acknowledged before the kill is in the log afterwards, under the same number.
     fn keeps(&self, before: &Output, run: &str) {
         let tail = self.world.baton(&["runs", "tail", run, "--json"]);
-        let log: BTreeSet<String> = numbered(tail.out.as_bytes()).into_iter().map(|event| event.to_string()).collect();
+        let log: BTreeSet<String> =
+            numbered(tail.out.as_bytes()).into_iter().map(|event| event.to_string()).collect();
         for event in numbered(&before.stdout) {
             // Pieces of text may be withdrawn by `resumed`, and a suspension is no event of the log.
             if event["type"] != "thinking" && event["seq"].is_u64() {
@@ -140,7 +145,9 @@ impl Stage {
             "unsafe" => {
                 let unknown = transcript.iter().filter(|line| line.contains("\"unknown\"")).count();
                 assert_eq!(transcript.len(), expected.len(), "{at}: {transcript:#?}");
-                let known = |lines: &[String]| lines.iter().filter(|line| !line.starts_with("ToolResult")).cloned().collect::<Vec<_>>();
+                let known = |lines: &[String]| {
+                    lines.iter().filter(|line| !line.starts_with("ToolResult")).cloned().collect::<Vec<_>>()
+                };
                 assert_eq!(known(&transcript), known(expected), "{at}");
                 assert!(unknown <= 3, "{at}: {transcript:#?}");
             }
@@ -179,7 +186,12 @@ fn kill_at_every_point(class: &'static str) {
             let stage = Stage::new(class);
             let before = stage.ask(Some(&at));
             let once = matches!(point, "admit.pre_commit" | "admit.post_commit" | "migrate.mid");
-            assert_eq!(was_killed(&before), hit == 1 || !once, "{at}: {}", String::from_utf8_lossy(&before.stderr));
+            assert_eq!(
+                was_killed(&before),
+                hit == 1 || !once,
+                "{at}: {}",
+                String::from_utf8_lossy(&before.stderr)
+            );
             let run = stage.finish();
             assert_eq!(stage.status(&run), "ok", "{at}");
             stage.keeps(&before, &run);
@@ -207,14 +219,23 @@ fn a_tool_with_side_effects_survives_a_kill_at_every_point() {
 fn a_crash_during_recovery_is_recovered_from() {
     for class in ["idempotent", "unsafe"] {
         let expected = undisturbed(class);
-        for point in RECOVERY.into_iter().chain(["step.pre_commit", "step.post_commit", "tool.post_send", "store.post_commit"]) {
+        for point in RECOVERY.into_iter().chain([
+            "step.pre_commit",
+            "step.post_commit",
+            "tool.post_send",
+            "store.post_commit",
+        ]) {
             let stage = Stage::new(class);
             let before = stage.ask(Some("tool.post_send:1"));
             assert!(was_killed(&before), "{point}");
             let run = stage.only_run().unwrap();
             for _ in 0..2 {
                 let again = stage.run(&["runs", "resume", &run], Some(&format!("{point}:1")));
-                assert!(was_killed(&again) || stage.status(&run) == "ok", "{point}: {}", String::from_utf8_lossy(&again.stderr));
+                assert!(
+                    was_killed(&again) || stage.status(&run) == "ok",
+                    "{point}: {}",
+                    String::from_utf8_lossy(&again.stderr)
+                );
             }
             assert_eq!(stage.status(&stage.finish()), "ok", "{point}");
             stage.keeps(&before, &run);
@@ -225,7 +246,15 @@ fn a_crash_during_recovery_is_recovered_from() {
 
 #[test]
 fn an_approval_survives_a_kill_at_every_point() {
-    for point in ["approval.post_request", "approval.post_decision", "approval.pre_execute", "tool.post_send", "step.pre_commit", "recover.pre_claim", "claim.post_commit"] {
+    for point in [
+        "approval.post_request",
+        "approval.post_decision",
+        "approval.pre_execute",
+        "tool.post_send",
+        "step.pre_commit",
+        "recover.pre_claim",
+        "claim.post_commit",
+    ] {
         for hit in 1..=2 {
             let at = format!("{point}:{hit}");
             let stage = Stage::approving("unsafe");
@@ -259,7 +288,14 @@ fn an_approval_survives_a_kill_at_every_point() {
 
 #[test]
 fn a_cancel_survives_a_kill_at_every_point() {
-    for point in ["cancel.post_commit", "cancel.pre_signal", "step.pre_commit", "step.post_commit", "claim.post_commit", "recover.mid"] {
+    for point in [
+        "cancel.post_commit",
+        "cancel.pre_signal",
+        "step.pre_commit",
+        "step.post_commit",
+        "claim.post_commit",
+        "recover.mid",
+    ] {
         let stage = Stage::new("unsafe");
         assert!(was_killed(&stage.ask(Some("tool.post_send:1"))), "{point}");
         let run = stage.only_run().unwrap();

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod ask;
+mod bombs;
 mod chat;
 mod crash;
 mod demo;

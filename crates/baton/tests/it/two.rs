@@ -59,14 +59,22 @@ impl Two {
 #[test]
 fn a_killed_process_leaves_its_run_to_another_at_once() {
     let two = Two::new("idempotent");
-    let mut chat = two.world.command(&["chat", "--model", &two.model]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut chat = two
+        .world
+        .command(&["chat", "--model", &two.model])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut owner = two.stopped_in_a_call();
     owner.kill().unwrap();
     owner.wait().unwrap();
     let run = two.run();
     let tail = two.world.baton(&["runs", "tail", &run, "--json"]);
     assert_eq!(tail.code, 0, "{tail:?}");
-    assert_eq!((two.json(&["runs", "show", &run, "--json"])["status"].clone(), two.effects()), (json!("ok"), 1));
+    assert_eq!(
+        (two.json(&["runs", "show", &run, "--json"])["status"].clone(), two.effects()),
+        (json!("ok"), 1)
+    );
     drop(chat.stdin.take());
     assert!(chat.wait().unwrap().success());
 }

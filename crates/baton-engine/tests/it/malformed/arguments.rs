@@ -133,7 +133,8 @@ fn unfit() -> Vec<Case> {
 }
 
 fn fit() -> Vec<Case> {
-    let once = FIT.iter().map(|written| Case::runs(format!("fit {written:?}"), "once", call("once", written)));
+    let once =
+        FIT.iter().map(|written| Case::runs(format!("fit {written:?}"), "once", call("once", written)));
     let case = |written: &&str| Case::runs(format!("any {written:?}"), "anything", call("anything", written));
     once.chain(ANYTHING.iter().map(case)).collect()
 }

@@ -83,9 +83,8 @@ fn two(name: &str, deltas: Reply) -> Case {
 fn places() -> Vec<Case> {
     let one = |index: u32| vec![start(index, "once"), arguments(index, OK)];
     let bytes: Reply = OK.chars().map(|c| arguments(0, &c.to_string())).collect();
-    let invalid = |name: &str, reply: Reply, told: &str| {
-        Case::fails(name, reply, false, "llm_invalid_response", told)
-    };
+    let invalid =
+        |name: &str, reply: Reply, told: &str| Case::fails(name, reply, false, "llm_invalid_response", told);
     let (second, unknown) = ("began call 0 twice", "which it had not begun");
     vec![
         two("two calls with one id", [with_id(0, Some("same")), with_id(1, Some("same"))].concat()),
@@ -99,14 +98,16 @@ fn places() -> Vec<Case> {
                 .chain([arguments(1, r#": "ok"}"#), arguments(0, r#""ok"}"#)])
                 .collect(),
         ),
-        Case::runs("a piece for each byte", "once", [vec![start(0, "once")], bytes, vec![finish(Stop)]].concat()),
-        Case::runs("empty pieces", "once", vec![
-            start(0, "once"),
-            arguments(0, ""),
-            arguments(0, OK),
-            arguments(0, ""),
-            finish(ToolCalls),
-        ]),
+        Case::runs(
+            "a piece for each byte",
+            "once",
+            [vec![start(0, "once")], bytes, vec![finish(Stop)]].concat(),
+        ),
+        Case::runs(
+            "empty pieces",
+            "once",
+            vec![start(0, "once"), arguments(0, ""), arguments(0, OK), arguments(0, ""), finish(ToolCalls)],
+        ),
         Case::runs("calls that end with stop", "once", [one(0), vec![finish(Stop)]].concat()),
         invalid("one place twice", [one(0), one(0), vec![finish(ToolCalls)]].concat(), second),
         invalid("one place twice, other tools", vec![start(0, "once"), start(0, "safe")], second),
@@ -114,10 +115,11 @@ fn places() -> Vec<Case> {
         invalid("arguments too early", vec![arguments(0, OK), start(0, "once"), finish(ToolCalls)], unknown),
         invalid("arguments elsewhere", vec![start(0, "once"), arguments(1, OK), finish(ToolCalls)], unknown),
         Case::refused("no arguments at all", "once", vec![start(0, "once"), finish(ToolCalls)], "required"),
-        Case::runs("no arguments for a tool without", "anything", vec![
-            start(0, "anything"),
-            finish(ToolCalls),
-        ]),
+        Case::runs(
+            "no arguments for a tool without",
+            "anything",
+            vec![start(0, "anything"), finish(ToolCalls)],
+        ),
     ]
 }
 
@@ -127,8 +129,18 @@ fn cut_off() -> Vec<Case> {
     let with = |reply: &Reply, last: &[Result<Delta, Fault>]| [reply.as_slice(), last].concat();
     let early = "stream ended early";
     vec![
-        Case::refused("cut at the limit", "once", with(&half, &[finish(Length)]), "cut off at the token limit"),
-        Case::refused("whole, and cut", "once", with(&whole, &[finish(Length)]), "cut off at the token limit"),
+        Case::refused(
+            "cut at the limit",
+            "once",
+            with(&half, &[finish(Length)]),
+            "cut off at the token limit",
+        ),
+        Case::refused(
+            "whole, and cut",
+            "once",
+            with(&whole, &[finish(Length)]),
+            "cut off at the token limit",
+        ),
         Case::refused("no end, limit", "once", vec![start(0, "once"), finish(Length)], "cut off"),
         Case::fails("a call and a refusal", with(&whole, &[finish(Refused)]), false, "refused", "no reason"),
         Case::fails("no finish", whole.clone(), false, "llm_invalid_response", early),
@@ -152,15 +164,17 @@ fn cut_off() -> Vec<Case> {
 
 fn many() -> Vec<Case> {
     let calls = |count: u32| -> Reply {
-        let calls = (0..count).flat_map(|n| [start(n, "anything"), arguments(n, &json!({"n": n}).to_string())]);
+        let calls =
+            (0..count).flat_map(|n| [start(n, "anything"), arguments(n, &json!({"n": n}).to_string())]);
         calls.chain([finish(ToolCalls)]).collect()
     };
     let mut all = vec!["started"];
     all.extend(["tool_start anything"; 64]);
     all.extend(["tool_result anything Ok"; 64]);
     all.extend(["delta", "ended ok"]);
-    let too_many =
-        |count| Case::fails(format!("{count} calls"), calls(count), false, "llm_invalid_response", "more than 64");
+    let too_many = |count| {
+        Case::fails(format!("{count} calls"), calls(count), false, "llm_invalid_response", "more than 64")
+    };
     vec![Case::new("64 calls", calls(64), &all, 64), too_many(65), too_many(10_000)]
 }
 
@@ -221,7 +235,8 @@ async fn a_good_call_runs_beside_bad_ones() {
     let engine = world.engine_of(Played::new(vec![reply]), vec![tool.clone()]);
     let (_, _, events) = world.turn(&engine, "hi").await;
     assert_eq!(tool.got(), [json!({"a": 1})]);
-    let mut results: Vec<String> = kinds(&events).into_iter().filter(|k| k.starts_with("tool_result")).collect();
+    let mut results: Vec<String> =
+        kinds(&events).into_iter().filter(|k| k.starts_with("tool_result")).collect();
     results.sort_unstable();
     assert_eq!(results, ["tool_result anything Ok", "tool_result once Error", "tool_result teleport Error"]);
 }
@@ -237,9 +252,22 @@ async fn the_same_bad_call_three_times_ends_the_turn() {
         play(Kept::Memory, vec![case]).await;
     }
     let round = ["tool_start teleport", "tool_result teleport Error"];
-    let mut case =
-        Case::new("three times nothing", Vec::new(), &[&["started"][..], &round, &round, &round, &ends].concat(), 0);
+    let mut case = Case::new(
+        "three times nothing",
+        Vec::new(),
+        &[&["started"][..], &round, &round, &round, &ends].concat(),
+        0,
+    );
     case.replies = vec![call("teleport", "{"), call("teleport", ""), call("teleport", "[]")];
+    play(Kept::Memory, vec![case]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_where_words_were_asked_for_is_no_answer() {
+    let rounds = ["tool_start once", "tool_result once Error"].repeat(3);
+    let ends = ["warning no_progress", "ended error llm_invalid_response"];
+    let mut case = Case::new("stubborn", Vec::new(), &[&["started"][..], &rounds, &ends].concat(), 0);
+    case.replies = vec![call("once", "{"); 5];
     play(Kept::Memory, vec![case]).await;
 }
 
@@ -248,6 +276,7 @@ async fn ever_new_bad_calls_end_with_the_rounds() {
     let rounds = ["tool_start once", "tool_result once Error"].repeat(8);
     let expected = [&["started"][..], &rounds, &["warning budget_exceeded", "delta", "ended ok"]].concat();
     let mut case = Case::new("eight bad calls", Vec::new(), &expected, 0);
-    case.replies = (0..8).map(|n| call("once", &format!("{{{}", " ".repeat(n)))).collect();
+    // Each is told another reason.
+    case.replies = (0..8).map(|n| call("once", &format!("{{\"{}", "x".repeat(n)))).collect();
     play(Kept::Memory, vec![case]).await;
 }

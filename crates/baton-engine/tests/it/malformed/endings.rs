@@ -45,9 +45,16 @@ fn broken() -> Vec<Case> {
 }
 
 fn refusals_and_faults() -> Vec<Case> {
-    let server = |name: &str, reply: Reply, shows: bool| Case::fails(name, reply, shows, "llm_server", "boom");
+    let server =
+        |name: &str, reply: Reply, shows: bool| Case::fails(name, reply, shows, "llm_server", "boom");
     vec![
-        Case::fails("a refusal in words", vec![text("I won't."), finish(Refused)], true, "refused", "I won't."),
+        Case::fails(
+            "a refusal in words",
+            vec![text("I won't."), finish(Refused)],
+            true,
+            "refused",
+            "I won't.",
+        ),
         Case::fails("a refusal without words", vec![finish(Refused)], false, "refused", "gave no reason"),
         Case::fails("a refusal in spaces", vec![text(" "), finish(Refused)], true, "refused", "no reason"),
         server("an error first", vec![Err(fault("boom"))], false),
@@ -71,7 +78,13 @@ fn refusals_and_faults() -> Vec<Case> {
             &["started", "warning llm_server", "delta", "ended ok"],
             0,
         ),
-        Case::fails("a code that is ours", vec![Err(Fault::new(Code::Internal, "x"))], false, "internal", "x"),
+        Case::fails(
+            "a code that is ours",
+            vec![Err(Fault::new(Code::Internal, "x"))],
+            false,
+            "internal",
+            "x",
+        ),
     ]
 }
 
@@ -91,7 +104,7 @@ const WORDS: &[&str] = &[
     "\u{feff}text",
     "\u{202e}txet\u{202c}\u{2066}x\u{2069}",
     "\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}]8;;http://localhost\u{7}",
-    "\u{2028}\u{2029}\u{85}",
+    "a\u{2028}b\u{2029}c\u{85}d",
     "\u{200b}",
     "\u{fffd}",
     "\u{10ffff}\u{e000}\u{fdd0}",
@@ -144,7 +157,9 @@ async fn long_refusals_and_faults_stay_what_they_are() {
             let world = World::new(kept, Mode::Plain);
             let replies = vec![vec![text(&long), finish(Refused)], vec![Err(fault(&long))]];
             let engine = world.engine_of(Played::new(replies), vec![]);
-            for expected in [&["started", "delta", "ended error refused"][..], &["started", "ended error llm_server"]] {
+            for expected in
+                [&["started", "delta", "ended error refused"][..], &["started", "ended error llm_server"]]
+            {
                 let (handle, _, events) = world.turn(&engine, "hi").await;
                 assert_eq!(kinds(&events), expected);
                 let last = serde_json::to_string(&events.last().unwrap().event).unwrap();

@@ -35,16 +35,19 @@ async fn arguments_are_bounded_exactly() {
         Case::fails(name, reply, false, "llm_invalid_response", "longer than 8 MiB")
     };
     for kept in [Kept::Memory, Kept::Sqlite] {
-        play(kept, vec![
-            Case::runs("one byte less", "anything", reply(MAX_ARGUMENT_BYTES - 1)),
-            Case::runs("1 MiB", "anything", reply(MAX_ARGUMENT_BYTES)),
-            Case::refused("one byte more", "anything", reply(MAX_ARGUMENT_BYTES + 1), told),
-            Case::refused("7 MiB of white space", "anything", pieces(" ".repeat(MIB), 7), told),
-            too_long("9 MiB", reply(9 * MIB)),
-            too_long("9 MiB in pieces", pieces("y".repeat(MIB), 9)),
-            too_long("50 MB", reply(50_000_000)),
-            too_long("a name of 9 MiB", vec![start(0, &"n".repeat(9 * MIB)), finish(ToolCalls)]),
-        ])
+        play(
+            kept,
+            vec![
+                Case::runs("one byte less", "anything", reply(MAX_ARGUMENT_BYTES - 1)),
+                Case::runs("1 MiB", "anything", reply(MAX_ARGUMENT_BYTES)),
+                Case::refused("one byte more", "anything", reply(MAX_ARGUMENT_BYTES + 1), told),
+                Case::refused("7 MiB of white space", "anything", pieces(" ".repeat(MIB), 7), told),
+                too_long("9 MiB", reply(9 * MIB)),
+                too_long("9 MiB in pieces", pieces("y".repeat(MIB), 9)),
+                too_long("50 MB", reply(50_000_000)),
+                too_long("a name of 9 MiB", vec![start(0, &"n".repeat(9 * MIB)), finish(ToolCalls)]),
+            ],
+        )
         .await;
     }
 }
@@ -68,18 +71,22 @@ async fn reasoning_is_bounded_too() {
     let told = "longer than 8 MiB";
     let most = "x".repeat(MAX_REPLY_BYTES - 4);
     for kept in [Kept::Memory, Kept::Sqlite] {
-        let pieces: Reply = std::iter::repeat_n(reasoning(&"x".repeat(MIB)), 9).chain([finish(Stop)]).collect();
+        let pieces: Reply =
+            std::iter::repeat_n(reasoning(&"x".repeat(MIB)), 9).chain([finish(Stop)]).collect();
         let at_once = vec![reasoning(&"\u{1}".repeat(70 * MIB)), text("so"), finish(Stop)];
-        play(kept, vec![
-            Case::new(
-                "as much as there may be",
-                vec![reasoning(&most), text("so"), finish(Stop)],
-                &["started", "delta", "ended ok"],
-                0,
-            ),
-            Case::fails("in pieces", pieces, true, "llm_invalid_response", told),
-            Case::fails("at once", at_once, false, "llm_invalid_response", told),
-        ])
+        play(
+            kept,
+            vec![
+                Case::new(
+                    "as much as there may be",
+                    vec![reasoning(&most), text("so"), finish(Stop)],
+                    &["started", "delta", "ended ok"],
+                    0,
+                ),
+                Case::fails("in pieces", pieces, true, "llm_invalid_response", told),
+                Case::fails("at once", at_once, false, "llm_invalid_response", told),
+            ],
+        )
         .await;
     }
 }
@@ -99,7 +106,10 @@ async fn pieces_of_nothing_leave_nothing() {
     let reply: Reply = empty.chain([text("a"), finish(Stop)]).collect();
     let world = World::new(Kept::Memory, Mode::Plain);
     let (handle, _, events) = world.turn(&world.engine_of(Played::new(vec![reply]), vec![]), "hi").await;
-    assert_eq!((kinds(&events), events.len()), (vec!["started".into(), "delta".into(), "ended ok".into()], 3));
+    assert_eq!(
+        (kinds(&events), events.len()),
+        (vec!["started".into(), "delta".into(), "ended ok".into()], 3)
+    );
     check(&world, handle.run, &[]).await.unwrap();
 }
 
@@ -118,7 +128,7 @@ async fn as_many_calls_as_a_run_may_have() {
     let name = "n".repeat(64);
     let rounds = |bad: bool| -> Vec<Reply> {
         let written = |round: u32, n: u32| match bad {
-            true => format!("{{{}{}", round, n),
+            true => format!("{{\"{}", "x".repeat((round * 64 + n) as usize)),
             false => json!({"round": round, "n": n}).to_string(),
         };
         let round = |round: u32| {

@@ -32,9 +32,8 @@ fn sum(events: &[NumberedEvent]) -> Usage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_number_is_too_large() {
-    let reply = |usage: TokenUsage| {
-        vec![start(0, "anything"), arguments(0, "{}"), used(usage), finish(ToolCalls)]
-    };
+    let reply =
+        |usage: TokenUsage| vec![start(0, "anything"), arguments(0, "{}"), used(usage), finish(ToolCalls)];
     for (name, usage) in [
         ("all of it", MOST),
         ("tokens read", TokenUsage { prompt_tokens: u64::MAX, ..TokenUsage::default() }),

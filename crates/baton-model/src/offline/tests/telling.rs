@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -160,7 +162,7 @@ fn several_results_have_headings_and_questions_are_left_out() {
     ));
     messages.extend(called("2", "weather", json!({}), "Error: no network"));
     let expected = "### calculator\n\n1+1 = 2\n\n### weather\n\n`weather` did not work: no network";
-    assert_eq!(text_of(&ModelRequest { tools: vec![], ..ask(messages) }), format!("{expected}{NOTE}"));
+    assert_eq!(text_of(&ModelRequest { tools: vec![].into(), ..ask(messages) }), format!("{expected}{NOTE}"));
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn without_a_fitting_tool_it_says_what_it_can_do() {
              - `send_mail`: Sends an e-mail message to somebody.{NOTE}"
         )
     );
-    let none = ModelRequest { tools: vec![], ..ask(vec![user("hi")]) };
+    let none = ModelRequest { tools: vec![].into(), ..ask(vec![user("hi")]) };
     let expected = "I am not a language model, and no tools are offered to me here: I cannot answer this.";
     assert_eq!(text_of(&none), format!("{expected}{NOTE}"));
 }
@@ -188,7 +190,7 @@ fn without_a_fitting_tool_it_says_what_it_can_do() {
 #[test]
 fn every_example_it_gives_works() {
     for tool in tools() {
-        let listed = text_of(&ModelRequest { tools: vec![tool.clone()], ..ask(vec![user("poem")]) });
+        let listed = text_of(&ModelRequest { tools: vec![tool.clone()].into(), ..ask(vec![user("poem")]) });
         let Some(example) = listed.split_once('“').and_then(|(_, rest)| rest.split_once('”')) else {
             continue;
         };
@@ -258,7 +260,7 @@ proptest! {
         schema in any_json(),
     ) {
         let mut request = ask(vec![user(&request)]);
-        for tool in &mut request.tools {
+        for tool in Arc::make_mut(&mut request.tools) {
             if tool.name.contains('_') {
                 tool.input_schema = schema.clone();
             }

@@ -160,7 +160,8 @@ pub(super) fn definition() -> Definition {
             output_schema: Some(json!({"type": "string"})),
             class: EffectClass::Idempotent,
             timeout_ms: 30_000,
-        }],
+        }]
+        .into(),
         last_n: Some(40),
     }
 }
@@ -247,7 +248,7 @@ pub(super) fn checkpoint() -> Checkpoint {
         at: AT,
         node: Node::ToolCall,
         next_action: Some(NextAction::CallTool),
-        state: FlowRecord { flow: "turn".to_owned(), v: 1, data: json!({"rounds": 1}) },
+        state: FlowRecord::new("turn", 1, &json!({"rounds": 1})),
         in_flight: (0..).zip(effects()).map(intent).collect(),
         inbox_read: 2,
         head: 5,
@@ -302,7 +303,7 @@ pub(super) async fn fill(store: &Store) {
 
 async fn begin(store: &Store, owner: baton_core::id::OwnerId, n: u128, on: &str) -> Pen {
     let mut pen = Pen::for_new(store, n, ("golden", on)).await;
-    let new = NewRun { definition: definition(), ..pen.new_run(owner) };
+    let new = NewRun { definition: baton_store::Pinned::new(definition()), ..pen.new_run(owner) };
     let first = pen.says("go");
     pen.lane = store.start(&tenant(), new, first.clone()).await.unwrap();
     pen.written(&first);

@@ -93,7 +93,7 @@ mod tests {
             mode: Mode::Moderate,
             channel: "CHAT".to_owned(),
             decision: default_decision(),
-            tools: vec![],
+            tools: vec![].into(),
             last_n: None,
         };
         let waiting = |kind, question: Option<&str>| WaitingOn {

@@ -77,6 +77,8 @@ pub(super) enum BadArchive {
     Unreadable(String),
     #[error("it has version {v}, and this build reads up to {VERSION}: use a newer baton")]
     Version { v: u64 },
+    #[error("its meta is nested more than {MAX_DEPTH} levels deep")]
+    Meta,
     #[error("entry {id}: {why}")]
     Entry { id: EntryId, why: String },
     #[error("branch {name:?}: {why}")]
@@ -151,6 +153,9 @@ impl Archive {
 
     /// Checks everything before anything is written.
     pub(super) fn check(self) -> Result<Sound, BadArchive> {
+        if is_deeper_than(&self.meta, MAX_DEPTH) {
+            return Err(BadArchive::Meta);
+        }
         let mut sound = Sound {
             entries: Vec::with_capacity(self.entries.len()),
             places: HashMap::new(),

@@ -51,7 +51,7 @@ pub(super) fn definition() -> Definition {
         mode: Mode::Moderate,
         channel: "CHAT".to_owned(),
         decision,
-        tools: ["look", "peek", "write", "forbidden", ASK_USER].map(tool).to_vec(),
+        tools: ["look", "peek", "write", "forbidden", ASK_USER].map(tool).into(),
         last_n: None,
     }
 }

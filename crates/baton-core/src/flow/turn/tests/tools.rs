@@ -222,7 +222,7 @@ fn a_call_outside_the_decision_is_denied_and_never_wanted() {
 #[test]
 fn a_turn_without_tools_offers_none_and_obeys_none() {
     let mut bare = definition();
-    bare.tools.clear();
+    bare.tools = [].into();
     let mut drive = Drive::start_with(bare);
     assert_eq!(drive.wants(), [model(0, 0, false)]);
     drive.reply(calls(&[("look", json!({}))]));
