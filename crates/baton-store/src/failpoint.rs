@@ -1,8 +1,7 @@
 //! Points at which a test can kill or stop the process. Compiled only with `--features failpoints`.
 //!
 //! `BATON_FAILPOINT=NAME:HIT` kills the process with SIGKILL at the HIT-th time it comes to NAME: no
-//! destructors, no flush. `NAME:HIT:stop` stops it with SIGSTOP instead. `BATON_FAILPOINT_LOG=FILE`
-//! appends the name of every point that is passed, so that a test can see which ones apply.
+//! destructors, no flush. `NAME:HIT:stop` stops it with SIGSTOP instead.
 
 /// Marks a point. Does nothing in ordinary builds.
 #[inline]
@@ -15,7 +14,6 @@ pub fn point(name: &'static str) {
 
 #[cfg(feature = "failpoints")]
 mod armed {
-    use std::io::Write;
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -35,15 +33,9 @@ mod armed {
         let signal = if parts.next() == Some("stop") { Signal::STOP } else { Signal::KILL };
         Some(Armed { name, hit, signal })
     });
-    static LOG: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("BATON_FAILPOINT_LOG").ok());
     static HITS: AtomicU32 = AtomicU32::new(0);
 
     pub(super) fn pass(name: &str) {
-        if let Some(path) = LOG.as_ref()
-            && let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path)
-        {
-            let _ = writeln!(file, "{name}");
-        }
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
         if HITS.fetch_add(1, Ordering::SeqCst) + 1 == armed.hit {
             let _ = kill_process(getpid(), armed.signal);

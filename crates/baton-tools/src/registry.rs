@@ -119,10 +119,10 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Whether every provider accepts it as the name of a tool.
+/// Whether it can be the name of a tool: what every provider accepts, and dots, for which each has its way.
 fn is_tool_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
 fn compile(name: &str, which: &'static str, schema: &Value) -> Result<Validator, RegistryError> {

@@ -1,5 +1,7 @@
 //! The engine's suite: every scenario on every store and in every mode, then what only some need.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
+
 mod cancels;
 mod check;
 mod crashes;

@@ -242,7 +242,7 @@ fn is_history(messages: &[ChatMessage]) -> Result<(), String> {
             return Err("somebody else's instructions".to_owned());
         }
         for call in &message.tool_calls {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
             if !(1..=64).contains(&call.name.len()) || !call.name.bytes().all(plain) {
                 return Err(format!("the name {:?}", call.name));
             }

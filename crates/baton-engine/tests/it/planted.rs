@@ -36,11 +36,12 @@ async fn plain(world: World) -> History {
 
 /// A turn with a tool round, watched until the tool's result was shown.
 async fn watched(world: World) -> History {
-    world.script(round());
+    world.script(json!([[{"call": {"name": "once", "arguments": {"do": "hold"}}}], [{"text": "found"}]]));
     let engine = world.engine();
     let mut handle = engine.start(world.request("go")).await.unwrap();
     let mut reader = engine.events(&TENANT, handle.run, Cursor::default()).await.unwrap();
-    let mut seen = Vec::new();
+    let mut seen = vec![reader.next().await.unwrap().unwrap()]; // now it follows the live end
+    world.ledger.open();
     while !matches!(seen.last(), Some(Seen::Event(e)) if matches!(e.event, Event::ToolResult { .. })) {
         seen.push(reader.next().await.unwrap().unwrap());
     }

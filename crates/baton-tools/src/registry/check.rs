@@ -36,8 +36,8 @@ impl Registry {
             return Ok(());
         }
         let written = json::cut(name, MAX_NAME);
-        let nearest =
-            self.tools.keys().filter(|known| offered(known)).min_by_key(|known| distance(written, known));
+        let far = |known: &&String| strsim::levenshtein(&written.to_lowercase(), &known.to_lowercase());
+        let nearest = self.tools.keys().filter(|known| offered(known)).min_by_key(far);
         Err(match nearest {
             Some(nearest) => format!("There is no tool {written:?}. The nearest one is `{nearest}`."),
             None => format!("There is no tool {written:?}, and no other tool is offered. Answer in words."),
@@ -103,18 +103,3 @@ fn recordable_name(name: &str) -> String {
     if name.is_empty() { "_".to_owned() } else { name }
 }
 
-/// How many characters have to change to make one name the other, whatever their case.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let change = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
-}

@@ -1,8 +1,10 @@
 //! Arguments that are no arguments: nothing is guessed, nothing is silently `{}`.
 
-use crate::world::Kept;
+use serde_json::Value;
 
-use super::{Case, call, play};
+use crate::world::{Kept, Mode, World};
+
+use super::{Anything, Case, Played, call, play};
 
 /// Refused because of what is written, whatever the tool: what is written, and a part of what is told.
 const UNREADABLE: &[(&str, &str)] = &[
@@ -205,4 +207,19 @@ async fn depth_is_bounded_and_what_is_taken_can_be_read_back() {
 async fn it_is_the_same_in_a_file() {
     let sample = unreadable().into_iter().step_by(9).chain(unfit().into_iter().step_by(6));
     play(Kept::Sqlite, sample.chain(fit()).collect()).await;
+}
+
+/// What runs is what was written, to the last bit, though it was stored and read in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_are_the_same_after_they_were_stored() {
+    let numbers =
+        [6.934698245112694e276, 0.1 + 0.2, f64::MAX, f64::MIN_POSITIVE, 5e-324, 1.0 / 3.0, 1e23, -0.0];
+    let world = World::new(Kept::Sqlite, Mode::Forgetting);
+    let tool = Anything::new();
+    let written = format!("{{\"n\":{}}}", Value::from(numbers.to_vec()));
+    let engine = world.engine_of(Played::new(vec![call("anything", &written)]), vec![tool.clone()]);
+    world.turn(&engine, "hi").await;
+    let got: Vec<u64> =
+        tool.got()[0]["n"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap().to_bits()).collect();
+    assert_eq!(got, numbers.map(f64::to_bits));
 }

@@ -28,7 +28,7 @@ const EDGES: [(&str, &[&str]); 6] = [
 const CORE: [(&str, bool, &[&str]); 6] = [
     ("jiff", false, &["alloc"]),
     ("serde", true, &["derive"]),
-    ("serde_json", true, &["raw_value"]),
+    ("serde_json", true, &["float_roundtrip", "raw_value"]),
     ("sha2", false, &[]),
     ("thiserror", true, &[]),
     ("uuid", false, &["serde", "std"]),
