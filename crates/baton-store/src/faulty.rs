@@ -98,7 +98,7 @@ impl FaultyStore {
             }
             _ => return None,
         }
-        Some(Box::pin(self.inner.commit(tenant, bad)).await)
+        Some(Box::pin(self.inner.commit(tenant, &bad)).await)
     }
 
     /// SplitMix64: a good enough die, the same on every machine.

@@ -245,10 +245,10 @@ impl Store {
     }
 
     /// Writes one transition, or nothing at all.
-    pub async fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+    pub async fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
         #[cfg(feature = "failpoints")]
         if let Store::Faulty(store) = self
-            && let Some(result) = store.sabotaged(tenant, &transition).await
+            && let Some(result) = store.sabotaged(tenant, transition).await
         {
             return result;
         }

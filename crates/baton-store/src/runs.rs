@@ -30,16 +30,37 @@ pub(crate) fn may_claim(
     }
 }
 
-/// Whether a transition may be written: the same questions that the SQL statement asks.
-pub(crate) fn may_advance(row: &RunRow, transition: &Transition) -> Result<(), StoreError> {
-    let lost = row.epoch != transition.epoch || row.step + 1 != transition.step || row.owner.is_none();
-    let gap = transition.last_seq != row.seq + transition.checkpoint.events.len() as u64;
-    if lost || gap || row.status.has_ended() {
-        return Err(StoreError::Fenced { run: row.id, epoch: row.epoch });
+/// What a transition says of the run that it advances.
+pub(crate) struct Fence {
+    pub(crate) epoch: u32,
+    pub(crate) step: u32,
+    pub(crate) last_seq: u64,
+    pub(crate) events: u64,
+    pub(crate) inbox: Option<u32>,
+}
+
+impl Fence {
+    pub(crate) fn of(transition: &Transition) -> Fence {
+        Fence {
+            epoch: transition.epoch,
+            step: transition.step,
+            last_seq: transition.last_seq,
+            events: transition.checkpoint.events.len() as u64,
+            inbox: transition.inbox,
+        }
     }
-    match transition.inbox {
-        Some(read) if read != row.inbox => Err(StoreError::Unread { inbox: row.inbox }),
-        _ => Ok(()),
+
+    /// Whether the transition may be written: the same questions that the SQL statement asks.
+    pub(crate) fn allows(&self, row: &RunRow) -> Result<(), StoreError> {
+        let lost = row.epoch != self.epoch || row.step + 1 != self.step || row.owner.is_none();
+        let gap = self.last_seq != row.seq + self.events;
+        if lost || gap || row.status.has_ended() {
+            return Err(StoreError::Fenced { run: row.id, epoch: row.epoch });
+        }
+        match self.inbox {
+            Some(read) if read != row.inbox => Err(StoreError::Unread { inbox: row.inbox }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! and commits what has queued up in one go (a savepoint a member, one fsync for all); a pair of file
 //! locks keeps the writers of several processes fair. Readers have connections of their own.
 
+mod advance;
 mod live;
 mod migrate;
 mod prune;

@@ -15,8 +15,9 @@ use baton_tools::{CallContext, Output, Registry, Tool, ToolError};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-const WORDS: &str =
-    "The quick answer to the question is found by looking at what the tools have said about it so far";
+/// An answer of 32 pieces.
+const WORDS: &str = "The quick answer to the question that was asked is found by looking at what the tools have \
+    said about it so far and then putting it into words that are easy to read";
 
 /// Asks for a tool in the first rounds of a turn, then answers.
 pub(crate) struct Quick {
@@ -31,9 +32,10 @@ impl Model for Quick {
     fn stream(&self, request: ModelRequest) -> DeltaStream {
         let since = request.messages.iter().rev().take_while(|m| m.role != Role::User);
         let round = since.filter(|m| m.role == Role::Assistant).count();
-        let mut deltas: Vec<Delta> =
-            WORDS.split_inclusive(' ').map(|word| Delta::Text(word.to_owned())).collect();
-        if round < self.rounds {
+        let mut deltas = Vec::new();
+        if round == self.rounds {
+            deltas.extend(WORDS.split_inclusive(' ').map(|word| Delta::Text(word.to_owned())));
+        } else {
             deltas.push(Delta::CallStart { index: 0, id: None, name: "echo".to_owned() });
             let text = json!({"text": WORDS, "round": round}).to_string();
             deltas.push(Delta::CallArguments { index: 0, text });
@@ -97,7 +99,7 @@ pub(crate) async fn sqlite(folder: &Path, runs: usize, time: Duration) -> f64 {
 /// Keeps so many runs going, each on a thread of its own; answers transitions a second.
 async fn measure(engine: &Engine, runs: usize, time: Duration) -> f64 {
     let begun = Instant::now();
-    let one = async || {
+    let one = |engine: Engine| async move {
         let mut turns = 0u64;
         while begun.elapsed() < time {
             let mut handle = engine.start(RunRequest::new("how are things?", "quick")).await.unwrap();
@@ -106,6 +108,10 @@ async fn measure(engine: &Engine, runs: usize, time: Duration) -> f64 {
         }
         turns
     };
-    let turns: u64 = futures_util::future::join_all((0..runs).map(|_| one())).await.into_iter().sum();
+    let all: Vec<_> = (0..runs).map(|_| tokio::spawn(one(engine.clone()))).collect();
+    let mut turns = 0;
+    for one in all {
+        turns += one.await.unwrap();
+    }
     turns as f64 * 8.0 / begun.elapsed().as_secs_f64()
 }

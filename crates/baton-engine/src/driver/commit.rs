@@ -251,7 +251,7 @@ impl Driver {
         let (tenant, run) = (&self.performer.tenant, self.run());
         let mut patience = Patience::of(self.shared.settings.store_patience);
         loop {
-            let error = match self.shared.store.commit(tenant, transition.clone()).await {
+            let error = match self.shared.store.commit(tenant, transition).await {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };

@@ -234,7 +234,7 @@ async fn copy_prefix(
             };
             insist(|| to.store.start(&TENANT, new.clone(), transition.clone())).await;
         } else {
-            insist(|| to.store.commit(&TENANT, transition.clone())).await;
+            insist(|| to.store.commit(&TENANT, &transition)).await;
         }
     }
     drop(owner);

@@ -7,6 +7,7 @@ use baton_core::time::Timestamp;
 
 use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
+use crate::runs::Fence;
 use crate::transition::{NewRun, Rest, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
 
@@ -32,7 +33,7 @@ impl MemoryStore {
             metadata: new.metadata,
             ..RunRow::begun(first.run, &first.thread, &new.branch, head.index, new.at)
         };
-        crate::runs::may_advance(&row, &first)?; // from here on nothing is refused
+        Fence::of(&first).allows(&row)?; // from here on nothing is refused
         let tip = thread.tip(head.lane);
         let lane = thread.tree.append_lane(&new.branch, tip)?;
         row.lane = lane;
@@ -76,8 +77,8 @@ impl MemoryStore {
         self.lock().definition(tenant, hash)
     }
 
-    pub(crate) fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
-        self.lock().advance(tenant, transition)
+    pub(crate) fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
+        self.lock().advance(tenant, transition.clone())
     }
 
     /// Writes a transition whoever it comes from: the fault that the checker must find.
@@ -215,7 +216,7 @@ impl Inner {
     }
 
     fn advance(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
-        crate::runs::may_advance(&self.run(tenant, transition.run)?.row, &transition)?;
+        Fence::of(&transition).allows(&self.run(tenant, transition.run)?.row)?;
         self.write_down(tenant, transition)
     }
 

@@ -3,47 +3,19 @@
 //! The statement that advances a run checks its epoch, its step and its inbox; everything else is
 //! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
 
-use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::{Approval, ApprovalStatus, Definition, Message, RUN_VERSION, RunStatus};
-use baton_core::thread::Place;
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::advance::{Packed, advance};
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
-use super::threads::{add_thread, append_lane, insert_entry};
+use super::threads::{add_thread, append_lane};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
-use crate::transition::{NewRun, Rest, Transition};
+use crate::transition::{NewRun, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
-
-/// A transition whose values are bytes already.
-struct Packed {
-    transition: Transition,
-    envelopes: Vec<Vec<u8>>,
-    body: (Vec<u8>, u32),
-    budget: Vec<u8>,
-    asked: Vec<(Vec<u8>, u32)>,
-}
-
-impl Packed {
-    fn new(transition: Transition) -> Result<Packed, StoreError> {
-        let envelopes = transition
-            .entries
-            .iter()
-            .map(|new| crate::envelope::encode(&new.entry, new.at))
-            .collect::<Result<_, _>>()?;
-        let budget = serde_json::to_vec(&transition.checkpoint.budget)
-            .map_err(|e| StoreError::corrupt("budget", transition.run, e))?;
-        Ok(Packed {
-            envelopes,
-            body: record::encode(&transition.checkpoint)?,
-            budget,
-            asked: transition.asked.iter().map(record::encode).collect::<Result<_, _>>()?,
-            transition,
-        })
-    }
-}
 
 impl SqliteStore {
     pub(crate) async fn start(
@@ -57,23 +29,18 @@ impl SqliteStore {
         let known = (tenant.clone(), hash.clone());
         let is_known = self.shared.knows(&known);
         let definition = if is_known { None } else { Some(record::encode(&new.definition.definition)?) };
-        let mut packed = Packed::new(first)?;
+        let mut packed = Packed::new(&first)?;
         self.write(move |db| {
-            let (run, thread) = (packed.transition.run, packed.transition.thread.clone());
+            let (run, thread) = (packed.run, packed.thread.clone());
             if exists(db, &tenant, run)? {
                 return Err(StoreError::Exists { what: "run", id: run.to_string() });
             }
-            if let Some(thread) = &new.new_thread {
-                add_thread(db, &tenant, thread)?;
-            }
-            let mut loaded = read::tree(db, &tenant, &thread)?;
-            loaded.not_busy(&new.branch)?;
-            let head = loaded.tree.branch(&new.branch)?.head;
-            if head.index != new.expected_head {
-                return Err(StoreError::Moved { branch: new.branch.to_string() });
-            }
-            let lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
-            packed.transition.lane = lane;
+            let is_fresh = match &new.new_thread {
+                Some(thread) => add_thread(db, &tenant, thread)?,
+                None => false,
+            };
+            let lane = if is_fresh { 0 } else { opened_lane(db, &tenant, &thread, &new)? };
+            packed.lane = lane;
             if let Some((body, crc)) = &definition {
                 let sql = "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
                 db.prepare_cached(sql)?.execute((tenant.as_str(), &hash, body, crc))?;
@@ -84,7 +51,7 @@ impl SqliteStore {
             let metadata = new.metadata.to_string().into_bytes();
             db.prepare_cached(sql)?.execute(params![
                 tenant.as_str(), Uuid16(run.0), thread.as_str(), new.branch.as_str(), lane,
-                stored(RunStatus::Running), Uuid16(new.owner.0), head.index, &hash, RUN_VERSION, packed.budget, new.at.0, metadata,
+                stored(RunStatus::Running), Uuid16(new.owner.0), new.expected_head, &hash, RUN_VERSION, packed.budget, new.at.0, metadata,
             ])?;
             insert_claim(db, &tenant, run, ClaimRow { epoch: 1, base_seq: 0 }, new.owner, new.at)?;
             let sql = "UPDATE branches SET run = ?4, touched = ?5 WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
@@ -131,7 +98,7 @@ impl SqliteStore {
         self.read(move |db| load_definition(db, &tenant, &hash)).await
     }
 
-    pub(crate) async fn commit(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
+    pub(crate) async fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
         let tenant = tenant.clone();
         let packed = Packed::new(transition)?;
         self.write(move |db| advance(db, &tenant, &packed)).await
@@ -364,8 +331,18 @@ impl SqliteStore {
     }
 }
 
+/// The lane that a new run on a branch writes to, if the branch is free and where the run thinks it is.
+fn opened_lane(db: &Connection, tenant: &Tenant, thread: &ThreadId, new: &NewRun) -> Result<u32, StoreError> {
+    let mut loaded = read::tree(db, tenant, thread)?;
+    loaded.not_busy(&new.branch)?;
+    if loaded.tree.branch(&new.branch)?.head.index != new.expected_head {
+        return Err(StoreError::Moved { branch: new.branch.to_string() });
+    }
+    append_lane(db, tenant, thread, &mut loaded.tree, &new.branch)
+}
+
 /// A status as its column has it.
-fn stored(status: RunStatus) -> u8 {
+pub(super) fn stored(status: RunStatus) -> u8 {
     (0..).zip(RunStatus::ALL).find(|(_, s)| *s == status).map_or(0, |(n, _)| n)
 }
 
@@ -378,7 +355,7 @@ fn known(db: &Connection, tenant: &Tenant, run: RunId) -> Result<(), StoreError>
     if exists(db, tenant, run)? { Ok(()) } else { Err(StoreError::not_found("run", run)) }
 }
 
-fn load(db: &Connection, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
+pub(super) fn load(db: &Connection, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
     let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant = ?1 AND run = ?2");
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query((tenant.as_str(), Uuid16(run.0)))?;
@@ -421,100 +398,6 @@ fn insert_claim(
     Ok(())
 }
 
-/// Writes a transition, if the run is still where the writer thinks it is.
-fn advance(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
-    let t = &packed.transition;
-    let run = Uuid16(t.run.0);
-    let events = t.checkpoint.events.len() as i64;
-    let first_seq = t.last_seq as i64 - events + 1;
-    let sql = "UPDATE runs SET step = ?4, seq = ?5, head = ?6, budget = ?7, attempts = CASE WHEN ?8 THEN 0 ELSE attempts END
-               WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND step = ?4 - 1 AND owner IS NOT NULL
-               AND status = 1 AND seq = ?5 - ?10 AND (?9 IS NULL OR inbox = ?9)";
-    let changed = db.prepare_cached(sql)?.execute(params![
-        tenant.as_str(),
-        run,
-        t.epoch,
-        t.step,
-        t.last_seq as i64,
-        t.checkpoint.head,
-        packed.budget,
-        t.progress,
-        t.inbox,
-        events,
-    ])?;
-    if changed == 0 {
-        let row = load(db, tenant, t.run)?;
-        crate::runs::may_advance(&row, t)?;
-        return Err(StoreError::Fenced { run: t.run, epoch: row.epoch });
-    }
-    let first = t.checkpoint.head - t.entries.len() as i64 + 1;
-    for ((index, new), envelope) in (first..).zip(&t.entries).zip(&packed.envelopes) {
-        let place = Place { lane: t.lane, index };
-        insert_entry(db, tenant, &t.thread, place, (Uuid16(new.id.0), Some(run)), envelope)?;
-    }
-    let sql = "INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    db.prepare_cached(sql)?.execute(params![
-        tenant.as_str(),
-        run,
-        t.step,
-        t.epoch,
-        t.frame.to_string(),
-        first_seq,
-        t.last_seq as i64,
-        packed.body.0,
-        packed.body.1,
-    ])?;
-    ask(db, tenant, packed)?;
-    rest(db, tenant, t)
-}
-
-fn ask(db: &Connection, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
-    for (approval, (body, crc)) in packed.transition.asked.iter().zip(&packed.asked) {
-        let sql = "INSERT INTO approvals(tenant, approval, run, status, created, expires_at, body, crc)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        db.prepare_cached(sql)?.execute(params![
-            tenant.as_str(),
-            approval.id,
-            Uuid16(approval.run_id.0),
-            approval.status.as_str(),
-            approval.created.0,
-            approval.expires_at.0,
-            body,
-            crc,
-        ])?;
-    }
-    for (id, status) in &packed.transition.settled {
-        let mut approval = match load_approval(db, tenant, id) {
-            Err(StoreError::NotFound { .. }) => continue, // nothing to close
-            found => found?,
-        };
-        crate::runs::settle(&mut approval, *status, packed.transition.checkpoint.at);
-        update_approval(db, tenant, &approval)?;
-    }
-    Ok(())
-}
-
-/// Brings a run to rest, if the transition does: its owner lets go, and its branch if it has ended.
-fn rest(db: &Connection, tenant: &Tenant, t: &Transition) -> Result<(), StoreError> {
-    let (status, wake_at, ended) = match t.rest {
-        Rest::Running => return Ok(()),
-        Rest::Suspended { wake_at } => (RunStatus::Suspended, Some(wake_at.0), None),
-        Rest::Ended(status) => (status, None, Some(t.checkpoint.at.0)),
-    };
-    let sql =
-        "UPDATE runs SET status = ?3, owner = NULL, wake_at = ?4, ended = ?5 WHERE tenant = ?1 AND run = ?2";
-    let run = Uuid16(t.run.0);
-    db.prepare_cached(sql)?.execute((tenant.as_str(), run, stored(status), wake_at, ended))?;
-    if ended.is_some() {
-        let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
-                   WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
-        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.checkpoint.head, t.checkpoint.at.0);
-        db.prepare_cached(sql)?.execute(key)?;
-    }
-    Ok(())
-}
-
 fn steps(
     db: &Connection,
     tenant: &Tenant,
@@ -545,7 +428,7 @@ fn steps(
     Ok(out)
 }
 
-fn load_approval(db: &Connection, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
+pub(super) fn load_approval(db: &Connection, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
     let sql = "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND approval = ?2";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query((tenant.as_str(), id))?;
@@ -558,7 +441,11 @@ fn approval(row: &Row<'_>) -> Result<Approval, StoreError> {
     record::decode("approval", id, &body, crc)
 }
 
-fn update_approval(db: &Connection, tenant: &Tenant, approval: &Approval) -> Result<(), StoreError> {
+pub(super) fn update_approval(
+    db: &Connection,
+    tenant: &Tenant,
+    approval: &Approval,
+) -> Result<(), StoreError> {
     let (body, crc) = record::encode(approval)?;
     let sql = "UPDATE approvals SET status = ?3, body = ?4, crc = ?5 WHERE tenant = ?1 AND approval = ?2";
     db.prepare_cached(sql)?.execute((tenant.as_str(), &approval.id, approval.status.as_str(), body, crc))?;

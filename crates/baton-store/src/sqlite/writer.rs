@@ -6,7 +6,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -17,10 +16,6 @@ use crate::error::StoreError;
 use crate::failpoint;
 
 const BATCH: usize = 64;
-/// Batches smaller than this are not worth waiting for more.
-const FEW: usize = 8;
-/// How long a batch waits for more at most.
-const MOST_WAIT: Duration = Duration::from_millis(1);
 /// How many jobs have savepoints after one failed half-way.
 const CAREFUL: usize = 1024;
 
@@ -66,15 +61,15 @@ impl Writer {
 
 fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>) {
     let mut careful: usize = 0;
-    let mut last = Last { size: 0, took: Duration::ZERO };
     while let Ok(first) = queue.recv() {
-        let mut batch = gather(first, queue, &last);
         let turn = turnstile.enter();
-        batch.extend(queue.try_iter().take(BATCH - batch.len()));
-        let (begun, size) = (Instant::now(), batch.len());
-        let mut answers = Vec::with_capacity(size);
+        // Whatever has queued up meanwhile. Waiting for more makes batches larger and the whole slower:
+        // then nobody works while the disk does.
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(BATCH - 1));
+        let mut answers = Vec::with_capacity(batch.len());
         let savepoints = careful > 0;
-        careful = careful.saturating_sub(size);
+        careful = careful.saturating_sub(batch.len());
         let committed = match turn {
             Ok(_turn) => write_batch(db, batch, savepoints, &mut answers),
             Err(error) => Err(Failed::Batch(StoreError::Unavailable(format!("the turnstile: {error}")))),
@@ -82,36 +77,10 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>) {
         if let Err(Failed::Member) = committed {
             careful = CAREFUL;
         }
-        last = Last { size, took: begun.elapsed() };
         for answer in answers {
             answer(committed.as_ref().copied().map_err(Failed::as_error));
         }
     }
-}
-
-/// The batch before.
-struct Last {
-    size: usize,
-    took: Duration,
-}
-
-/// What is queued, and what is about to be: those that were just answered come back in a moment, and
-/// waiting for them saves an fsync. Never for long, and never where writers are few.
-fn gather(first: Job, queue: &Receiver<Job>, last: &Last) -> Vec<Job> {
-    let mut batch = vec![first];
-    batch.extend(queue.try_iter().take(BATCH - 1));
-    if last.size < FEW {
-        return batch;
-    }
-    let expected = (last.size + batch.len()).min(BATCH);
-    let until = Instant::now() + (last.took / 2).min(MOST_WAIT);
-    while batch.len() < expected {
-        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(job) => batch.push(job),
-            Err(_) => break,
-        }
-    }
-    batch
 }
 
 /// Why a batch was not committed.

@@ -33,7 +33,7 @@ async fn a_commit_that_nobody_knows_of_is_found_by_step_and_epoch(home: Home) {
     let (mut lost, mut unsure) = (0, 0);
     while pen.step < 41 {
         let next = pen.says("more");
-        match shaky.commit(&tenant(), next.clone()).await {
+        match shaky.commit(&tenant(), &next.clone()).await {
             Ok(()) => assert!(was_written(store, &next).await),
             Err(StoreError::Unavailable(_)) => {
                 lost += 1;
@@ -44,7 +44,7 @@ async fn a_commit_that_nobody_knows_of_is_found_by_step_and_epoch(home: Home) {
                 unsure += 1;
                 assert!(was_written(store, &next).await);
                 let before = dump(store).await;
-                let again = store.commit(&tenant(), next.clone()).await;
+                let again = store.commit(&tenant(), &next.clone()).await;
                 assert_eq!(again, Err(StoreError::Fenced { run: pen.run, epoch: 1 }));
                 assert_eq!(dump(store).await, before, "repeating it writes nothing twice");
             }

@@ -55,13 +55,13 @@ async fn what_was_not_read_is_not_written_over(home: Home) {
     post(store, input("stop")).await.unwrap();
     let before = dump(store).await;
     for n in [0, 1] {
-        let refused = store.commit(&tenant(), reading(&pen, n)).await;
+        let refused = store.commit(&tenant(), &reading(&pen, n)).await;
         assert_eq!(refused, Err(StoreError::Unread { inbox: 2 }));
     }
-    let ahead = store.commit(&tenant(), reading(&pen, 3)).await;
+    let ahead = store.commit(&tenant(), &reading(&pen, 3)).await;
     assert_eq!(ahead, Err(StoreError::Unread { inbox: 2 }), "nor what was never posted");
     let lost = Transition { epoch: 7, ..reading(&pen, 0) };
-    let refused = store.commit(&tenant(), lost).await;
+    let refused = store.commit(&tenant(), &lost).await;
     assert_eq!(refused, Err(StoreError::Fenced { run: pen.run, epoch: 1 }), "a lost run is the worse news");
     assert_eq!(dump(store).await, before);
 

@@ -227,7 +227,7 @@ async fn whoever_lost_a_run_changes_nothing(home: Home) {
 async fn fenced(store: &Store, transition: Transition, epoch: u32, how: &str) {
     let before = dump(store).await;
     let run = transition.run;
-    let refused = store.commit(&tenant(), transition).await;
+    let refused = store.commit(&tenant(), &transition).await;
     assert_eq!(refused, Err(StoreError::Fenced { run, epoch }), "{how}");
     assert_eq!(dump(store).await, before, "{how}");
 }

@@ -113,7 +113,7 @@ impl Pen {
 
     /// Commits, and takes note of it if it was written.
     pub(crate) async fn commit(&mut self, store: &Store, transition: Transition) -> Result<(), StoreError> {
-        store.commit(&tenant(), transition.clone()).await?;
+        store.commit(&tenant(), &transition.clone()).await?;
         self.written(&transition);
         Ok(())
     }

@@ -34,7 +34,7 @@ async fn strangers_answers(store: &Store, pen: &Pen) -> Vec<StoreError> {
         store.prune(t, id, &PruneRequest::default()).await.unwrap_err(),
         store.start(t, pen.new_run(owner.id), pen.says("x")).await.unwrap_err(),
         store.claim(t, n, owner.id, ClaimMode::Take, at(1)).await.unwrap_err(),
-        store.commit(t, pen.says("x")).await.unwrap_err(),
+        store.commit(t, &pen.says("x")).await.unwrap_err(),
         store.post(t, n, input("x"), None, at(1)).await.unwrap_err(),
         store.post(t, n, decision("ap", Choice::Approve, None), None, at(1)).await.unwrap_err(),
         store.release(t, n, 1).await.unwrap_err(),
@@ -85,10 +85,10 @@ async fn the_same_ids_live_side_by_side(home: Home) {
     let mut theirs = Pen { head: -1, step: 0, seq: 0, ..pen.clone() };
     store.start(&other(), theirs.new_run(owner.id), theirs.says("go")).await.unwrap();
     theirs.written(&theirs.says("go"));
-    store.commit(&other(), Transition { asked, ..theirs.says("may I?") }).await.unwrap();
+    store.commit(&other(), &Transition { asked, ..theirs.says("may I?") }).await.unwrap();
     theirs.written(&theirs.says("may I?"));
     store.post(&other(), theirs.run, decision("ap", Choice::Deny, None), None, at(1)).await.unwrap();
-    store.commit(&other(), theirs.ends(RunStatus::Cancelled)).await.unwrap();
+    store.commit(&other(), &theirs.ends(RunStatus::Cancelled)).await.unwrap();
     assert_eq!(dump(store).await, before);
     assert_eq!(dump_of(store, &other()).await.runs[0].row.status, RunStatus::Cancelled);
     store.delete_thread(&other(), &thread("t")).await.unwrap();

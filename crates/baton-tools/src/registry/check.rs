@@ -102,4 +102,3 @@ fn recordable_name(name: &str) -> String {
     let name: String = name.chars().take(MAX_NAME).map(usable).collect();
     if name.is_empty() { "_".to_owned() } else { name }
 }
-

@@ -1,0 +1,155 @@
+//! The one write of a run: a transition, packed by its caller and written by the writer's thread.
+//!
+//! The statement that advances the run checks its epoch, its step, its numbers and its inbox; everything
+//! else is written only if it changed a row.
+
+use baton_core::id::{RunId, Tenant, ThreadId};
+use baton_core::run::{Approval, ApprovalStatus, RunStatus};
+use baton_core::thread::Place;
+use rusqlite::{Connection, params};
+
+use super::read::Uuid16;
+use super::runs::{load, load_approval, stored, update_approval};
+use super::threads::insert_entry;
+use crate::error::StoreError;
+use crate::record;
+use crate::runs::Fence;
+use crate::transition::{Rest, Transition};
+
+/// A transition as bytes and numbers: all that the writer's thread has to touch, and to free.
+pub(super) struct Packed {
+    pub(super) run: RunId,
+    pub(super) thread: ThreadId,
+    pub(super) lane: u32,
+    pub(super) budget: Vec<u8>,
+    fence: Fence,
+    frame: String,
+    head: i64,
+    last_seq: i64,
+    at: i64,
+    progress: bool,
+    rest: Rest,
+    entries: Vec<(Uuid16, Vec<u8>)>,
+    body: (Vec<u8>, u32),
+    asked: Vec<(Approval, (Vec<u8>, u32))>,
+    settled: Vec<(String, ApprovalStatus)>,
+}
+
+impl Packed {
+    pub(super) fn new(transition: &Transition) -> Result<Packed, StoreError> {
+        let Transition { run, checkpoint, .. } = transition;
+        let entry = |new: &baton_core::thread::NewEntry| {
+            crate::envelope::encode(&new.entry, new.at).map(|envelope| (Uuid16(new.id.0), envelope))
+        };
+        let asked = |approval: &Approval| record::encode(approval).map(|bytes| (approval.clone(), bytes));
+        Ok(Packed {
+            run: *run,
+            thread: transition.thread.clone(),
+            lane: transition.lane,
+            budget: serde_json::to_vec(&checkpoint.budget)
+                .map_err(|e| StoreError::corrupt("budget", run, e))?,
+            fence: Fence::of(transition),
+            frame: transition.frame.to_string(),
+            head: checkpoint.head,
+            last_seq: transition.last_seq as i64,
+            at: checkpoint.at.0,
+            progress: transition.progress,
+            rest: transition.rest,
+            entries: transition.entries.iter().map(entry).collect::<Result<_, _>>()?,
+            body: record::encode(checkpoint)?,
+            asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
+            settled: transition.settled.clone(),
+        })
+    }
+}
+
+/// Writes a transition, if the run is still where the writer thinks it is.
+pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+    let run = Uuid16(t.run.0);
+    let events = t.fence.events as i64;
+    let sql = "UPDATE runs SET step = ?4, seq = ?5, head = ?6, budget = ?7, attempts = CASE WHEN ?8 THEN 0 ELSE attempts END
+               WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND step = ?4 - 1 AND owner IS NOT NULL
+               AND status = 1 AND seq = ?5 - ?10 AND (?9 IS NULL OR inbox = ?9)";
+    let changed = db.prepare_cached(sql)?.execute(params![
+        tenant.as_str(),
+        run,
+        t.fence.epoch,
+        t.fence.step,
+        t.last_seq,
+        t.head,
+        t.budget,
+        t.progress,
+        t.fence.inbox,
+        events,
+    ])?;
+    if changed == 0 {
+        let row = load(db, tenant, t.run)?;
+        t.fence.allows(&row)?;
+        return Err(StoreError::Fenced { run: t.run, epoch: row.epoch });
+    }
+    let first = t.head - t.entries.len() as i64 + 1;
+    for (index, (id, envelope)) in (first..).zip(&t.entries) {
+        insert_entry(db, tenant, &t.thread, Place { lane: t.lane, index }, (*id, Some(run)), envelope)?;
+    }
+    let sql = "INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    db.prepare_cached(sql)?.execute(params![
+        tenant.as_str(),
+        run,
+        t.fence.step,
+        t.fence.epoch,
+        t.frame,
+        t.last_seq - events + 1,
+        t.last_seq,
+        t.body.0,
+        t.body.1,
+    ])?;
+    ask(db, tenant, t)?;
+    rest(db, tenant, t)
+}
+
+fn ask(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+    for (approval, (body, crc)) in &t.asked {
+        let sql = "INSERT INTO approvals(tenant, approval, run, status, created, expires_at, body, crc)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        db.prepare_cached(sql)?.execute(params![
+            tenant.as_str(),
+            approval.id,
+            Uuid16(approval.run_id.0),
+            approval.status.as_str(),
+            approval.created.0,
+            approval.expires_at.0,
+            body,
+            crc,
+        ])?;
+    }
+    for (id, status) in &t.settled {
+        let mut approval = match load_approval(db, tenant, id) {
+            Err(StoreError::NotFound { .. }) => continue, // nothing to close
+            found => found?,
+        };
+        crate::runs::settle(&mut approval, *status, baton_core::time::Timestamp(t.at));
+        update_approval(db, tenant, &approval)?;
+    }
+    Ok(())
+}
+
+/// Brings a run to rest, if the transition does: its owner lets go, and its branch if it has ended.
+fn rest(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+    let (status, wake_at, ended) = match t.rest {
+        Rest::Running => return Ok(()),
+        Rest::Suspended { wake_at } => (RunStatus::Suspended, Some(wake_at.0), None),
+        Rest::Ended(status) => (status, None, Some(t.at)),
+    };
+    let sql =
+        "UPDATE runs SET status = ?3, owner = NULL, wake_at = ?4, ended = ?5 WHERE tenant = ?1 AND run = ?2";
+    let run = Uuid16(t.run.0);
+    db.prepare_cached(sql)?.execute((tenant.as_str(), run, stored(status), wake_at, ended))?;
+    if ended.is_some() {
+        let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
+                   WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
+        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.head, t.at);
+        db.prepare_cached(sql)?.execute(key)?;
+    }
+    Ok(())
+}
