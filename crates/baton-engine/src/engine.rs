@@ -2,26 +2,22 @@
 
 mod adopt;
 mod operate;
+mod start;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use baton_core::flow::{Flow, Input, Node, Record, Setting};
-use baton_core::id::{BranchName, FramePath, OwnerId, RunId, Tenant, ThreadId};
+use baton_core::flow::{Flow, Setting};
+use baton_core::id::{FramePath, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::policy::{CallRule, Policy, Request};
-use baton_core::run::{Definition, RUN_VERSION};
-use baton_core::thread::{Closing, TreeError};
+use baton_core::run::Definition;
 use baton_store::failpoint::point;
-use baton_store::{
-    BranchEnd, ClaimMode, Intent, NewRun, NewThread, Owner, Pinned, Pulse, RunRow, Store, StoreError,
-};
+use baton_store::{ClaimMode, Owner, Pinned, Pulse, RunRow, Store};
 use baton_tools::Registry;
-use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::driver::{Driver, Rested};
@@ -29,16 +25,12 @@ use crate::error::EngineError;
 use crate::hub::Hub;
 use crate::patience::patiently;
 use crate::perform::{ModelSource, Performer};
-use crate::plan::{Look, Plan};
 use crate::reader::EventReader;
 use crate::recent::Recent;
-use crate::request::{RunRequest, Submitted};
 use crate::settings::Settings;
 
 /// How many pieces of text may wait for a driver before the models are slowed down.
 const SIGNALS: usize = 256;
-/// How many definitions are kept in memory.
-const MOST_PINNED: usize = 256;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -66,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) tools: Registry,
     pub(crate) models: ModelSource,
-    pub(crate) policy: Arc<RwLock<Policy>>,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) owner: Owner,
@@ -134,7 +126,7 @@ impl Engine {
             store: parts.store,
             tools: parts.tools,
             models: parts.models,
-            policy: Arc::new(RwLock::new(parts.policy)),
+            policy: Arc::new(parts.policy),
             clock: parts.clock,
             settings: parts.settings,
             owner,
@@ -163,147 +155,6 @@ impl Engine {
     /// This process, as the holder of runs.
     pub fn owner(&self) -> OwnerId {
         self.shared.owner.id
-    }
-
-    /// Takes a person's message: the answer to the run that waits for one on the branch, or a new run.
-    pub async fn submit(&self, request: RunRequest) -> Result<Submitted, EngineError> {
-        match self.start(request.clone()).await {
-            Err(EngineError::Store(StoreError::Busy { branch, run })) => {
-                match self.answer(&request.tenant, run, &request.text).await? {
-                    Some(answered) => Ok(answered),
-                    None => Err(StoreError::Busy { branch, run }.into()),
-                }
-            }
-            other => other.map(Submitted::Started),
-        }
-    }
-
-    /// Begins a run. Its first transition is committed when this returns.
-    pub async fn start(&self, request: RunRequest) -> Result<RunHandle, EngineError> {
-        if self.shared.closing.is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        if request.text.len() > 1 << 20 {
-            return Err(EngineError::Invalid(
-                "the message is longer than 1 MiB: send less at once".to_owned(),
-            ));
-        }
-        let thread = match &request.thread {
-            Some(id) => id.clone(),
-            None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
-        };
-        let definition = self.pinned(&request);
-        let run = RunId(Uuid::now_v7());
-        loop {
-            match self.try_start(&request, &thread, run, definition.clone()).await {
-                Err(EngineError::Store(StoreError::Moved { .. })) => {} // look again where the branch ends
-                other => return other,
-            }
-        }
-    }
-
-    /// Where the branch ends; a thread that is not there is made together with the run.
-    async fn end(
-        &self,
-        request: &RunRequest,
-        id: &ThreadId,
-    ) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
-        let shared = &self.shared;
-        let fresh = request.thread.is_none();
-        let found = match fresh {
-            true => Err(StoreError::NotFound { what: "thread", id: id.to_string() }),
-            false => patiently!(shared, shared.store.end(&request.tenant, id, request.branch.as_ref())),
-        };
-        match found {
-            Err(StoreError::NotFound { what: "thread", .. }) => {
-                let main = BranchName::main();
-                if let Some(branch) = request.branch.as_ref().filter(|branch| **branch != main) {
-                    return Err(StoreError::Tree(TreeError::NoBranch(branch.to_string())).into());
-                }
-                let new =
-                    NewThread { id: id.clone(), at: shared.clock.now(), ttl_at: None, meta: Value::Null };
-                Ok((BranchEnd { branch: main, head: -1, tail: Default::default() }, Some(new)))
-            }
-            found => Ok((found?, None)),
-        }
-    }
-
-    /// What a request is pinned to. Equal requests share it.
-    fn pinned(&self, request: &RunRequest) -> Arc<Pinned> {
-        let RunRequest { model, system, mode, channel, last_n, .. } = request;
-        let key = format!("{mode:?}\n{last_n:?}\n{channel:?}\n{model:?}\n{system:?}");
-        let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pinned) = known.get(&key) {
-            return pinned.clone();
-        }
-        if known.len() >= MOST_PINNED {
-            known.clear();
-        }
-        let pinned = Pinned::new(self.definition(request));
-        known.insert(key, pinned.clone());
-        pinned
-    }
-
-    fn definition(&self, request: &RunRequest) -> Definition {
-        let asked = Request { mode: request.mode, channel: &request.channel };
-        let policy = self.shared.policy.read().unwrap_or_else(PoisonError::into_inner);
-        let decision = policy.evaluate(&asked).clone();
-        let offered = |name: &str| decision.call(name) != CallRule::Denied;
-        let tools = self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
-        Definition {
-            v: RUN_VERSION,
-            flow: "turn".to_owned(),
-            system: request.system.clone(),
-            model: request.model.clone(),
-            mode: request.mode,
-            channel: request.channel.clone(),
-            decision,
-            tools,
-            last_n: request.last_n,
-        }
-    }
-
-    async fn try_start(
-        &self,
-        request: &RunRequest,
-        thread: &ThreadId,
-        run: RunId,
-        pinned: Arc<Pinned>,
-    ) -> Result<RunHandle, EngineError> {
-        let definition = Arc::new(pinned.definition.clone());
-        let (shared, tenant) = (&self.shared, &request.tenant);
-        let (end, new_thread) = self.end(request, thread).await?;
-        let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
-        let started = baton_core::event::Event::Started {
-            thread: thread.clone(),
-            branch: end.branch.clone(),
-            flow: definition.flow.clone(),
-        };
-        record.emit(started);
-        for closing in end.tail.closing(Closing::Cancelled, "the conversation went on without it") {
-            record.append(closing);
-        }
-        let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
-        let mut flow = Flow::begin(setting)?;
-        let at = shared.clock.now();
-        flow.apply(Input::Start { text: request.text.clone() }, at, &mut record);
-        if let Some(refused) = record.refused {
-            return Err(StoreError::Order(refused).into());
-        }
-        let mut driver =
-            self.driver(RunRow::begun(run, thread, &end.branch, end.head, at), tenant, definition, flow);
-        let new = NewRun {
-            owner: shared.owner.id,
-            branch: end.branch,
-            expected_head: end.head,
-            definition: pinned,
-            at,
-            metadata: request.metadata.clone(),
-            new_thread,
-        };
-        let intents = driver.first_intents();
-        driver.first(new, record, intents).await?;
-        Ok(self.spawn(driver))
     }
 
     /// Goes on with a run that nobody living drives, or takes it from whoever does.
@@ -346,8 +197,7 @@ impl Engine {
         let pinned = definition.clone();
         let denied_now = move |tool: &str| {
             let asked = Request { mode: pinned.mode, channel: &pinned.channel };
-            let now = policy.read().unwrap_or_else(PoisonError::into_inner);
-            now.evaluate(&asked).call(tool) == CallRule::Denied
+            policy.evaluate(&asked).call(tool) == CallRule::Denied
         };
         let performer = Performer {
             store: shared.store.clone(),
@@ -448,28 +298,6 @@ impl Engine {
         self.shared.closing.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
-    }
-}
-
-impl Driver {
-    /// What a new run starts with.
-    fn first_intents(&mut self) -> Vec<Intent> {
-        let look = Look {
-            next: self.flow.next(),
-            flying: &Default::default(),
-            again: &[],
-            limits: &self.definition.decision.limits,
-            at_once: self.shared.settings.effects_at_once,
-            hold: false,
-        };
-        match look.decide(&mut self.budget) {
-            (Plan::Go(intents), over) => {
-                let limit = over.map(|(limit, n)| crate::driver::Queued::Limit(limit, Some(n)));
-                self.queue.extend(limit);
-                intents
-            }
-            _ => Vec::new(),
-        }
     }
 }
 

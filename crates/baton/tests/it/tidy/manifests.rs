@@ -27,7 +27,7 @@ const EDGES: [(&str, &[&str]); 6] = [
 /// All that the core may use: no clock, no I/O, no randomness, no async. Name, default features, features.
 const CORE: [(&str, bool, &[&str]); 6] = [
     ("jiff", false, &["alloc"]),
-    ("serde", true, &["derive"]),
+    ("serde", true, &["derive", "rc"]),
     ("serde_json", true, &["float_roundtrip", "raw_value"]),
     ("sha2", false, &[]),
     ("thiserror", true, &[]),

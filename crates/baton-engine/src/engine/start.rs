@@ -1,0 +1,187 @@
+//! Beginning a run: where its branch ends, what it is pinned to, and its first transition.
+
+use std::sync::{Arc, PoisonError};
+
+use baton_core::event::Event;
+use baton_core::flow::{Flow, Input, Node, Record, Setting};
+use baton_core::id::{BranchName, FramePath, RunId, ThreadId};
+use baton_core::policy::{CallRule, Request};
+use baton_core::run::{Definition, RUN_VERSION};
+use baton_core::thread::{Closing, TreeError};
+use baton_store::{BranchEnd, Intent, NewRun, NewThread, Pinned, RunRow, StoreError};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Engine, RunHandle};
+use crate::driver::{Driver, Queued};
+use crate::error::EngineError;
+use crate::patience::patiently;
+use crate::plan::{Look, Plan};
+use crate::request::{RunRequest, Submitted};
+
+/// How many definitions are kept in memory.
+const MOST_PINNED: usize = 256;
+
+impl Engine {
+    /// Takes a person's message: the answer to the run that waits for one on the branch, or a new run.
+    pub async fn submit(&self, request: RunRequest) -> Result<Submitted, EngineError> {
+        match self.start(request.clone()).await {
+            Err(EngineError::Store(StoreError::Busy { branch, run })) => {
+                match self.answer(&request.tenant, run, &request.text).await? {
+                    Some(answered) => Ok(answered),
+                    None => Err(StoreError::Busy { branch, run }.into()),
+                }
+            }
+            other => other.map(Submitted::Started),
+        }
+    }
+
+    /// Begins a run. Its first transition is committed when this returns.
+    pub async fn start(&self, request: RunRequest) -> Result<RunHandle, EngineError> {
+        if self.shared.closing.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        if request.text.len() > 1 << 20 {
+            return Err(EngineError::Invalid(
+                "the message is longer than 1 MiB: send less at once".to_owned(),
+            ));
+        }
+        let thread = match &request.thread {
+            Some(id) => id.clone(),
+            None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
+        };
+        let definition = self.pinned(&request);
+        let run = RunId(Uuid::now_v7());
+        loop {
+            match self.try_start(&request, &thread, run, definition.clone()).await {
+                Err(EngineError::Store(StoreError::Moved { .. })) => {} // look again where the branch ends
+                other => return other,
+            }
+        }
+    }
+
+    /// Where the branch ends; a thread that is not there is made together with the run.
+    async fn end(
+        &self,
+        request: &RunRequest,
+        id: &ThreadId,
+    ) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
+        let shared = &self.shared;
+        let fresh = request.thread.is_none();
+        let found = match fresh {
+            true => Err(StoreError::NotFound { what: "thread", id: id.to_string() }),
+            false => patiently!(shared, shared.store.end(&request.tenant, id, request.branch.as_ref())),
+        };
+        match found {
+            Err(StoreError::NotFound { what: "thread", .. }) => {
+                let main = BranchName::main();
+                if let Some(branch) = request.branch.as_ref().filter(|branch| **branch != main) {
+                    return Err(StoreError::Tree(TreeError::NoBranch(branch.to_string())).into());
+                }
+                let new =
+                    NewThread { id: id.clone(), at: shared.clock.now(), ttl_at: None, meta: Value::Null };
+                Ok((BranchEnd { branch: main, head: -1, tail: Default::default() }, Some(new)))
+            }
+            found => Ok((found?, None)),
+        }
+    }
+
+    /// What a request is pinned to. Equal requests share it.
+    fn pinned(&self, request: &RunRequest) -> Arc<Pinned> {
+        let RunRequest { model, system, mode, channel, last_n, .. } = request;
+        let key = format!("{mode:?}\n{last_n:?}\n{channel:?}\n{model:?}\n{system:?}");
+        let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pinned) = known.get(&key) {
+            return pinned.clone();
+        }
+        if known.len() >= MOST_PINNED {
+            known.clear();
+        }
+        let pinned = Pinned::new(self.definition(request));
+        known.insert(key, pinned.clone());
+        pinned
+    }
+
+    fn definition(&self, request: &RunRequest) -> Definition {
+        let asked = Request { mode: request.mode, channel: &request.channel };
+        let decision = self.shared.policy.evaluate(&asked).clone();
+        let offered = |name: &str| decision.call(name) != CallRule::Denied;
+        let tools = self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
+        Definition {
+            v: RUN_VERSION,
+            flow: "turn".to_owned(),
+            system: request.system.clone(),
+            model: request.model.clone(),
+            mode: request.mode,
+            channel: request.channel.clone(),
+            decision,
+            tools,
+            last_n: request.last_n,
+        }
+    }
+
+    async fn try_start(
+        &self,
+        request: &RunRequest,
+        thread: &ThreadId,
+        run: RunId,
+        pinned: Arc<Pinned>,
+    ) -> Result<RunHandle, EngineError> {
+        let definition = Arc::new(pinned.definition.clone());
+        let (shared, tenant) = (&self.shared, &request.tenant);
+        let (end, new_thread) = self.end(request, thread).await?;
+        let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
+        let started = Event::Started {
+            thread: thread.clone(),
+            branch: end.branch.clone(),
+            flow: definition.flow.clone(),
+        };
+        record.emit(started);
+        for closing in end.tail.closing(Closing::Cancelled, "the conversation went on without it") {
+            record.append(closing);
+        }
+        let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
+        let mut flow = Flow::begin(setting)?;
+        let at = shared.clock.now();
+        flow.apply(Input::Start { text: request.text.clone() }, at, &mut record);
+        if let Some(refused) = record.refused {
+            return Err(StoreError::Order(refused).into());
+        }
+        let mut driver =
+            self.driver(RunRow::begun(run, thread, &end.branch, end.head, at), tenant, definition, flow);
+        let new = NewRun {
+            owner: shared.owner.id,
+            branch: end.branch,
+            expected_head: end.head,
+            definition: pinned,
+            at,
+            metadata: request.metadata.clone(),
+            new_thread,
+        };
+        let intents = driver.first_intents();
+        driver.first(new, record, intents).await?;
+        Ok(self.spawn(driver))
+    }
+}
+
+impl Driver {
+    /// What a new run starts with.
+    fn first_intents(&mut self) -> Vec<Intent> {
+        let look = Look {
+            next: self.flow.next(),
+            flying: &Default::default(),
+            again: &[],
+            limits: &self.definition.decision.limits,
+            at_once: self.shared.settings.effects_at_once,
+            hold: false,
+        };
+        match look.decide(&mut self.budget) {
+            (Plan::Go(intents), over) => {
+                let limit = over.map(|(limit, n)| Queued::Limit(limit, Some(n)));
+                self.queue.extend(limit);
+                intents
+            }
+            _ => Vec::new(),
+        }
+    }
+}
