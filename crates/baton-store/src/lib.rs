@@ -135,6 +135,16 @@ impl Store {
         on_store!(self, delete_thread(tenant, id))
     }
 
+    /// Gives a thread another id, with everything on it. Refused while a run is active on it.
+    pub async fn rename_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        to: &ThreadId,
+    ) -> Result<(), StoreError> {
+        on_store!(self, rename_thread(tenant, id, to))
+    }
+
     /// Reads entries of a branch (absent: the current one), oldest first.
     pub async fn entries(
         &self,

@@ -53,6 +53,31 @@ impl MemoryStore {
         Ok(())
     }
 
+    pub(crate) fn rename_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        to: &ThreadId,
+    ) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        if let Some((branch, run)) = inner.thread(tenant, id)?.busy.iter().next() {
+            return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
+        }
+        let key = (tenant.clone(), to.clone());
+        if inner.threads.contains_key(&key) {
+            return Err(StoreError::Exists { what: "thread", id: to.to_string() });
+        }
+        if let Some(thread) = inner.threads.remove(&(tenant.clone(), id.clone())) {
+            inner.threads.insert(key, thread);
+        }
+        for run in inner.runs.iter_mut().filter(|((t, _), _)| t == tenant).map(|(_, run)| run) {
+            if run.row.thread == *id {
+                run.row.thread = to.clone();
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn entries(
         &self,
         tenant: &Tenant,

@@ -73,6 +73,31 @@ impl SqliteStore {
         .await
     }
 
+    pub(crate) async fn rename_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        to: &ThreadId,
+    ) -> Result<(), StoreError> {
+        let (tenant, id, to) = (tenant.clone(), id.clone(), to.clone());
+        self.write(move |db| {
+            let loaded = read::tree(db, &tenant, &id)?;
+            if let Some((branch, run)) = loaded.busy.iter().next() {
+                return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
+            }
+            let sql = "SELECT count(*) FROM threads WHERE tenant = ?1 AND thread = ?2";
+            if db.query_row(sql, (tenant.as_str(), to.as_str()), |row| row.get::<_, u32>(0))? > 0 {
+                return Err(StoreError::Exists { what: "thread", id: to.to_string() });
+            }
+            for table in ["threads", "lanes", "branches", "entries", "runs"] {
+                let sql = format!("UPDATE {table} SET thread = ?3 WHERE tenant = ?1 AND thread = ?2");
+                db.execute(&sql, (tenant.as_str(), id.as_str(), to.as_str()))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     pub(crate) async fn entries(
         &self,
         tenant: &Tenant,

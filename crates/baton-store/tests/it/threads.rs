@@ -18,6 +18,7 @@ on_every_store!(
     threads_are_listed_newest_first_in_pages,
     a_deleted_thread_takes_its_runs_along,
     a_thread_in_use_is_not_deleted,
+    a_thread_gets_another_id_with_everything_on_it,
     what_is_pushed_follows_the_table,
     a_call_id_is_used_once_on_a_branch,
     an_agent_call_without_an_id_gets_its_entrys,
@@ -118,6 +119,29 @@ async fn a_thread_in_use_is_not_deleted(home: Home) {
     let refused = store.delete_thread(&tenant(), &thread("t")).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("branch \"main\" is busy with run {}", run(1)));
     assert_eq!(dump(store).await, before);
+}
+
+async fn a_thread_gets_another_id_with_everything_on_it(home: Home) {
+    let store = &home.store;
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 2).await;
+    talk(store, "taken", 1).await;
+    let mut pen = Pen::start(store, owner.id, 1, ("t", "main")).await;
+    let busy = store.rename_thread(&tenant(), &thread("t"), &thread("u")).await.unwrap_err();
+    assert_eq!(busy.to_string(), format!("branch \"main\" is busy with run {}", run(1)));
+    pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
+    let taken = store.rename_thread(&tenant(), &thread("t"), &thread("taken")).await.unwrap_err();
+    assert_eq!(taken.to_string(), "there already is a thread \"taken\"");
+    let all = async |id: &str| {
+        let entries = store.entries(&tenant(), &thread(id), None, Default::default()).await.unwrap();
+        (entries, store.thread(&tenant(), &thread(id)).await.unwrap().branches)
+    };
+    let before = all("t").await;
+    store.rename_thread(&tenant(), &thread("t"), &thread("u")).await.unwrap();
+    assert_eq!(all("u").await, before);
+    assert_eq!(store.run(&tenant(), run(1)).await.unwrap().thread, thread("u"));
+    let gone = store.thread(&tenant(), &thread("t")).await.unwrap_err();
+    assert_eq!(gone.to_string(), "there is no thread \"t\"");
 }
 
 async fn what_is_pushed_follows_the_table(home: Home) {

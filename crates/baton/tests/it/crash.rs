@@ -326,3 +326,28 @@ fn a_prune_that_is_killed_is_all_or_nothing() {
     let pruned: Value = serde_json::from_str(&pruned.out).unwrap();
     assert_eq!(pruned["entries"], before.len() - 2, "{pruned}");
 }
+
+#[test]
+fn a_kill_while_letting_go_leaves_the_run_to_others() {
+    for failpoint in [None, Some("shutdown.pre_release:1")] {
+        let stage = Stage::new("idempotent");
+        stage.world.settings("[engine]\nshutdown_s = 0\n");
+        let slow = json!({"file": stage.world.path("ledger"), "line": "x", "class": "idempotent", "delay_ms": 25_000});
+        let model = stage.world.script(&json!({"v": 1, "replies": [
+            {"do": [{"call": {"name": "test_effect", "arguments": slow}}]},
+            {"do": [{"text": "done"}]},
+        ]}));
+        let mut command = stage.world.command(&["ask", "--thread", "t", "--model", &model, "go"]);
+        command.envs(failpoint.map(|point| ("BATON_FAILPOINT", point)));
+        let mut running = stage.world.start_command(command);
+        running.until_noted("→ test_effect");
+        running.signal(rustix::process::Signal::TERM);
+        running.end();
+        let run = stage.only_run().unwrap();
+        assert_eq!(stage.status(&run), "running", "{failpoint:?}");
+        // Cancelled, not resumed: the call would take its time again.
+        stage.run(&["runs", "cancel", &run], None);
+        assert_eq!(stage.status(&run), "cancelled", "{failpoint:?}");
+        assert!(stage.effects().values().all(|count| *count == 1), "{failpoint:?}");
+    }
+}

@@ -44,16 +44,40 @@ pub(super) async fn restore(
     for (hash, bytes) in &sound.blobs {
         store.put_blob(tenant, hash, bytes.clone(), sound.archive.created).await?;
     }
-    let archive = &sound.archive;
-    let new =
-        NewThread { id: id.clone(), at: archive.created, ttl_at: archive.ttl_at, meta: archive.meta.clone() };
-    store.create_thread(tenant, new).await?;
-    let filled = fill(store, tenant, id, sound).await;
-    if filled.is_err() {
-        // Half of a thread is worse than none; if this fails too, the first failure is what matters.
-        let _ = store.delete_thread(tenant, id).await;
+    match store.thread(tenant, id).await {
+        Err(StoreError::NotFound { .. }) => {}
+        found => return found.and(Err(StoreError::Exists { what: "thread", id: id.to_string() })),
     }
-    filled
+    let archive = &sound.archive;
+    // It is built under another id and gets its own when it is whole: a process that dies on the way
+    // leaves nothing half-made under the id that was asked for.
+    let site = building_site(id);
+    match store.delete_thread(tenant, &site).await {
+        Ok(()) | Err(StoreError::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let new = NewThread {
+        id: site.clone(),
+        at: archive.created,
+        ttl_at: archive.ttl_at,
+        meta: archive.meta.clone(),
+    };
+    store.create_thread(tenant, new).await?;
+    let mut made = fill(store, tenant, &site, sound).await;
+    if made.is_ok() {
+        made = store.rename_thread(tenant, &site, id).await;
+    }
+    if made.is_err() {
+        // If this fails too, the first failure is what matters.
+        let _ = store.delete_thread(tenant, &site).await;
+    }
+    made
+}
+
+/// Where a thread is built: the same place each time, so that what a dead process left is cleared away.
+fn building_site(id: &ThreadId) -> ThreadId {
+    let name = format!("importing:{id}");
+    name.parse().unwrap_or_else(|_| id.clone()) // an id that is too long for that is built in its place
 }
 
 async fn fill(store: &Store, tenant: &Tenant, id: &ThreadId, sound: &Sound) -> Result<(), StoreError> {
