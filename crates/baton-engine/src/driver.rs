@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::hub::Hub;
+use crate::patience::patiently;
 use crate::perform::{Performer, Signal};
 use crate::plan::{Look, Plan};
 
@@ -150,8 +151,8 @@ impl Driver {
         let leaving = self.fold(queued.as_ref(), &mut record, &mut budget);
         let held = !self.queue.is_empty();
         let (plan, over) = self.look(leaving, held, &mut budget);
-        match self.write(record, &plan, budget, queued.as_ref(), leaving, held).await {
-            Ok(()) => {}
+        let plan = match self.write(record, plan, budget, queued.as_ref(), leaving, held).await {
+            Ok(committed) => committed,
             Err(EngineError::Store(baton_store::StoreError::Unread { inbox })) => {
                 // Messages came first: they are applied first, then this input again.
                 self.flow = Flow::restore(self.setting(), self.state.clone())?;
@@ -161,7 +162,7 @@ impl Driver {
                 return Ok(Going::On);
             }
             Err(error) => return Err(error),
-        }
+        };
         if let Some(n) = leaving {
             self.flying.remove(&n);
             self.again.retain(|interrupted| interrupted.effect.n != n);
@@ -254,14 +255,33 @@ impl Driver {
             return Rested::Lost;
         }
         tracing::error!(run = %self.run(), %error, "the run cannot be driven on");
+        self.let_go_when_possible();
         Rested::Failed(error)
+    }
+
+    /// A run that this process holds and does not drive is nobody's: it is let go as soon as the store
+    /// answers, so that it can be taken up again, here or elsewhere.
+    fn let_go_when_possible(&self) {
+        let (shared, tenant) = (self.shared.clone(), self.performer.tenant.clone());
+        let (run, epoch) = (self.run(), self.row.epoch);
+        let letting_go = async move {
+            while let Err(error) = shared.store.release(&tenant, run, epoch).await {
+                if !error.is_transient() {
+                    break;
+                }
+                tokio::time::sleep(shared.settings.adopt_every).await;
+            }
+        };
+        let closing = self.shared.closing.clone();
+        tokio::spawn(async move { closing.run_until_cancelled(letting_go).await });
     }
 
     /// Lets go of the run, because the process goes down.
     async fn let_go(&mut self) -> Result<Rested, EngineError> {
         self.flying.clear();
         point("shutdown.pre_release");
-        self.shared.store.release(&self.performer.tenant, self.run(), self.row.epoch).await?;
+        let (tenant, epoch) = (&self.performer.tenant, self.row.epoch);
+        patiently!(self.shared, self.shared.store.release(tenant, self.run(), epoch))?;
         Ok(Rested::Released)
     }
 }

@@ -177,6 +177,12 @@ impl Engine {
         if !missing.is_empty() {
             return Err(EngineError::MissingTools { run, missing });
         }
+        if let Some(last) =
+            patiently!(shared, shared.store.steps(tenant, run, row.step.saturating_sub(1), 1))?.pop()
+        {
+            let setting = Setting { run, path: FramePath::root(), definition: Arc::new(definition) };
+            Flow::restore(setting, last.checkpoint.state)?; // one that is not known here is left alone
+        }
         point("recover.pre_claim");
         let claimed = shared.claim(tenant, run, mode).await?;
         point("claim.post_commit");
@@ -197,7 +203,11 @@ impl Engine {
         let pinned = definition.clone();
         let denied_now = move |tool: &str| {
             let asked = Request { mode: pinned.mode, channel: &pinned.channel };
-            policy.evaluate(&asked).call(tool) == CallRule::Denied
+            match policy.evaluate(&asked).call(tool) {
+                CallRule::Allowed => false,
+                CallRule::NeedsApproval => pinned.decision.call(tool) == CallRule::Allowed,
+                CallRule::Denied => true,
+            }
         };
         let performer = Performer {
             store: shared.store.clone(),

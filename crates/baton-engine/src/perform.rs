@@ -32,7 +32,7 @@ use crate::settings::Settings;
 pub type ModelSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
 
 /// How many entries beyond those asked for are read, so that a group of calls is not cut.
-const GROUP_ROOM: u32 = 64;
+const GROUP_ROOM: u32 = 4 * 64;
 
 /// What a task tells its driver.
 #[derive(Debug)]
@@ -199,11 +199,11 @@ impl Performer {
     async fn ran(&self, ran: baton_tools::Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
         point("tool.post_reply");
         let failed = ran.outcome.status == baton_core::thread::Closing::Error;
-        if failed && cancel.is_cancelled() {
-            return Outcome::Stopped { shown: String::new() };
-        }
         if ran.timed_out && !class.may_run_again() && !ran.before_start {
             return Outcome::Unknown;
+        }
+        if failed && cancel.is_cancelled() {
+            return Outcome::Stopped { shown: String::new() };
         }
         if let (Some(bytes), Some(blob)) = (ran.blob, &ran.outcome.blob)
             && let Err(error) = patiently!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_core::budget::{Budget, Limit, Limits};
-use baton_core::effect::{Effect, EffectKind};
+use baton_core::effect::{Effect, EffectKind, Wait};
 use baton_core::flow::Next;
 use baton_core::run::Verdict;
 use baton_core::time::Timestamp;
@@ -71,7 +71,10 @@ impl Look<'_> {
     }
 
     fn rest_or_go(&self, wanted: &[Effect], start: Vec<Intent>) -> Plan {
-        let queued = wanted.iter().any(|effect| !effect.kind.is_wait());
+        let is_person = |effect: &Effect| {
+            matches!(&effect.kind, EffectKind::Wait { what: Wait::Approval { .. } | Wait::Answer { .. }, .. })
+        };
+        let queued = wanted.iter().any(|effect| !is_person(effect)); // a pause is sat out, not suspended
         if !start.is_empty() || !self.flying.is_empty() || !self.again.is_empty() || queued {
             return Plan::Go(start);
         }
@@ -89,7 +92,6 @@ impl Look<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::effect::Wait;
     use baton_core::tool::EffectClass;
 
     fn tool(n: u32) -> Effect {
@@ -104,7 +106,8 @@ mod tests {
     }
 
     fn wait(n: u32, at: i64) -> Effect {
-        Effect { n, kind: EffectKind::Wait { what: Wait::Time, deadline: Timestamp(at) } }
+        let what = Wait::Answer { call_id: n.to_string() };
+        Effect { n, kind: EffectKind::Wait { what, deadline: Timestamp(at) } }
     }
 
     fn intent(n: u32, attempt: u32) -> Intent {
@@ -145,6 +148,12 @@ mod tests {
         );
         assert_eq!(decide(vec![wait(1, 50)], &[7], &[], &limits, false), (Plan::Go(vec![]), None));
         assert_eq!(decide(vec![], &[], &[], &limits, false), (Plan::Stuck, None));
+        let pause = Effect { n: 9, kind: EffectKind::Wait { what: Wait::Time, deadline: Timestamp(30) } };
+        assert_eq!(
+            decide(vec![pause], &[], &[], &limits, false),
+            (Plan::Go(vec![]), None),
+            "a pause is sat out"
+        );
         let unsettled = decide(vec![wait(1, 50)], &[], &[intent(7, 1)], &limits, false);
         assert_eq!(unsettled, (Plan::Go(vec![]), None), "what a crash interrupted is settled first");
     }

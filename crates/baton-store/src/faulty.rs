@@ -59,7 +59,7 @@ impl FaultyStore {
 
     /// A write that worked may be reported as one that nobody knows of.
     pub(crate) fn after<T>(&self, method: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        if matches!(method, "commit" | "start" | "claim") && result.is_ok() && self.strikes() {
+        if matches!(method, "commit" | "start" | "claim" | "post") && result.is_ok() && self.strikes() {
             return Err(StoreError::Ambiguous(format!("{method} was done but made to time out")));
         }
         result

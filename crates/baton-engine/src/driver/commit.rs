@@ -6,9 +6,9 @@ use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Flow, FlowRecord, Node, Record};
 use baton_core::id::{EntryId, RunId, Tenant};
-use baton_core::run::{RunStatus, Verdict};
+use baton_core::run::{ApprovalStatus, RunStatus, Verdict};
 use baton_core::thread::entry::AssistantMessage;
-use baton_core::thread::{Closing, Entry, NewEntry};
+use baton_core::thread::{Closing, Entry, NewEntry, WaitingKind};
 use baton_store::failpoint::point;
 use baton_store::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, Rest, Store, StoreError, Transition};
 use tokio::time::Instant;
@@ -24,17 +24,17 @@ use crate::plan::Plan;
 const MOST_STATE: usize = 64 << 10;
 
 impl Driver {
-    /// Commits a record with what the plan adds to it, and publishes it.
+    /// Commits a record with what the plan adds to it, and publishes it; answers what was committed, which
+    /// is an end if something was wrong with the plan.
     pub(super) async fn write(
         &mut self,
         mut record: Record,
-        plan: &Plan,
+        mut plan: Plan,
         mut budget: Budget,
         queued: Option<&Queued>,
         leaving: Option<u32>,
         held: bool,
-    ) -> Result<(), EngineError> {
-        let mut plan = plan.clone();
+    ) -> Result<Plan, EngineError> {
         let state = self.flow.record();
         if let Some(fault) = Self::broken(&record, &plan, &state) {
             tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
@@ -78,7 +78,7 @@ impl Driver {
         }
         self.save(transition).await?;
         self.mark(&plan, queued, leaving);
-        Ok(())
+        Ok(plan)
     }
 
     /// Writes the first transition, which makes the run.
@@ -134,6 +134,8 @@ impl Driver {
             tool_calls: Vec::new(),
             meta: Some(format!("error:{}", fault.code.as_str())),
         }));
+        let asked = self.flow.waiting().into_iter().filter(|waiting| waiting.kind == WaitingKind::Approval);
+        record.settled.extend(asked.map(|waiting| (waiting.id, ApprovalStatus::Cancelled)));
         record
     }
 
@@ -144,7 +146,14 @@ impl Driver {
         let record = self.last_words(&fault);
         self.again.clear();
         self.inbox_read = self.row.inbox;
-        self.write(record, &Plan::End(Verdict::Error(fault)), self.budget.clone(), None, None, false).await?;
+        let _ = loop {
+            let end = Plan::End(Verdict::Error(fault.clone()));
+            match self.write(record.clone(), end, self.budget.clone(), None, None, false).await {
+                // Whatever was said to it meanwhile does not matter any more.
+                Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
+                written => break written?,
+            }
+        };
         Ok(Going::Rest(Rested::Ended(RunStatus::Error)))
     }
 

@@ -18,6 +18,9 @@ use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::perform::{Signal, What};
 
+/// How many signals are taken before messages and moments are looked at again.
+const AT_ONCE: usize = 256;
+
 impl Driver {
     /// What a run begins with in this process: what a crash left, and what was posted meanwhile.
     pub(super) async fn begin(&mut self) -> Result<Going, EngineError> {
@@ -60,8 +63,7 @@ impl Driver {
             if (repeatable && is_wanted) || self.queue.iter().any(is_ended) {
                 continue;
             }
-            let result =
-                if repeatable { Outcome::Stopped { shown: String::new() } } else { Outcome::Unknown };
+            let result = stopped(&intent.effect.kind);
             self.queue.push_back(Queued::Input(Input::Outcome { effect: n, result }));
         }
     }
@@ -86,7 +88,7 @@ impl Driver {
             }
             if self.shared.closing.is_cancelled() && (self.flying.is_empty() || self.shared.is_out_of_time())
             {
-                return Ok(None);
+                return self.last_outcome().await;
             }
             let deadline = self.deadline();
             let shared = self.shared.clone();
@@ -95,11 +97,15 @@ impl Driver {
                 signal = self.signals.recv() => {
                     // Take what else is there before looking up again: text comes in many small pieces.
                     let mut next = signal;
-                    while let Some(signal) = next {
+                    for _ in 0..AT_ONCE {
+                        let Some(signal) = next else { break };
                         if let Some(input) = self.heard(signal).await? {
                             return Ok(Some(input));
                         }
                         next = self.signals.try_recv().ok();
+                    }
+                    if let Some(signal) = next && let Some(input) = self.heard(signal).await? {
+                        return Ok(Some(input));
                     }
                 }
                 () = self.wake.notified() => self.look_for_messages().await?,
@@ -107,6 +113,16 @@ impl Driver {
                 () = tokio::time::sleep_until(deadline) => self.on_time().await?,
             }
         }
+    }
+
+    /// An outcome that is already there when the process goes down: it is too good to be lost.
+    async fn last_outcome(&mut self) -> Result<Option<Queued>, EngineError> {
+        while let Ok(signal) = self.signals.try_recv() {
+            if let Some(input) = self.heard(signal).await? {
+                return Ok(Some(input));
+            }
+        }
+        Ok(None)
     }
 
     /// Takes a signal of a task: pieces of text are shown at once, an outcome is an input.
@@ -146,11 +162,7 @@ impl Driver {
         let over = |flight: &super::Flight| flight.until.is_some_and(|until| until <= now);
         if let Some((n, flight)) = self.flying.iter().find(|(_, flight)| over(flight)) {
             flight.task.abort();
-            let harmless = matches!(
-                flight.intent.effect.kind,
-                EffectKind::Model { .. } | EffectKind::Tool { class: EffectClass::SideEffectFree, .. }
-            );
-            let result = if harmless { Outcome::Stopped { shown: String::new() } } else { Outcome::Unknown };
+            let result = stopped(&flight.intent.effect.kind);
             return Some(Queued::Input(Input::Outcome { effect: *n, result }));
         }
         if self.active_left() == Some(Duration::ZERO) && self.flying.values().all(|f| f.until.is_none()) {
@@ -278,5 +290,15 @@ impl Driver {
             Outcome::Stopped { .. } if is_model => budget.settle_model(limits, None),
             _ => {}
         }
+    }
+}
+
+/// What is said of an effect that was given up: what changes nothing was stopped, of the rest nobody knows.
+fn stopped(kind: &EffectKind) -> Outcome {
+    match kind {
+        EffectKind::Model { .. } | EffectKind::Tool { class: EffectClass::SideEffectFree, .. } => {
+            Outcome::Stopped { shown: String::new() }
+        }
+        EffectKind::Tool { .. } | EffectKind::Wait { .. } => Outcome::Unknown,
     }
 }

@@ -5,11 +5,12 @@ use baton_core::event::Event;
 use baton_core::id::{RunId, Tenant};
 use baton_core::run::{Approval, ApprovalStatus, Choice, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
+use baton_core::time::Timestamp;
 use baton_store::{ClaimMode, Slice, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Engine, RunHandle};
+use super::{Engine, RunHandle, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::request::{RunView, Submitted};
@@ -76,7 +77,7 @@ impl Engine {
         by: Option<String>,
     ) -> Result<(), EngineError> {
         let (shared, at) = (&self.shared, self.shared.clock.now());
-        let n = patiently!(shared, shared.store.post(tenant, run, message.clone(), by.clone(), at))?;
+        let n = patiently!(shared, shared.post_once(tenant, run, &message, by.as_deref(), at))?;
         let pulse = baton_store::Pulse {
             run,
             inbox: n,
@@ -154,5 +155,26 @@ impl Engine {
     /// The bytes of a long result.
     pub async fn blob(&self, tenant: &Tenant, blob: &BlobRef) -> Result<Option<Vec<u8>>, EngineError> {
         Ok(self.shared.store.blob(tenant, &blob.hash).await?)
+    }
+}
+
+impl Shared {
+    /// Posts a message; one that nobody knows of is looked for before it is posted again.
+    async fn post_once(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: &Message,
+        by: Option<&str>,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        match self.store.post(tenant, run, message.clone(), by.map(str::to_owned), at).await {
+            Err(StoreError::Ambiguous(why)) => {
+                let posted = patiently!(self, self.store.inbox(tenant, run, 0))?;
+                let there = posted.into_iter().rev().find(|posted| posted.message == *message);
+                there.map(|posted| posted.n).ok_or(StoreError::Unavailable(why))
+            }
+            other => other,
+        }
     }
 }

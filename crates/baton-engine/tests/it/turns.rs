@@ -122,12 +122,7 @@ async fn a_model_failure_ends_in_one_error(world: World) {
 async fn a_retryable_failure_is_tried_again(world: World) {
     let error = json!({"error": {"code": "llm_rate_limited", "message": "slow down", "retry_after_ms": 0, "until_attempt": 2}});
     world.script(json!([[error, {"text": "now it works"}]]));
-    let engine = world.engine();
-    let (handle, mut rested, _) = world.turn(&engine, "hi").await;
-    while rested == Rested::Suspended {
-        rested =
-            engine.resume(&TENANT, handle.run, baton_store::ClaimMode::IfFree).await.unwrap().rested().await;
-    }
+    let (handle, rested, _) = world.turn(&world.engine(), "hi").await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));
     let kinds = kinds(&world.events(handle.run).await);
     assert_eq!(

@@ -39,7 +39,10 @@ fn life_file(folder: &Path, owner: OwnerId) -> PathBuf {
 /// Whether an owner's lock is held. A lock that can be taken is a dead owner's, and is cleared away.
 pub(super) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
     let path = life_file(folder, owner);
-    let Ok(file) = File::open(&path) else { return false };
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) => return error.kind() != io::ErrorKind::NotFound, // when in doubt, it lives
+    };
     // Shared: two who look at the same time do not take each other for the owner.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => true,

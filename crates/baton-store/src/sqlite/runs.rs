@@ -77,6 +77,10 @@ impl SqliteStore {
         self.write(move |db| {
             let row = load(db, &tenant, run)?;
             let died = crate::runs::may_claim(&row, mode, |owner| live::is_alive(&folder, owner))?;
+            // Read before anything is written: a run that cannot be read harms no neighbour.
+            let last = steps(db, &tenant, run, "step > ?3", row.step.saturating_sub(1).into(), 1)?.pop();
+            let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
+            let definition = load_definition(db, &tenant, &row.definition)?;
             let claim = ClaimRow { epoch: row.epoch + 1, base_seq: row.seq };
             let sql = "UPDATE runs SET epoch = ?3, owner = ?4, status = ?5, wake_at = NULL, attempts = attempts + ?6
                        WHERE tenant = ?1 AND run = ?2";
@@ -85,9 +89,6 @@ impl SqliteStore {
             db.prepare_cached(sql)?.execute(key)?;
             insert_claim(db, &tenant, run, claim, owner, at)?;
             let row = load(db, &tenant, run)?;
-            let last = steps(db, &tenant, run, "step > ?3", row.step.saturating_sub(1).into(), 1)?.pop();
-            let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
-            let definition = load_definition(db, &tenant, &row.definition)?;
             Ok(Claimed { row, definition, checkpoint: last.checkpoint })
         })
         .await

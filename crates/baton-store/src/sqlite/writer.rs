@@ -140,6 +140,9 @@ fn try_batch(
         let done = catch_unwind(AssertUnwindSafe(|| job(db)));
         let keep = done.as_ref().is_ok_and(|(keep, _)| *keep);
         answers.extend(done.ok().map(|(_, answer)| answer));
+        if db.is_autocommit() {
+            return Ok(false); // a full disk can make SQLite undo everything by itself: nothing may follow
+        }
         if savepoints {
             if !keep {
                 db.prepare_cached("ROLLBACK TO member")?.execute([])?;

@@ -216,6 +216,9 @@ impl Turn {
             return self.close(call, Close::saying(Closing::Denied, why), record);
         }
         let call = &mut self.state.calls[at];
+        if choice == Choice::Edit {
+            call.class = EffectClass::Unsafe; // what was declared was declared of other arguments
+        }
         call.stage = Stage::Ready { edited_by: (choice == Choice::Edit).then(|| approval_id.to_owned()) };
         let (name, call_id) = (call.name.clone(), call.call_id.clone());
         record.emit(Event::ToolStart { name, args: arguments.unwrap_or_default(), call_id });
