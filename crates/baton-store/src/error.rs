@@ -132,6 +132,14 @@ impl StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        StoreError::Unavailable(error.to_string())
+        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+        match error.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => {
+                let why = format!("{error}; restore a copy of the data folder");
+                StoreError::Corrupt { what: "file", id: "baton.db".to_owned(), why }
+            }
+            Some(DiskFull) => StoreError::Unavailable("the disk is full".to_owned()),
+            _ => StoreError::Unavailable(error.to_string()),
+        }
     }
 }

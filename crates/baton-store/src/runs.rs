@@ -1,6 +1,7 @@
 //! What run operations mean, whatever keeps the rows: who may claim, who may write, what is due.
 
 use baton_core::id::OwnerId;
+use baton_core::json::call_digest;
 use baton_core::run::{Approval, ApprovalStatus, Choice, RUN_VERSION, RunStatus};
 use baton_core::time::Timestamp;
 use serde_json::Value;
@@ -98,6 +99,7 @@ pub(crate) fn decide(
     }
     if let (Choice::Edit, Some(arguments)) = (choice, arguments) {
         approval.args = arguments.clone();
+        approval.digest = call_digest(&approval.name, arguments);
     }
     (approval.status, approval.by, approval.at) = (choice.into(), by, Some(at));
     Ok(())

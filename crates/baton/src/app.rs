@@ -52,8 +52,11 @@ impl App {
             return Ok(id);
         }
         let all = self.store().threads(&self.tenant, 1000, None).await?;
-        let fits =
-            |id: &ThreadId| text.len() >= 4 && (id.as_str().starts_with(text) || id.as_str().ends_with(text));
+        // Only ids that Baton made may be shortened: a name that somebody chose is meant as it stands.
+        let fits = |id: &ThreadId| {
+            let made = id.as_str().parse::<RunId>().is_ok();
+            made && text.len() >= 4 && (id.as_str().starts_with(text) || id.as_str().ends_with(text))
+        };
         let mut found = all.into_iter().map(|thread| thread.id).filter(fits);
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),

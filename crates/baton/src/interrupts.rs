@@ -18,12 +18,18 @@ pub(crate) enum Interrupt {
 pub(crate) struct Interrupts {
     cancel: Signal,
     leave: Signal,
+    /// The terminal was closed.
+    gone: Signal,
 }
 
 impl Interrupts {
     /// Begins to listen.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        Ok(Interrupts { cancel: signal(SignalKind::interrupt())?, leave: signal(SignalKind::terminate())? })
+        Ok(Interrupts {
+            cancel: signal(SignalKind::interrupt())?,
+            leave: signal(SignalKind::terminate())?,
+            gone: signal(SignalKind::hangup())?,
+        })
     }
 
     /// Waits for the next one.
@@ -31,6 +37,7 @@ impl Interrupts {
         tokio::select! {
             _ = self.cancel.recv() => Interrupt::Cancel,
             _ = self.leave.recv() => Interrupt::Leave,
+            _ = self.gone.recv() => Interrupt::Leave,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use baton_core::effect::BlobRef;
 use baton_core::event::Event;
+use baton_core::flow::WaitingOn;
 use baton_core::id::{RunId, Tenant};
 use baton_core::run::{Approval, ApprovalStatus, Choice, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
@@ -41,6 +42,14 @@ impl Engine {
         let approval = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
         if approval.status != ApprovalStatus::Pending {
             return Err(StoreError::AlreadyDecided { id: approval.id, status: approval.status }.into());
+        }
+        if approval.expires_at <= self.shared.clock.now() {
+            // Its time is up: the run goes on without it, and says so.
+            if let Some(mut handle) = self.drive(tenant, approval.run_id).await? {
+                handle.rested().await;
+            }
+            let status = ApprovalStatus::Expired;
+            return Err(StoreError::AlreadyDecided { id: approval.id, status }.into());
         }
         let arguments = match (choice, arguments) {
             (Choice::Edit, Some(arguments)) => {
@@ -103,6 +112,13 @@ impl Engine {
         // Once it is posted it counts, whoever goes on with the run.
         let driven = self.drive(tenant, run).await?;
         Ok(Some(driven.map_or(Submitted::AnsweredElsewhere(run), Submitted::Answered)))
+    }
+
+    /// Whether a run waits for an answer whose time is up.
+    pub(super) async fn is_overdue(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
+        let (view, now) = (self.view(tenant, run).await?, self.shared.clock.now());
+        let overdue = |waiting: &WaitingOn| waiting.kind == WaitingKind::UserInput && waiting.deadline <= now;
+        Ok(view.row.status == RunStatus::Suspended && view.waiting.iter().any(overdue))
     }
 
     /// Goes on with a run if nobody living drives it; none if somebody does, or it has ended.

@@ -27,6 +27,13 @@ impl Engine {
     pub async fn submit(&self, request: RunRequest) -> Result<Submitted, EngineError> {
         match self.start(request.clone()).await {
             Err(EngineError::Store(StoreError::Busy { branch, run })) => {
+                if self.is_overdue(&request.tenant, run).await? {
+                    // Nobody answered in time: it goes on without an answer, and this is a message of its own.
+                    if let Some(mut handle) = self.drive(&request.tenant, run).await? {
+                        handle.rested().await;
+                    }
+                    return self.start(request).await.map(Submitted::Started);
+                }
                 match self.answer(&request.tenant, run, &request.text).await? {
                     Some(answered) => Ok(answered),
                     None => Err(StoreError::Busy { branch, run }.into()),

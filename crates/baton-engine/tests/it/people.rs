@@ -14,6 +14,9 @@ everywhere!(
     a_run_is_taken_up_only_once_by_a_process,
     a_denied_call_never_runs,
     an_edited_call_runs_with_the_edit,
+    an_edited_call_is_never_repeated,
+    a_late_decision_lets_the_run_go_on,
+    a_late_answer_is_a_message_of_its_own,
     three_approvals_in_every_order,
     the_first_decision_wins,
     an_approval_expires_after_a_restart,
@@ -216,4 +219,62 @@ async fn a_suspended_run_can_be_cancelled(mut world: World) {
     assert!(late.to_string().contains("already decided: cancelled"), "{late}");
     assert_eq!(world.ledger.calls(), []);
     check(&world, run, &[]).await.unwrap();
+}
+
+/// What was declared of a call was declared of its arguments: with others, nobody knows what a repeat does.
+async fn an_edited_call_is_never_repeated(mut world: World) {
+    world.decision.approvals = vec!["safe".to_owned()];
+    world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "ok"}}}], [{"text": "so be it"}]]));
+    let engine = world.engine();
+    let (handle, rested, _) = world.turn(&engine, "please").await;
+    assert_eq!(rested, Rested::Suspended);
+    let id = engine.view(&TENANT, handle.run).await.unwrap().waiting[0].id.clone();
+    engine.decide(&TENANT, &id, Choice::Edit, Some(json!({"do": "hold"})), None, None).await.unwrap();
+    engine.drive(&TENANT, handle.run).await.unwrap();
+    world.ledger.arrived(1).await;
+    engine.crash().await;
+    world.ledger.open();
+    assert_eq!(go_on(&world.engine(), handle.run).await, Rested::Ended(RunStatus::Ok));
+    assert_eq!(world.ledger.count("safe"), 1);
+    assert!(kinds(&world.events(handle.run).await).contains(&"tool_result safe Unknown".to_owned()));
+    check(&world, handle.run, &[]).await.unwrap();
+}
+
+async fn a_late_decision_lets_the_run_go_on(mut world: World) {
+    let (engine, run, ids) = suspended(&mut world, 1).await;
+    world.clock.advance_ms(24 * 60 * 60 * 1000);
+    let late = engine.decide(&TENANT, &ids[0], Choice::Approve, None, None, None).await.unwrap_err();
+    assert!(late.to_string().ends_with("is already decided: expired"), "{late}");
+    assert_eq!(insist(|| world.store.run(&TENANT, run)).await.status, RunStatus::Ok);
+    assert_eq!(insist(|| world.store.approval(&TENANT, &ids[0])).await.status, ApprovalStatus::Expired);
+    assert_eq!(world.ledger.calls(), []);
+    check(&world, run, &[]).await.unwrap();
+}
+
+async fn a_late_answer_is_a_message_of_its_own(world: World) {
+    world.script(json!([
+        [{"call": {"name": "ask_user", "arguments": {"question": "Which colour?"}}}],
+        [{"text": "I took grey"}],
+        [{"text": "blue, noted"}]
+    ]));
+    let engine = world.engine();
+    let (asked, rested, _) = world.turn(&engine, "paint it").await;
+    assert_eq!(rested, Rested::Suspended);
+    world.clock.advance_ms(24 * 60 * 60 * 1000);
+    let Submitted::Started(mut next) = engine.submit(world.request("blue")).await.unwrap() else {
+        panic!("too late")
+    };
+    assert_eq!(next.rested().await, Rested::Ended(RunStatus::Ok));
+    assert_ne!(next.run, asked.run);
+    assert_eq!(
+        world.transcript().await[3..],
+        [
+            "Waiting: user_input",
+            "ToolResult: nobody answered in time (expired)",
+            "AssistantMessage: I took grey",
+            "UserMessage: blue",
+            "AssistantMessage: blue, noted"
+        ]
+    );
+    check(&world, next.run, &[]).await.unwrap();
 }

@@ -18,6 +18,7 @@ pub(crate) struct LifeLock {
 
 impl LifeLock {
     pub(super) fn take(folder: &Path, owner: OwnerId) -> io::Result<LifeLock> {
+        clear_away(folder);
         let path = life_file(folder, owner);
         let file = private_file(&path)?;
         file.lock()?;
@@ -29,6 +30,15 @@ impl Drop for LifeLock {
     fn drop(&mut self) {
         // A file that stays behind is taken for dead all the same.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Removes the files of owners that are dead.
+fn clear_away(folder: &Path) {
+    for file in std::fs::read_dir(folder.join("live")).into_iter().flatten().flatten() {
+        if let Some(owner) = file.file_name().to_str().and_then(|name| name.parse().ok()) {
+            is_alive(folder, owner);
+        }
     }
 }
 

@@ -115,6 +115,7 @@ async fn an_edit_puts_other_arguments_in_their_place(home: Home) {
     assert_eq!(post(store, message.clone()).await, Ok(1));
     let expected = Approval {
         args: json!({"path": "b.txt"}),
+        digest: baton_core::json::call_digest("write", &json!({"path": "b.txt"})),
         status: ApprovalStatus::Edited,
         by: Some("ann".to_owned()),
         at: Some(at(40)),

@@ -211,16 +211,16 @@ fn a_branch_in_use_is_left_alone() {
 #[test]
 fn ids_may_be_shortened() {
     let stage = trip();
-    stage.baton(&["ask", "--thread", "trap", "hi"]).ok();
-    stage.baton(&["ask", "--thread", "a-long-name", "hi"]).ok();
-    stage.baton(&["ask", "--thread", "a-long-word", "hi"]).ok();
-    assert_eq!(
-        threads(&stage, &["tree", "name"]),
-        (0, "thread a-long-name\nmain (current): 2 entries\n".to_owned())
-    );
+    let made = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for thread in ["notes-2026", made, "01890a5d-ac96-774b-bcce-b302099a8058"] {
+        stage.baton(&["ask", "--thread", thread, "hi"]).ok();
+    }
+    let tree = format!("thread {made}\nmain (current): 2 entries\n");
+    assert_eq!(threads(&stage, &["tree", "099a8057"]), (0, tree));
     let cases = [
-        ("a-long", 2, "error: \"a-long\" fits more than one thread\n  give more of the id\n"),
-        ("tri", 1, "error: there is no thread \"tri\"\n  baton threads ls shows what there is\n"),
+        ("01890a5d", 2, "error: \"01890a5d\" fits more than one thread\n  give more of the id\n"),
+        // A name that somebody chose is meant as it stands: "notes" must never become "notes-2026".
+        ("notes", 1, "error: there is no thread \"notes\"\n  baton threads ls shows what there is\n"),
         ("nowhere", 1, "error: there is no thread \"nowhere\"\n  baton threads ls shows what there is\n"),
     ];
     for (given, code, err) in cases {

@@ -39,7 +39,7 @@ async fn left_by(name: &str, kept: Kept, output: impl Fn() -> Output + Send + Sy
     let world = World::new(kept, Mode::Plain);
     let model = Played::new(vec![call("produce", "{}")]);
     let engine = world.engine_of(model.clone(), vec![Anything::named("produce", output)]);
-    let turn = tokio::time::timeout(Duration::from_secs(60), world.turn(&engine, "hi")).await;
+    let turn = tokio::time::timeout(Duration::from_secs(300), world.turn(&engine, "hi")).await;
     let (handle, _, events) = turn.unwrap_or_else(|_| panic!("{name} hangs"));
     let expected = ["started", "tool_start produce", "tool_result produce Ok", "delta", "ended ok"];
     assert_eq!(kinds(&events), expected, "{name}");

@@ -33,7 +33,7 @@ pub(super) fn configuration(settled: &Settled) -> Check {
 pub(super) fn model(settled: &Settled) -> Check {
     let config = Config::from(settled);
     let origin = settled.get("model").map(|found| found.origin.to_string()).unwrap_or_default();
-    let change = "set `model` in baton.toml, BATON_MODEL or --model: `offline` or `scripted/FILE`";
+    let change = "set `model` in baton.toml, BATON_MODEL or --model: `offline` or `scripted/FILE`; language models over the network are not in this version yet";
     match models::checked(&config.model) {
         Err(failure) => Check::failed("model", failure.message, change),
         Ok(name) if name == "offline" => {
