@@ -7,10 +7,13 @@ mod page;
 use std::io;
 
 use baton_core::event::NumberedEvent;
+use baton_core::flow::WaitingOn;
 use baton_core::id::RunId;
-use baton_core::run::{Receipt, ReceiptCall, Step, Usage};
+use baton_core::run::{Receipt, ReceiptCall, Step, StepKind, Usage};
+use baton_core::thread::WaitingKind;
 use baton_engine::RunView;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::dialect::{self, Frame};
 use crate::terminal::line;
@@ -39,11 +42,31 @@ pub(crate) struct Account {
 impl Account {
     /// The account of a run.
     pub(crate) fn of(view: &RunView) -> Account {
-        Account {
+        let mut account = Account {
             reply: view.result.clone().unwrap_or_default(),
             steps: view.steps.clone(),
             trace_id: trace_id(view.row.id),
+        };
+        if let Some(waiting) = view.waiting.first() {
+            account.wait(view, waiting);
         }
+        account
+    }
+
+    /// A run that waits: the reply is its question, or names the approval, and the last step says so.
+    fn wait(&mut self, view: &RunView, waiting: &WaitingOn) {
+        let approval = (waiting.kind == WaitingKind::Approval).then_some(&waiting.id);
+        self.reply = match &waiting.question {
+            Some(question) => question.clone(),
+            None => format!("approval {} is asked for", waiting.id),
+        };
+        let mut waits = json!({"kind": waiting.kind, "run_id": view.row.id, "deadline": waiting.deadline});
+        if let Some(id) = approval {
+            waits["approval_id"] = json!(id);
+        }
+        let metadata = serde_json::Map::from_iter([("waiting".to_owned(), waits)]);
+        let description = "the run waits for a person".to_owned();
+        self.steps.push(Step { kind: StepKind::Warning, description, metadata });
     }
 }
 

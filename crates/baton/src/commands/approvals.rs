@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::columns::{columns, moment};
 use crate::failure::{Failure, exit};
 use crate::shape;
-use crate::terminal::{brief, line, note};
+use crate::terminal::{brief, line, note, plain};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -149,8 +149,8 @@ fn described(approval: &Approval) -> String {
         format!("  digest   {}", approval.digest),
         "  arguments".to_owned(),
     ];
-    // Pretty JSON has no control characters: in strings they are escaped.
-    lines.extend(shape::pretty(args).lines().map(|line| format!("    {line}")));
+    // Pretty JSON has no control characters (in strings they are escaped), but text may still turn around.
+    lines.extend(plain(&shape::pretty(args)).lines().map(|line| format!("    {line}")));
     if approval.status == ApprovalStatus::Pending {
         lines.push(format!("decide with: baton approvals approve|deny {id}"));
     }

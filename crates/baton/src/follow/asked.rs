@@ -5,10 +5,10 @@ use baton_core::thread::WaitingKind;
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::terminal::{BOLD, CODE, brief, line, note, plain, styled};
+use crate::terminal::{BOLD, CODE, line, note, plain, styled};
 
 /// How much of a call's arguments is shown.
-const BRIEF: usize = 400;
+const MOST_SHOWN: usize = 4000;
 
 /// Shows everything that a run waits for.
 pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
@@ -17,8 +17,17 @@ pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
         match waiting.kind {
             WaitingKind::Approval => {
                 let approval = app.store().approval(&app.tenant, &waiting.id).await?;
-                let args = brief(&approval.args.to_string(), BRIEF);
-                note(format!("{} {args}", styled(BOLD, format!("May {} run?", approval.name))));
+                // Exactly what would run: nothing folded, nothing left out without saying so.
+                let args = approval.args.to_string();
+                let shown = baton_core::json::cut(&args, MOST_SHOWN);
+                note(format!("{} {}", styled(BOLD, format!("May {} run?", approval.name)), plain(shown)));
+                if shown.len() < args.len() {
+                    let left = args.len() - shown.len();
+                    note(format!(
+                        "  … {left} more bytes: baton approvals show {} shows all of it",
+                        approval.id
+                    ));
+                }
                 note(format!("  {} (until {})", plain(&approval.reason), approval.expires_at));
                 note(format!("  {}", styled(CODE, format!("baton approvals approve {}", approval.id))));
                 note(format!("  {}", styled(CODE, format!("baton approvals deny {}", approval.id))));

@@ -230,3 +230,23 @@ fn wrong_use_is_told_before_anything_happens() {
     }
     assert!(world.baton(&["ask", "--model", "gpt", "hi"]).err.contains("this build has `offline`"));
 }
+
+#[test]
+fn a_run_that_waits_says_so_in_its_account() {
+    let world = World::new();
+    let question = json!({"call": {"name": "ask_user", "arguments": {"question": "Which colour?"}}});
+    let model =
+        world.script(&json!({"v": 1, "replies": [{"do": [question]}, {"do": [{"text": "So be it."}]}]}));
+    let did = world.baton(&["ask", "--json", "--steps", "--model", &model, "Paint it"]);
+    let done: Value = serde_json::from_str(did.out.lines().last().unwrap()).unwrap();
+    let last = done["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (did.code, &done["status"], &done["reply"]),
+        (3, &json!("suspended"), &json!("Which colour?"))
+    );
+    assert_eq!(
+        (&last["type"], &last["metadata"]["waiting"]["kind"]),
+        (&json!("warning"), &json!("user_input"))
+    );
+    assert_eq!(last["metadata"]["waiting"]["run_id"], done["run_id"]);
+}

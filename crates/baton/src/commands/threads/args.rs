@@ -61,13 +61,13 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct OneArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// Which branch; the current one if left out
     #[arg(long)]
@@ -82,7 +82,7 @@ pub(super) struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ForkArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// The last entry of the new branch, by its index (-1: empty); the head if left out
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "entry")]
@@ -100,7 +100,7 @@ pub(super) struct ForkArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct BranchArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// The branch
     #[arg(value_name = "BRANCH", required_unless_present = "branch", conflicts_with = "branch")]
@@ -112,7 +112,7 @@ pub(super) struct BranchArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct RewindArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// The index of the entry that becomes the last one (-1: empty)
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -124,7 +124,7 @@ pub(super) struct RewindArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// Also removes branches that nobody wrote to for so long, like 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
@@ -139,7 +139,7 @@ pub(super) struct PruneArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct FinishArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// Which branch; the current one if left out
     #[arg(long)]
@@ -148,7 +148,7 @@ pub(super) struct FinishArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct PushArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// The type of the entry, like UserMessage, or your own
     #[arg(long, value_name = "TYPE")]
@@ -166,7 +166,7 @@ pub(super) struct PushArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The thread: its id, or the beginning or end of it
+    /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
     /// A new file; standard output if left out or `-`
     pub(super) file: Option<PathBuf>,
