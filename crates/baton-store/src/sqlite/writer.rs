@@ -160,3 +160,66 @@ fn try_batch(
     failpoint::point("store.post_commit");
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(bytes: usize) -> impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static {
+        move |db| {
+            db.execute("INSERT INTO t VALUES (zeroblob(?1))", [bytes as i64])?;
+            Ok(())
+        }
+    }
+
+    /// SQLite undoes a transaction by itself when the disk is full in the middle of a statement: what came
+    /// before is gone, and what comes after must not be written on its own.
+    #[tokio::test]
+    async fn a_disk_that_is_full_half_way_undoes_the_whole_batch() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("live")).unwrap();
+        let db = super::super::connect(&folder.path().join("x.db")).unwrap();
+        db.execute_batch("CREATE TABLE t (x); PRAGMA max_page_count = 64; PRAGMA cache_size = 4").unwrap();
+        let writer = Writer::begin(db, folder.path()).unwrap();
+        let (go, wait) = channel::<()>();
+        let hold = writer.run(move |_| wait.recv().map_err(|e| StoreError::Unavailable(e.to_string())));
+        let all = async { go.send(()).unwrap() };
+        // Whether or not the one that holds them up is part of it, these three are one batch.
+        let (_, before, full, after, ()) = tokio::join!(
+            hold,
+            writer.run(insert(10)),
+            writer.run(insert(1 << 20)),
+            writer.run(insert(10)),
+            all
+        );
+        assert!(before.unwrap_err().is_transient() && after.unwrap_err().is_transient());
+        assert_eq!(full, Err(StoreError::Unavailable("the disk is full".to_owned())));
+        let count =
+            |db: &Connection| Ok(db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))?);
+        assert_eq!(writer.run(count).await, Ok(0), "nothing of the batch is there");
+        assert_eq!(
+            (writer.run(insert(10)).await, writer.run(count).await),
+            (Ok(()), Ok(1)),
+            "and it goes on"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_job_that_fails_half_way_or_panics_harms_only_the_batch_it_is_in() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("live")).unwrap();
+        let db = super::super::connect(&folder.path().join("x.db")).unwrap();
+        db.execute_batch("CREATE TABLE t (x)").unwrap();
+        let writer = Writer::begin(db, folder.path()).unwrap();
+        let halfway = |db: &Connection| -> Result<(), StoreError> {
+            insert(10)(db)?;
+            Err(StoreError::not_found("sense", "it"))
+        };
+        assert_eq!(writer.run(halfway).await, Err(StoreError::not_found("sense", "it")));
+        let panics = |_: &Connection| -> Result<(), StoreError> { panic!("as told") };
+        assert!(writer.run(panics).await.unwrap_err().is_transient());
+        let count =
+            |db: &Connection| Ok(db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))?);
+        assert_eq!((writer.run(insert(10)).await, writer.run(count).await), (Ok(()), Ok(1)));
+    }
+}
