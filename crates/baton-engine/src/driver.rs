@@ -221,6 +221,7 @@ impl Driver {
             if let EffectKind::Tool { edited_by: Some(_), .. } = &intent.effect.kind {
                 point("approval.pre_execute");
             }
+            tracing::debug!(run = %self.run(), effect = intent.effect.n, attempt = intent.attempt, "an effect starts");
             let cancel = CancellationToken::new();
             let work = self.performer.clone().perform(intent.clone(), cancel.clone());
             let task = tokio::spawn(work).abort_handle();

@@ -258,7 +258,9 @@ impl Engine {
         let mut lives = self.shared.lives(); // held while spawning: the task cannot end before it is known
         let shared = self.shared.clone();
         let task = self.shared.tasks.spawn(async move {
+            tracing::info!(%run, epoch, "driving a run");
             let end = driver.drive().await;
+            tracing::info!(%run, epoch, ?end, "the run rests");
             shared.ended(run, epoch);
             tell.send_replace(Some(end));
         });

@@ -227,6 +227,7 @@ impl Driver {
         point("step.pre_commit");
         self.commit(&transition).await?;
         point("step.post_commit");
+        tracing::debug!(run = %self.run(), step = transition.step, seq = transition.last_seq, "committed");
         self.remember(transition).await
     }
 
