@@ -1,7 +1,7 @@
 //! `cargo bench`: what the engine costs beside the same SQLite without it, and what history costs.
 //!
 //! Every figure is a ratio of two measurements in one run, taken in turns, because machines are noisy.
-//! `BENCH_SECONDS` sets how long each measurement takes (1).
+//! `BENCH_SECONDS` sets how long each measurement takes (2).
 
 #![allow(
     clippy::print_stdout,
@@ -20,7 +20,7 @@ use std::time::Duration;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1.0);
+    let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2.0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let time = Duration::from_secs_f64(seconds);
