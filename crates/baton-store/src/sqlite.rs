@@ -1,7 +1,7 @@
 //! One SQLite file for any number of processes on one machine.
 //!
 //! WAL with `synchronous=FULL`: what was acknowledged survives power loss. One thread a process writes,
-//! and commits what has queued up in one go (a savepoint a member, one fsync for all); a pair of file
+//! and commits what has queued up in one go (one transaction and one fsync for all); a pair of file
 //! locks keeps the writers of several processes fair. Readers have connections of their own.
 
 mod advance;

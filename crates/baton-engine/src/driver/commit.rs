@@ -146,15 +146,14 @@ impl Driver {
         let record = self.last_words(&fault);
         self.again.clear();
         self.inbox_read = self.row.inbox;
-        let _ = loop {
+        loop {
             let end = Plan::End(Verdict::Error(fault.clone()));
             match self.write(record.clone(), end, self.budget.clone(), None, None, false).await {
                 // Whatever was said to it meanwhile does not matter any more.
                 Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
-                written => break written?,
+                written => return written.map(|_| Going::Rest(Rested::Ended(RunStatus::Error))),
             }
-        };
-        Ok(Going::Rest(Rested::Ended(RunStatus::Error)))
+        }
     }
 
     fn restarts_of(&self, plan: &Plan) -> Vec<Event> {

@@ -96,16 +96,13 @@ impl Driver {
                 biased;
                 signal = self.signals.recv() => {
                     // Take what else is there before looking up again: text comes in many small pieces.
-                    let mut next = signal;
-                    for _ in 0..AT_ONCE {
-                        let Some(signal) = next else { break };
+                    let (mut next, mut left) = (signal, AT_ONCE);
+                    while let Some(signal) = next {
                         if let Some(input) = self.heard(signal).await? {
                             return Ok(Some(input));
                         }
-                        next = self.signals.try_recv().ok();
-                    }
-                    if let Some(signal) = next && let Some(input) = self.heard(signal).await? {
-                        return Ok(Some(input));
+                        left -= 1;
+                        next = if left > 0 { self.signals.try_recv().ok() } else { None };
                     }
                 }
                 () = self.wake.notified() => self.look_for_messages().await?,

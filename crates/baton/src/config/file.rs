@@ -101,7 +101,7 @@ impl Reading<'_> {
             SETTINGS.iter().filter(|s| !s.is_place()).min_by_key(|s| strsim::levenshtein(&key, s.key));
         let nearest = nearest.map(|s| format!("; did you mean `{}`?", s.key)).unwrap_or_default();
         self.wrong(at, &format!("there is no setting `{key}`{nearest}"))
-            .hint("baton config show lists all of them")
+            .hint("baton --config /dev/null config show lists all of them")
     }
 
     fn wrong(&self, at: usize, why: &str) -> Failure {
