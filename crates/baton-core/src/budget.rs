@@ -86,13 +86,20 @@ pub struct Budget {
     pub unpriced: u32,
     /// Tokens set aside for calls in flight.
     pub reserved_tokens: u64,
+    /// What the last call read: the next one will read about as much.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_prompt: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Budget {
-    /// Sets aside what a model call may use.
+    /// Sets aside what a model call may write; it may begin if there is room for what it will read, too.
     pub fn reserve_model(&mut self, limits: &Limits) -> Result<(), Limit> {
         let set_aside = self.reserved_tokens.saturating_add(limits.answer_tokens);
-        let total = self.tokens().saturating_add(set_aside);
+        let total = self.tokens().saturating_add(set_aside).saturating_add(self.last_prompt);
         if limits.tokens.is_some_and(|most| total > most) {
             return Err(Limit::Tokens);
         }
@@ -115,10 +122,17 @@ impl Budget {
         let Some(usage) = usage else { return };
         self.prompt_tokens = self.prompt_tokens.saturating_add(usage.prompt_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(usage.completion_tokens);
+        self.last_prompt = usage.prompt_tokens;
         match usage.cost_micro_usd {
             Some(cost) => self.cost_micro_usd = self.cost_micro_usd.saturating_add(cost),
             None => self.unpriced += 1,
         }
+    }
+
+    /// Takes back a model call that was not made after all.
+    pub fn unreserve_model(&mut self, limits: &Limits) {
+        self.settle_model(limits, None);
+        self.model_calls = self.model_calls.saturating_sub(1);
     }
 
     /// Counts a tool call that is about to start.
@@ -163,7 +177,22 @@ mod tests {
         let usage = TokenUsage { prompt_tokens: 30, completion_tokens: 5, cost_micro_usd: Some(0) };
         budget.settle_model(&limits, Some(&usage));
         assert_eq!((budget.reserved_tokens, budget.usage().tokens), (0, 35));
-        assert_eq!(budget.reserve_model(&limits), Ok(()), "35 + 60 fits");
+        assert_eq!(
+            budget.reserve_model(&limits),
+            Err(Limit::Tokens),
+            "35 used, 30 to read again, 60 to write"
+        );
+        let roomier = Limits { tokens: Some(125), ..limits };
+        assert_eq!(budget.reserve_model(&roomier), Ok(()));
+    }
+
+    #[test]
+    fn a_call_that_was_not_made_costs_nothing() {
+        let limits = Limits { tokens: Some(100), answer_tokens: 60, ..Limits::default() };
+        let mut budget = Budget::default();
+        budget.reserve_model(&limits).unwrap();
+        budget.unreserve_model(&limits);
+        assert_eq!(budget, Budget::default());
     }
 
     #[test]

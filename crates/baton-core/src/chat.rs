@@ -30,13 +30,30 @@ pub struct ChatMessage {
     /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// What the model thought before it said this. Only for the provider that it came from: nobody else
+    /// is shown it, so it is never serialized.
+    #[serde(skip)]
+    pub reasoning: Option<Reasoning>,
 }
 
 impl ChatMessage {
     /// A message with text alone.
     pub fn text(role: Role, content: impl Into<String>) -> Self {
-        ChatMessage { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        let content = content.into();
+        ChatMessage { role, content, tool_calls: Vec::new(), tool_call_id: None, reasoning: None }
     }
+}
+
+/// A model's own reasoning, as its provider wants it back: raw, in order, unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reasoning {
+    /// Who thought it, as `provider/name`. It is sent back to nobody else.
+    pub model: String,
+    /// The wire format that the blocks are of.
+    pub wire: String,
+    /// The blocks as they came.
+    pub blocks: Vec<Value>,
 }
 
 /// A call inside an assistant message.
@@ -98,4 +115,7 @@ pub struct RawReply {
     pub finish: FinishReason,
     /// What it used.
     pub usage: TokenUsage,
+    /// The raw blocks of its reasoning, where its provider wants them back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasoning: Vec<Value>,
 }

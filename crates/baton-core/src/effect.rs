@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::chat::{FinishReason, TokenUsage};
+use crate::chat::{FinishReason, Reasoning, TokenUsage};
 use crate::fault::Fault;
 use crate::thread::Closing;
 use crate::time::Timestamp;
@@ -26,6 +26,9 @@ pub enum EffectKind {
     Model {
         /// Which role answers.
         role: String,
+        /// Who is asked in that role, by place on its ladder.
+        #[serde(default, skip_serializing_if = "is_default")]
+        rung: u32,
         /// The last entry that it sees, by index on the branch.
         head: i64,
         /// Whether tools are offered.
@@ -34,6 +37,15 @@ pub enum EffectKind {
         message_id: String,
         /// Which try of the flow this is, from 1.
         attempt: u32,
+        /// What for.
+        #[serde(default, skip_serializing_if = "is_default")]
+        purpose: Purpose,
+        /// How much of the thread it sees.
+        #[serde(default, skip_serializing_if = "is_default")]
+        view: View,
+        /// Whether there is nobody else to ask.
+        #[serde(default, skip_serializing_if = "is_default")]
+        last_resort: bool,
     },
     /// Run a tool.
     Tool {
@@ -57,6 +69,10 @@ pub enum EffectKind {
     },
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 impl EffectKind {
     /// Whether it is only waited for: a run with nothing else outstanding is suspended.
     pub fn is_wait(&self) -> bool {
@@ -70,6 +86,48 @@ impl EffectKind {
             EffectKind::Model { .. } | EffectKind::Wait { .. } => true,
         }
     }
+}
+
+/// What a model is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Purpose {
+    /// The turn's own answer, which people see as it arrives.
+    #[default]
+    Answer,
+    /// A summary of what was said so far. Nobody sees it arrive.
+    Summary {
+        /// The last index that it stands for.
+        up_to: i64,
+    },
+}
+
+/// How much of a thread one model call sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct View {
+    /// The first entry that an earlier call of the run saw: later ones begin no earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<i64>,
+    /// Whether less is shown than the rendering policy would.
+    #[serde(default)]
+    pub trim: Trim,
+}
+
+/// Why a model call sees less than usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "trim", rename_all = "snake_case")]
+pub enum Trim {
+    /// It does not.
+    #[default]
+    None,
+    /// What was shown before did not fit the model.
+    Compact {
+        /// How many tokens fit, where the model said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fits: Option<u64>,
+    },
+    /// An answer could not be understood: only this turn, with a plain request.
+    Simple,
 }
 
 /// What a wait waits for.
@@ -102,6 +160,14 @@ pub enum Outcome {
         fault: Fault,
         /// The text that was already shown.
         shown: String,
+        /// What it used, as far as that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<TokenUsage>,
+    },
+    /// The thread is too long for the model: it has to be summarised first. Nobody was asked.
+    TooLong {
+        /// The last index that a summary should stand for.
+        up_to: i64,
     },
     /// A tool ended.
     Tool(ToolOutcome),
@@ -111,6 +177,9 @@ pub enum Outcome {
     Stopped {
         /// The text that was already shown.
         shown: String,
+        /// What a model used, as far as that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<TokenUsage>,
     },
     /// Nobody knows whether it happened.
     Unknown,
@@ -159,6 +228,31 @@ pub struct Reply {
     pub usage: TokenUsage,
     /// Who answered, as `provider/name`.
     pub model: String,
+    /// What it thought, where its provider wants that back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
+    /// The first entry that it saw.
+    #[serde(default)]
+    pub first: i64,
+    /// Why its messages were not a continuation of the call before, if they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CutReason>,
+}
+
+/// Why a model no longer sees the beginning of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutReason {
+    /// Only so many entries are shown.
+    LastN,
+    /// They would not have fitted the model.
+    TokenBudget,
+    /// A summary stands in their place.
+    Summary,
+    /// The model said that they do not fit.
+    ContextTooLong,
+    /// An answer could not be understood, and a simpler question was asked.
+    Simplified,
 }
 
 /// A call that the model wants, with what the registry says of it.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::effect::BlobRef;
+use crate::effect::{BlobRef, CutReason};
 use crate::fault::{Code, Fault};
 use crate::id::{BranchName, ThreadId};
 use crate::run::{Receipt, RunStatus, Usage};
@@ -88,6 +88,13 @@ pub enum Event {
         code: Code,
         /// In words.
         message: String,
+    },
+    /// A model was shown less of the thread than the call before: what its provider had cached is void.
+    HistoryCut {
+        /// The first entry that it saw.
+        first: i64,
+        /// Why.
+        reason: CutReason,
     },
     /// A model call runs again: its text so far is void.
     Restarted {

@@ -86,12 +86,48 @@ pub struct Fault {
     /// Milliseconds after which the same request may be tried again; absent: do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// How many tokens would have fitted, where a model that was asked too much said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fits_tokens: Option<u64>,
 }
 
 impl Fault {
     /// A failure that is not worth another try.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Fault { code, message: message.into(), retry_after_ms: None }
+        Fault { code, message: message.into(), retry_after_ms: None, fits_tokens: None }
+    }
+
+    /// What happened and what helps, for whoever asked. What a model's server said stands in brackets.
+    pub fn for_people(&self) -> String {
+        let (what, helps) = match self.code {
+            Code::LlmTimeout => {
+                ("The model did not answer in time", "Ask again later, or choose another model.")
+            }
+            Code::LlmInvalidResponse => {
+                ("The model's answer could not be understood", "Ask again, perhaps in other words.")
+            }
+            Code::LlmConnection => (
+                "The model could not be reached",
+                "`baton models test` shows which models answer; choose another one with --model.",
+            ),
+            Code::LlmServer => {
+                ("The model's server failed", "Ask again in a moment, or choose another model.")
+            }
+            Code::LlmRateLimited => {
+                ("The model's server has too much to do", "Ask again in a moment, or choose another model.")
+            }
+            Code::LlmAuth => (
+                "The model's server did not accept us",
+                "Check the key and the account; `baton doctor` says where the key is read from.",
+            ),
+            Code::ContextTooLong => (
+                "The conversation is too long for the model",
+                "Begin a new thread, fork from an earlier point, or choose a model with a larger window.",
+            ),
+            Code::Refused => ("The model refused", "Ask in another way, or ask another model."),
+            _ => return self.message.clone(),
+        };
+        format!("{what} ({}). {helps}", self.message.trim_end_matches('.'))
     }
 
     /// The same failure, worth another try after a while.

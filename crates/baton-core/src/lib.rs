@@ -4,7 +4,7 @@
 //! randomness. Flows decide what should be outstanding; the engine performs it.
 //!
 //! Reading order: the words ([`id`], [`time`], [`json`], [`fault`]), what was said ([`thread`]),
-//! what can be asked for ([`tool`], [`chat`], [`effect`]), what is allowed ([`policy`], [`budget`]),
+//! what can be asked for ([`tool`], [`chat`], [`role`], [`effect`]), what is allowed ([`policy`], [`budget`]),
 //! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`]).
 
 pub mod budget;
@@ -17,6 +17,7 @@ pub mod id;
 pub mod json;
 pub mod policy;
 pub mod render;
+pub mod role;
 pub mod run;
 pub mod thread;
 pub mod time;

@@ -22,6 +22,17 @@ pub enum Mode {
     Exploratory,
 }
 
+impl Mode {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Conservative => "CONSERVATIVE",
+            Mode::Moderate => "MODERATE",
+            Mode::Exploratory => "EXPLORATORY",
+        }
+    }
+}
+
 /// What is known of a request when it is judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request<'a> {

@@ -1,13 +1,17 @@
 //! What a model sees of a thread.
 //!
 //! Entries become messages in the OpenAI schema. Results stand in call order, whenever they arrived,
-//! and a call is never separated from its result.
+//! and a call is never separated from its result. How many of the entries there are is a matter of
+//! [`policy`]; which model reads them is not known here.
 
-use std::collections::HashMap;
+mod policy;
+
+use std::collections::{HashMap, HashSet};
 
 use crate::chat::{ChatCall, ChatMessage, Role};
 use crate::json::as_text;
 use crate::thread::{Closing, Entry};
+pub use policy::{Look, Registered, RenderPolicy, Rendering, Window};
 
 /// Renders entries, oldest first. Waits, ends and custom types are left out.
 pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<ChatMessage> {
@@ -35,13 +39,66 @@ pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) 
             Entry::UserMessage(m) => group.message(&mut out, Role::User, &m.text),
             Entry::UserResponse(_) if !group.calls.is_empty() => {} // its question's result says the same
             Entry::UserResponse(m) => group.message(&mut out, Role::User, &m.text),
-            Entry::AssistantMessage(m) => group.message(&mut out, Role::Assistant, &m.content),
+            Entry::AssistantMessage(m) => {
+                group.message(&mut out, Role::Assistant, &m.content);
+                if let Some(message) = out.last_mut() {
+                    message.reasoning = m.reasoning.clone();
+                }
+            }
             Entry::Summary(m) => group.message(&mut out, Role::System, &m.text),
             Entry::Waiting(_) | Entry::Finished | Entry::Custom(_) => {}
         }
     }
     group.end(&mut out);
     out
+}
+
+/// The entries of a window: the summary that stands for what is before it, the question if that is before
+/// it, and what follows, without the types that are left out. Of a call and its result both are, or none.
+pub fn chosen<'a>(
+    entries: &'a [Entry],
+    from: i64,
+    first: i64,
+    before: [Option<i64>; 2],
+    exclude: &[String],
+) -> Vec<&'a Entry> {
+    let at = |index: i64| usize::try_from(index - from).ok().and_then(|at| entries.get(at));
+    let before = before.into_iter().flatten().filter_map(at);
+    let replaces = |entry: &&Entry| matches!(entry, Entry::Summary(summary) if summary.up_to.is_some());
+    let skipped = usize::try_from(first - from).unwrap_or(0);
+    let rest = entries.iter().skip(skipped).filter(|entry| !replaces(entry));
+    before.chain(rest).filter(|entry| !is_excluded(entry.type_name(), exclude)).collect()
+}
+
+fn is_excluded(t: &str, exclude: &[String]) -> bool {
+    let twin = match t {
+        "ToolCall" => "ToolResult",
+        "ToolResult" => "ToolCall",
+        "AgentCall" => "AgentResult",
+        "AgentResult" => "AgentCall",
+        other => other,
+    };
+    let named = |name: &String| {
+        let name = name.strip_suffix("State").unwrap_or(name);
+        name == t || name == twin
+    };
+    exclude.iter().any(named)
+}
+
+/// The same messages without calls that have no result and results that have no call: what a policy that
+/// somebody registered may leave behind, and no provider takes.
+pub fn whole_calls(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
+    let called: HashSet<String> =
+        messages.iter().flat_map(|m| &m.tool_calls).map(|call| call.id.clone()).collect();
+    let closed: HashSet<String> = messages.iter().filter_map(|m| m.tool_call_id.clone()).collect();
+    let whole = |mut message: ChatMessage| {
+        let orphan = message.tool_call_id.as_ref().is_some_and(|id| !called.contains(id));
+        let had_calls = !message.tool_calls.is_empty();
+        message.tool_calls.retain(|call| closed.contains(&call.id));
+        let emptied = had_calls && message.tool_calls.is_empty() && message.content.is_empty();
+        (!orphan && !emptied).then_some(message)
+    };
+    messages.into_iter().filter_map(whole).collect()
 }
 
 /// How many entries before a cut belong to the group that the cut would split.
@@ -121,51 +178,4 @@ impl Group {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn entry(t: &str, data: serde_json::Value) -> Entry {
-        Entry::from_parts(t, 1, data).unwrap()
-    }
-
-    fn talk() -> Vec<Entry> {
-        vec![
-            entry("UserMessage", json!({"text": "hi"})),
-            entry("AssistantMessage", json!({"content": "looking"})),
-            entry("ToolCall", json!({"id": "1", "function_name": "a", "arguments": {}})),
-            entry("ToolCall", json!({"id": "2", "function_name": "b", "arguments": {"x": 1}})),
-            entry("note", json!({})),
-            entry("ToolResult", json!({"tool_call_id": "2", "tool_name": "b", "result": {"n": 2}})),
-            entry(
-                "ToolResult",
-                json!({"tool_call_id": "1", "tool_name": "a", "result": "no", "status": "error"}),
-            ),
-            entry("AssistantMessage", json!({"content": "done"})),
-        ]
-    }
-
-    #[test]
-    fn results_stand_in_call_order_and_calls_with_their_message() {
-        let rendered = serde_json::to_value(messages("be kind", &talk())).unwrap();
-        assert_eq!(
-            rendered,
-            json!([
-                {"role": "system", "content": "be kind"},
-                {"role": "user", "content": "hi"},
-                {"role": "assistant", "content": "looking", "tool_calls": [
-                    {"id": "1", "name": "a", "arguments": {}}, {"id": "2", "name": "b", "arguments": {"x": 1}}]},
-                {"role": "tool", "content": "Error: no", "tool_call_id": "1"},
-                {"role": "tool", "content": "{\"n\":2}", "tool_call_id": "2"},
-                {"role": "assistant", "content": "done"},
-            ])
-        );
-    }
-
-    #[test]
-    fn a_cut_inside_a_group_moves_back_to_its_message() {
-        let talk = talk();
-        let starts: Vec<usize> = (0..=9).map(|n| whole_groups(&talk, n)).collect();
-        assert_eq!(starts, [8, 7, 1, 1, 1, 1, 1, 1, 0, 0]);
-    }
-}
+mod tests;

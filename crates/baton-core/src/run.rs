@@ -8,11 +8,13 @@ use serde_json::{Map, Value};
 use crate::fault::Fault;
 use crate::id::RunId;
 use crate::policy::{Decision, Mode};
+use crate::render::Rendering;
+use crate::role::{Roles, Rung, ladder};
 use crate::time::Timestamp;
 use crate::tool::ToolSpec;
 
 /// The version of what runs store. A process claims only runs whose `min_version` it knows.
-pub const RUN_VERSION: u32 = 1;
+pub const RUN_VERSION: u32 = 2;
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,8 +73,11 @@ pub struct Definition {
     pub flow: String,
     /// The agent's instructions.
     pub system: String,
-    /// Which model answers, as `provider/name`.
+    /// Which model answers in every role that has no list of its own, as `provider/name`.
     pub model: String,
+    /// Who answers in which role.
+    #[serde(default, skip_serializing_if = "Roles::is_empty")]
+    pub roles: Roles,
     /// How much the caller allowed.
     pub mode: Mode,
     /// Where it came in.
@@ -84,6 +89,16 @@ pub struct Definition {
     /// How many entries a model sees; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_n: Option<u32>,
+    /// How the thread is rendered for a model.
+    #[serde(default, skip_serializing_if = "Rendering::is_plain")]
+    pub render: Rendering,
+}
+
+impl Definition {
+    /// Everybody who may be asked in a role, best first.
+    pub fn ladder(&self, role: &str) -> Vec<Rung> {
+        ladder(&self.roles, &self.model, &self.decision.roles, role)
+    }
 }
 
 /// What a run used, as `done` shows it.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use baton_core::budget::Budget;
-use baton_core::effect::{Effect, EffectKind};
+use baton_core::effect::{Effect, EffectKind, Wait};
 use baton_core::event::Event;
 use baton_core::flow::{Flow, FlowRecord, Input, Next, Record, Setting};
 use baton_core::id::RunId;
@@ -183,12 +183,18 @@ impl Driver {
                 self.note_wanted();
                 self.start(start);
                 self.sort_out();
-                if self.flying.is_empty() {
+                if self.flying.is_empty() && !self.pauses() {
                     self.active_since = None;
                 }
                 Ok(Going::On)
             }
         }
+    }
+
+    /// Whether a moment is waited for, which costs time as doing something does.
+    fn pauses(&self) -> bool {
+        let is_pause = |effect: &Effect| matches!(&effect.kind, EffectKind::Wait { what: Wait::Time, .. });
+        matches!(self.flow.next(), Next::Want(wanted) if wanted.iter().any(is_pause))
     }
 
     fn look(

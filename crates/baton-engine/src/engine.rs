@@ -24,7 +24,7 @@ use crate::driver::{Driver, Rested};
 use crate::error::EngineError;
 use crate::hub::Hub;
 use crate::patience::patiently;
-use crate::perform::{ModelSource, Performer};
+use crate::perform::{ModelSource, Performer, Renderers};
 use crate::reader::EventReader;
 use crate::recent::Recent;
 use crate::settings::Settings;
@@ -40,6 +40,8 @@ pub struct Parts {
     pub tools: Registry,
     /// Who can be asked.
     pub models: ModelSource,
+    /// The rendering policies that somebody registered, by name.
+    pub renderers: Renderers,
     /// What is allowed.
     pub policy: Policy,
     /// What time it is.
@@ -58,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) tools: Registry,
     pub(crate) models: ModelSource,
+    pub(crate) renderers: Renderers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -126,6 +129,7 @@ impl Engine {
             store: parts.store,
             tools: parts.tools,
             models: parts.models,
+            renderers: parts.renderers,
             policy: Arc::new(parts.policy),
             clock: parts.clock,
             settings: parts.settings,
@@ -213,6 +217,7 @@ impl Engine {
             store: shared.store.clone(),
             tools: shared.tools.clone(),
             models: shared.models.clone(),
+            renderers: shared.renderers.clone(),
             clock: shared.clock.clone(),
             settings: shared.settings.clone(),
             tenant: tenant.clone(),

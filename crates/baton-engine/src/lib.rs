@@ -20,6 +20,7 @@ mod reader;
 mod recent;
 mod request;
 mod settings;
+pub mod template;
 
 #[cfg(feature = "failpoints")]
 pub use bug::EngineBug;
@@ -27,7 +28,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::Rested;
 pub use engine::{Engine, Parts, RunHandle};
 pub use error::EngineError;
-pub use perform::ModelSource;
+pub use perform::{ModelSource, Renderer, Renderers};
 pub use reader::{EventReader, Seen};
 pub use request::{RunRequest, RunView, Submitted};
 pub use settings::Settings;

@@ -3,14 +3,15 @@
 //! A task sends pieces of text and one outcome to its driver, and nothing to anybody else. It is told to
 //! stop by a token; dropping it stops it for good.
 
+mod view;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use baton_core::chat::{ChatMessage, RawReply};
-use baton_core::effect::{EffectKind, Outcome, Reply, ToolOutcome};
+use baton_core::chat::{RawReply, Reasoning, TokenUsage};
+use baton_core::effect::{CutReason, EffectKind, Outcome, Purpose, Reply, ToolOutcome};
 use baton_core::fault::{Code, Fault};
 use baton_core::id::{BranchName, EffectId, FramePath, RunId, Tenant, ThreadId};
-use baton_core::render;
 use baton_core::run::Definition;
 use baton_core::thread::Entry;
 use baton_core::tool::EffectClass;
@@ -27,12 +28,11 @@ use crate::clock::Clock;
 use crate::patience::patiently;
 use crate::recent::Recent;
 use crate::settings::Settings;
+pub use view::{Renderer, Renderers};
+use view::{Showing, Sight};
 
 /// Finds a model by name.
 pub type ModelSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
-
-/// How many entries beyond those asked for are read, so that a group of calls is not cut.
-const GROUP_ROOM: u32 = 4 * 64;
 
 /// What a task tells its driver.
 #[derive(Debug)]
@@ -50,11 +50,58 @@ pub(crate) enum What {
     Done(Outcome),
 }
 
+/// How a model call ended without a failure.
+enum Spoke {
+    /// The stream is over.
+    Ended { first: i64, cut: Option<CutReason> },
+    /// Nobody was asked: there is too much to read.
+    NotYet { up_to: i64 },
+}
+
+/// What is known of a model call while it lasts.
+#[derive(Default)]
+struct Asked {
+    collector: Collector,
+    model: Option<Arc<dyn Model>>,
+    /// What it was given to read, in tokens.
+    read: u64,
+    /// Whether a piece of its answer was sent on.
+    seen: bool,
+}
+
+impl Asked {
+    fn begin(&mut self, model: Arc<dyn Model>, request: &ModelRequest) {
+        self.read = request.messages.iter().map(|message| model.count(&message.content)).sum();
+        self.model = Some(model);
+    }
+
+    fn shown(&self) -> String {
+        if self.seen { self.collector.text().to_owned() } else { String::new() }
+    }
+
+    /// What a call that did not end well used: what its provider said, else a fair guess, else nothing.
+    fn used(&self) -> Option<TokenUsage> {
+        let model = self.model.as_deref()?;
+        let said = self.collector.usage();
+        if said != TokenUsage::default() {
+            return Some(said);
+        }
+        let text = self.collector.text();
+        if text.is_empty() && !self.seen {
+            return None;
+        }
+        let (prompt_tokens, completion_tokens) = (self.read, model.count(text));
+        let guess = TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: None };
+        Some(TokenUsage { cost_micro_usd: model.cost(&guess), ..guess })
+    }
+}
+
 /// Everything that an effect may touch.
 pub(crate) struct Performer {
     pub(crate) store: Store,
     pub(crate) tools: Registry,
     pub(crate) models: ModelSource,
+    pub(crate) renderers: Renderers,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) tenant: Tenant,
@@ -83,43 +130,78 @@ impl Performer {
     }
 
     async fn ask(&self, intent: &Intent, cancel: &CancellationToken) -> Outcome {
-        let mut collector = Collector::new();
+        let mut asked = Asked::default();
         point("llm.post_intent");
-        let asked = tokio::select! {
+        let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            reply = AssertUnwindSafe(self.reply(intent, &mut collector)).catch_unwind() => {
+            reply = AssertUnwindSafe(self.reply(intent, &mut asked)).catch_unwind() => {
                 // What the panic said may hold anything, so it is not passed on.
                 let broken = |_| Err(Fault::new(Code::Internal, "the model's own code broke down"));
                 Some(reply.unwrap_or_else(broken))
             }
         };
         point("llm.post_response");
-        let shown = collector.text().to_owned();
-        match asked {
-            None => Outcome::Stopped { shown },
-            Some(Err(fault)) => Outcome::ModelFailed { fault, shown },
-            Some(Ok(model)) => match collector.finish() {
-                Ok(raw) => Outcome::Reply(self.checked(raw, model)),
-                Err(fault) => Outcome::ModelFailed { fault, shown },
+        let (shown, used) = (asked.shown(), asked.used());
+        match ended {
+            None => Outcome::Stopped { shown, used },
+            Some(Err(fault)) => Outcome::ModelFailed { fault, shown, used },
+            Some(Ok(Spoke::NotYet { up_to })) => Outcome::TooLong { up_to },
+            Some(Ok(Spoke::Ended { first, cut })) => match std::mem::take(&mut asked.collector).finish() {
+                Ok(raw) => Outcome::Reply(self.checked(raw, asked.model.as_deref(), first, cut)),
+                Err(fault) => Outcome::ModelFailed { fault, shown, used },
             },
         }
     }
 
-    /// Streams a model's answer into the collector and to the driver; answers who spoke.
-    async fn reply(&self, intent: &Intent, collector: &mut Collector) -> Result<String, Fault> {
-        let EffectKind::Model { role, head, tools, attempt, .. } = &intent.effect.kind else {
+    /// Streams a model's answer into the collector and to the driver.
+    async fn reply(&self, intent: &Intent, asked: &mut Asked) -> Result<Spoke, Fault> {
+        let EffectKind::Model { role, rung, head, tools, attempt, purpose, view, last_resort, .. } =
+            &intent.effect.kind
+        else {
             return Err(Fault::new(Code::Internal, "not a model call"));
         };
-        let model = (self.models)(&self.definition.model)?;
-        let messages = self.rendered(*head).await?;
+        let ladder = self.definition.ladder(role);
+        let rung = ladder.get(*rung as usize).or(ladder.first());
+        let Some(rung) = rung else { return Err(Fault::new(Code::Internal, "nobody can be asked")) };
+        let candidate = &rung.candidate;
+        let model = (self.models)(&candidate.model)?;
+        let limits = &self.definition.decision.limits;
+        if limits.cost_micro_usd.is_some() && model.cost(&TokenUsage::default()).is_none() {
+            let why = format!("a cost limit is set, and nobody knows what {} costs", candidate.model);
+            return Err(Fault::new(Code::PriceUnknown, why));
+        }
         let tools = if *tools { self.definition.tools.clone() } else { Arc::default() };
-        let max_tokens = self.definition.decision.limits.answer_tokens;
-        let request = ModelRequest { role: role.clone(), messages, tools, max_tokens, attempt: *attempt };
+        let most = candidate.max_tokens.unwrap_or(limits.answer_tokens).min(limits.answer_tokens);
+        let max_tokens = candidate.context_window.map_or(most, |window| most.min((window / 4).max(1)));
+        let (purpose, view) = (*purpose, *view);
+        let showing = Showing {
+            model: model.as_ref(),
+            candidate,
+            tools: &tools,
+            max_tokens,
+            head: *head,
+            purpose,
+            view,
+        };
+        let (messages, first, cut) = match self.seen(&showing).await? {
+            Sight::Summarise { up_to } => return Ok(Spoke::NotYet { up_to }),
+            Sight::Messages { messages, first, cut } => (messages, first, cut),
+        };
+        let request = ModelRequest {
+            tools,
+            temperature: candidate.temperature,
+            max_tokens,
+            context_window: candidate.context_window,
+            attempt: *attempt,
+            last_resort: *last_resort,
+            ..ModelRequest::new(rung.role.clone(), messages)
+        };
+        asked.begin(model.clone(), &request);
         let mut stream = model.stream(request);
         while let Some(delta) = stream.next().await {
             let delta = delta?;
-            collector.push(&delta)?;
+            asked.collector.push(&delta)?;
             let piece = match delta {
                 // Without this, pieces of nothing would fill the log: no bound counts them.
                 Delta::Text(text) | Delta::Reasoning(text) if text.is_empty() => continue,
@@ -127,38 +209,26 @@ impl Performer {
                 Delta::Reasoning(text) => What::Piece { text, reasoning: true },
                 _ => continue,
             };
+            if purpose != Purpose::Answer {
+                continue; // nobody watches a call that is not the turn's own answer
+            }
+            asked.seen = true;
             let signal = Signal { n: intent.effect.n, attempt: intent.attempt, what: piece };
             if self.signals.send(signal).await.is_err() {
                 break; // nobody drives the run any more
             }
             point("llm.mid_stream");
         }
-        Ok(model.name())
+        Ok(Spoke::Ended { first, cut })
     }
 
-    /// What the model sees: everything up to an index, or the last so many entries of it.
-    async fn rendered(&self, head: i64) -> Result<Vec<ChatMessage>, Fault> {
-        let most = self.definition.last_n.map(|n| n.saturating_add(GROUP_ROOM));
-        let first = most.map_or(0, |n| (head + 1 - i64::from(n)).max(0));
-        if let Some(messages) = self.recent.look(first, head, |entries| self.messages(entries)) {
-            return Ok(messages);
-        }
-        let slice = Slice { before: Some(head + 1), last_n: most };
-        let entries =
-            patiently!(self, self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice));
-        let entries: Vec<Entry> =
-            entries.map_err(unavailable)?.into_iter().map(|placed| placed.entry).collect();
-        let messages = self.messages(&entries);
-        self.recent.append(head, entries.into_iter());
-        Ok(messages)
-    }
-
-    fn messages(&self, entries: &[Entry]) -> Vec<ChatMessage> {
-        let first = self.definition.last_n.map_or(0, |n| render::whole_groups(entries, n as usize));
-        render::messages(&self.definition.system, &entries[first..])
-    }
-
-    fn checked(&self, raw: RawReply, model: String) -> Reply {
+    fn checked(&self, raw: RawReply, model: Option<&dyn Model>, first: i64, cut: Option<CutReason>) -> Reply {
+        let (model, wire) = model.map_or_else(Default::default, |model| (model.name(), model.wire()));
+        let thought = (!raw.reasoning.is_empty()).then(|| Reasoning {
+            model: model.clone(),
+            wire: wire.to_owned(),
+            blocks: raw.reasoning,
+        });
         let offered = |name: &str| self.definition.tools.iter().any(|tool| tool.name == name);
         Reply {
             text: raw.text,
@@ -166,6 +236,9 @@ impl Performer {
             finish: raw.finish,
             usage: raw.usage,
             model,
+            reasoning: thought,
+            first,
+            cut,
         }
     }
 
@@ -203,7 +276,7 @@ impl Performer {
             return Outcome::Unknown;
         }
         if failed && cancel.is_cancelled() {
-            return Outcome::Stopped { shown: String::new() };
+            return Outcome::Stopped { shown: String::new(), used: None };
         }
         if let (Some(bytes), Some(blob)) = (ran.blob, &ran.outcome.blob)
             && let Err(error) = patiently!(

@@ -4,6 +4,8 @@ use baton_core::fault::Fault;
 use baton_core::flow::WaitingOn;
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::policy::Mode;
+use baton_core::render::Rendering;
+use baton_core::role::Roles;
 use baton_core::run::{Definition, Step};
 use baton_store::RunRow;
 use serde_json::Value;
@@ -21,16 +23,22 @@ pub struct RunRequest {
     pub branch: Option<BranchName>,
     /// What was said.
     pub text: String,
-    /// Which model answers, as `provider/name`.
+    /// Which model answers in every role that has no list of its own, as `provider/name`.
     pub model: String,
+    /// Who answers in which role.
+    pub roles: Roles,
     /// The agent's instructions.
     pub system: String,
+    /// A template that the instructions are rendered from instead; see [`crate::template`].
+    pub behavior_template: Option<String>,
     /// How much the caller allows.
     pub mode: Mode,
     /// Where it came in.
     pub channel: String,
     /// How many entries the model sees; absent: all.
     pub last_n: Option<u32>,
+    /// How the thread is rendered for a model.
+    pub render: Rendering,
     /// Free remarks, kept with the run.
     pub metadata: Value,
 }
@@ -44,10 +52,13 @@ impl RunRequest {
             branch: None,
             text: text.into(),
             model: model.into(),
+            roles: Roles::new(),
             system: String::new(),
+            behavior_template: None,
             mode: Mode::default(),
             channel: "CHAT".to_owned(),
             last_n: None,
+            render: Rendering::default(),
             metadata: Value::Null,
         }
     }

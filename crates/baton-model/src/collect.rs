@@ -1,12 +1,15 @@
 //! A whole answer out of its pieces.
 //!
 //! Pure: fed deltas, it gives a [`RawReply`] or says what was wrong with the stream. What it keeps is
-//! bounded, whatever a provider sends. It does not read the arguments of calls and does not keep reasoning.
+//! bounded, whatever a provider sends. It does not read the arguments of calls, and of reasoning it keeps
+//! only the raw blocks that go back to the provider.
 
 use std::collections::BTreeMap;
 
 use baton_core::chat::{FinishReason, RawCall, RawReply, TokenUsage};
 use baton_core::fault::{Code, Fault};
+
+use serde_json::Value;
 
 use crate::port::Delta;
 
@@ -24,6 +27,7 @@ pub struct Collector {
     calls: BTreeMap<u32, RawCall>,
     bytes: usize,
     usage: TokenUsage,
+    reasoning: Vec<Value>,
     finish: Option<FinishReason>,
 }
 
@@ -58,6 +62,10 @@ impl Collector {
             Delta::Finish(reason) => self.finish = Some(*reason),
             // It is not kept here, but whoever shows it keeps it.
             Delta::Reasoning(text) => self.grow(text.len())?,
+            Delta::ReasoningBlock(block) => {
+                self.grow(block.to_string().len())?;
+                self.reasoning.push(block.clone());
+            }
             Delta::Usage(_) => {}
         }
         Ok(())
@@ -66,6 +74,11 @@ impl Collector {
     /// The text so far.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What was used so far, as far as it is known.
+    pub fn usage(&self) -> TokenUsage {
+        self.usage
     }
 
     /// The answer, once the stream has ended.
@@ -78,7 +91,8 @@ impl Collector {
             Some(FinishReason::Stop | FinishReason::ToolCalls) => FinishReason::ToolCalls,
             Some(FinishReason::Length) => FinishReason::Length,
         };
-        Ok(RawReply { text: self.text, calls: self.calls.into_values().collect(), finish, usage: self.usage })
+        let Collector { text, calls, usage, reasoning, .. } = self;
+        Ok(RawReply { text, calls: calls.into_values().collect(), finish, usage, reasoning })
     }
 
     fn start(&mut self, index: u32, id: Option<&str>, name: &str) -> Result<(), Fault> {
@@ -115,6 +129,7 @@ fn refused(text: String) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn text(text: &str) -> Delta {
         Delta::Text(text.to_owned())
@@ -150,6 +165,7 @@ mod tests {
     fn pieces_become_one_answer() {
         let deltas = [
             Delta::Reasoning("hm".into()),
+            Delta::ReasoningBlock(json!({"signed": "hm"})),
             text("a "),
             start(7, "late"),
             start(2, "early"),
@@ -166,6 +182,7 @@ mod tests {
             calls: vec![raw(2, "early", "{}"), raw(7, "late", "{\"x\":1}")],
             finish: ToolCalls,
             usage: TokenUsage { prompt_tokens: 9, completion_tokens: 1, cost_micro_usd: None },
+            reasoning: vec![json!({"signed": "hm"})],
         };
         assert_eq!(collect(&deltas), Ok(expected));
     }

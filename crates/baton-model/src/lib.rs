@@ -1,20 +1,42 @@
 //! Models: what talks.
 //!
 //! One port, [`Model`], whose primitive is a stream of [`Delta`]s; a [`Collector`] makes a whole answer of
-//! one. Two models stand behind it that need neither a network nor a key: [`Scripted`] plays a file and
-//! [`Offline`] answers with rules. Providers over HTTP will stand beside them as pure conversions between
-//! their wire format and these deltas.
+//! one, and [`respond`] and [`respond_json`] do that for callers that show nothing of it. A [`Catalog`] has
+//! all models by name. Two need neither a network nor a key: [`Scripted`] plays a file and [`Offline`]
+//! answers with rules. All others are at a [`Provider`], which is asked in one of four formats ([`wire`]:
+//! pure conversions, without a socket) over one HTTP path, within time limits, past a gate and a circuit
+//! breaker that everything in a process shares.
 //!
-//! Nothing here retries, logs, counts money against a budget or knows of runs; the engine does. A model
-//! gets a request and gives a stream, and dropping that stream is how a call is cancelled.
+//! Nothing here retries, logs, counts money against a budget, reads a configuration or knows of runs and
+//! roles; whoever is above does. A model gets a request and gives a stream, and dropping that stream is how
+//! a call is cancelled: its socket is closed. A failure carries whether and when another try is worth it.
+//! What was configured is never replaced by something else. Keys reach a provider's headers and nothing
+//! else: no error, no `Debug`, no other address.
 
+mod breaker;
+mod catalog;
 mod collect;
+mod endpoint;
+mod gate;
+mod http;
 mod offline;
 mod playback;
 mod port;
+mod provider;
+mod remote;
+mod respond;
 mod scripted;
+mod secret;
+mod tokens;
+pub mod wire;
 
+pub use catalog::{Answered, BadCatalog, Catalog, Finding, Probe, ollama_lists};
 pub use collect::{Collector, MAX_CALLS, MAX_REPLY_BYTES};
+pub use endpoint::{BadEndpoint, Endpoint};
+pub use http::Timeouts;
 pub use offline::Offline;
-pub use port::{Delta, DeltaStream, Model, ModelRequest};
+pub use port::{Delta, DeltaStream, Model, ModelRequest, OutputSchema, ToolChoice};
+pub use provider::{ModelEntry, Price, Provider};
+pub use respond::{respond, respond_json};
 pub use scripted::{BadScript, Scripted};
+pub use secret::Secret;

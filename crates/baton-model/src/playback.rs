@@ -73,7 +73,7 @@ impl Tally {
         self.written += match delta {
             Delta::Text(text) | Delta::Reasoning(text) | Delta::CallArguments { text, .. } => chars(text),
             Delta::CallStart { name, .. } => chars(name),
-            Delta::Usage(_) | Delta::Finish(_) => 0,
+            Delta::Usage(_) | Delta::Finish(_) | Delta::ReasoningBlock(_) => 0,
         };
     }
 

@@ -71,7 +71,7 @@ pub(crate) enum Frame<'a> {
 /// The frames of one event.
 pub(crate) fn agent(event: &Event, show_reasoning: bool) -> Vec<Frame<'_>> {
     let frame = match event {
-        Event::Started { .. } => return Vec::new(),
+        Event::Started { .. } | Event::HistoryCut { .. } => return Vec::new(),
         Event::Delta { reasoning: true, .. } if !show_reasoning => return Vec::new(),
         Event::Delta { message_id, text, reasoning, .. } => {
             Frame::Thinking { content: text, message_id, kind: reasoning.then_some("reasoning") }

@@ -34,6 +34,7 @@ impl App {
             store,
             tools,
             models: models::source(),
+            renderers: Default::default(),
             policy: config.policy.clone(),
             clock: Arc::new(SystemClock),
             settings: config.engine.clone(),

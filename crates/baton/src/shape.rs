@@ -239,7 +239,7 @@ mod tests {
 
         (view.row.status, view.row.ended) = (RunStatus::Error, Some(AT));
         view.row.budget = Budget { prompt_tokens: 3, completion_tokens: 2, unpriced: 1, ..Budget::default() };
-        view.error = Some(Fault { code: Code::LlmTimeout, message: "slow".to_owned(), retry_after_ms: None });
+        view.error = Some(Fault::new(Code::LlmTimeout, "slow"));
         view.result = Some("so far".to_owned());
         view.waiting = vec![WaitingOn {
             kind: WaitingKind::Approval,

@@ -97,17 +97,27 @@ impl Record {
 
     /// Shows a warning, and keeps it in the account.
     pub fn warn(&mut self, code: Code, message: impl Into<String>) {
+        self.warn_about(code, message, [("error", Value::from(code.as_str()))]);
+    }
+
+    /// The same, with more to say of it in the account.
+    pub fn warn_about<'a>(
+        &mut self,
+        code: Code,
+        message: impl Into<String>,
+        metadata: impl IntoIterator<Item = (&'a str, Value)>,
+    ) {
         let message = message.into();
-        self.account(StepKind::Warning, message.clone(), [("error", Value::from(code.as_str()))]);
+        self.account(StepKind::Warning, message.clone(), metadata);
         self.emit(Event::Warning { code, message });
     }
 
     /// Adds a line to the run's account of itself.
-    pub fn account<const N: usize>(
+    pub fn account<'a>(
         &mut self,
         kind: StepKind,
         description: String,
-        metadata: [(&str, Value); N],
+        metadata: impl IntoIterator<Item = (&'a str, Value)>,
     ) {
         let metadata: Map<String, Value> =
             metadata.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.to_owned(), v)).collect();

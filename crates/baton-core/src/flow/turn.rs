@@ -5,7 +5,9 @@
 //! that one is made without tools. What cannot run (an unknown tool, arguments that do not fit, a call
 //! that was cut off) is told to the model as an error and never runs.
 
+mod asking;
 mod calls;
+mod ladder;
 mod state;
 
 #[cfg(test)]
@@ -13,14 +15,12 @@ mod tests;
 
 use serde_json::Value;
 
-use super::{FlowRecord, Input, Next, NextAction, Node, Record, Setting, UnknownFlow, WaitingOn};
+use super::{FlowRecord, Input, Next, Node, Record, Setting, UnknownFlow, WaitingOn};
 use crate::budget::Limit;
-use crate::chat::FinishReason;
-use crate::effect::{Effect, EffectKind, Outcome, Reply, Wait};
+use crate::effect::{Effect, EffectKind, Outcome, Wait};
 use crate::event::Event;
 use crate::fault::{Code, Fault};
 use crate::id::EffectId;
-use crate::json::cut_encoded;
 use crate::run::{Message, ReceiptCall, StepKind, Verdict};
 use crate::thread::Entry;
 use crate::thread::entry::{AssistantMessage, UserMessage};
@@ -33,8 +33,6 @@ const VERSION: u32 = 1;
 
 /// How often the same call may fail before the turn is brought to an end.
 pub const SAME_FAILURES: u8 = 3;
-/// How often one model call is tried again before anything was shown.
-const MODEL_RETRIES: u32 = 2;
 /// How long the words of a failure may be as they are stored: a state is at most 64 KiB.
 const FAULT_BYTES: usize = 4 << 10;
 /// Messages to a running agent that may wait for the next boundary.
@@ -76,6 +74,7 @@ impl Turn {
         match &self.state.phase {
             Phase::Begun => Next::Want(Vec::new()),
             Phase::Asking(asking) => Next::Want(vec![self.model_effect(asking)]),
+            Phase::Summarising { n, up_to } => Next::Want(vec![self.summary_effect(*n, *up_to)]),
             Phase::Pausing { n, until, .. } => {
                 let kind = EffectKind::Wait { what: Wait::Time, deadline: *until };
                 Next::Want(vec![Effect { n: *n, kind }])
@@ -108,10 +107,11 @@ impl Turn {
     fn outcome(&mut self, n: u32, result: Outcome, at: Timestamp, record: &mut Record) {
         match self.state.phase.clone() {
             Phase::Asking(asking) if asking.n == n => self.answered(asking, result, at, record),
+            Phase::Summarising { n: asked, up_to } if asked == n => self.summarised(up_to, result, record),
             Phase::Pausing { n: pause, attempt, .. } if pause == n => self.ask_again(attempt, record),
             Phase::Ending { why, model: Some(model), .. } if model == n => {
                 let shown = match result {
-                    Outcome::Stopped { shown } | Outcome::ModelFailed { shown, .. } => shown,
+                    Outcome::Stopped { shown, .. } | Outcome::ModelFailed { shown, .. } => shown,
                     Outcome::Reply(reply) => reply.text,
                     _ => String::new(),
                 };
@@ -145,102 +145,11 @@ impl Turn {
         }
     }
 
-    /// Asks the model, with everything that was said so far.
-    fn ask(&mut self, record: &mut Record) {
-        self.ask_try(1, record);
-    }
-
-    fn ask_again(&mut self, attempt: u32, record: &mut Record) {
-        record.node = Node::Reasoning;
-        self.ask_try(attempt + 1, record);
-    }
-
-    fn ask_try(&mut self, attempt: u32, record: &Record) {
-        let n = self.state.number();
-        let rounds_left = self.state.rounds < self.setting.definition.decision.limits.iterations;
-        let tools = rounds_left && !self.state.last_answer && !self.setting.definition.tools.is_empty();
-        self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt });
-    }
-
-    fn model_effect(&self, asking: &Asking) -> Effect {
-        let Asking { n, head, tools, attempt } = *asking;
-        let role = self.setting.definition.decision.roles.first().cloned().unwrap_or_default();
-        let kind = EffectKind::Model { role, head, tools, message_id: self.call_id(n), attempt };
-        Effect { n, kind }
-    }
-
-    fn answered(&mut self, asking: Asking, result: Outcome, at: Timestamp, record: &mut Record) {
-        record.node = Node::Reasoning;
-        match result {
-            Outcome::Reply(reply) => self.replied(asking, reply, at, record),
-            Outcome::ModelFailed { fault, shown } => self.model_failed(asking, fault, shown, at, record),
-            _ => {
-                let fault = Fault::new(Code::Internal, "the model call ended without an outcome");
-                self.model_failed(asking, fault, String::new(), at, record);
-            }
-        }
-    }
-
-    fn replied(&mut self, asking: Asking, reply: Reply, at: Timestamp, record: &mut Record) {
-        self.account_for(&reply, record);
-        if !reply.calls.is_empty() && asking.tools {
-            record.next_action = Some(NextAction::CallTool);
-            return self.take_up(reply, at, record);
-        }
-        if reply.text.trim().is_empty() {
-            let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-            return self.fail(fault, String::new(), record);
-        }
-        if reply.finish == FinishReason::Length {
-            record.warn(Code::BudgetExceeded, "the answer was cut off at the limit of tokens for one answer");
-        }
-        record.append(assistant(reply.text, None));
-        self.state.said = true;
-        if self.state.steering.is_empty() {
-            record.node = Node::Respond;
-            record.next_action = Some(NextAction::Respond);
-            self.state.phase = Phase::Ended(Verdict::Ok);
-        } else {
-            self.take_in_steering(record);
-            self.ask(record);
-        }
-    }
-
-    fn account_for(&self, reply: &Reply, record: &mut Record) {
-        let role = self.setting.definition.decision.roles.first().cloned().unwrap_or_default();
-        let said = match reply.calls.len() {
-            0 => "answered".to_owned(),
-            1 => format!("asked for {}", reply.calls[0].name),
-            many => format!("asked for {many} calls"),
-        };
-        let metadata = [("model_role", Value::from(role)), ("model", Value::from(reply.model.clone()))];
-        record.account(StepKind::LlmCall, format!("{} {said}", reply.model), metadata);
-    }
-
-    fn model_failed(
-        &mut self,
-        asking: Asking,
-        mut fault: Fault,
-        shown: String,
-        at: Timestamp,
-        record: &mut Record,
-    ) {
-        fault.message.truncate(cut_encoded(&fault.message, FAULT_BYTES).len());
-        let worth_another = shown.is_empty() && asking.attempt <= MODEL_RETRIES;
-        match fault.retry_after_ms {
-            Some(ms) if worth_another => {
-                record.warn(fault.code, format!("{}; trying again", fault.message));
-                let n = self.state.number();
-                self.state.phase = Phase::Pausing { n, until: at.plus_ms(ms), attempt: asking.attempt };
-            }
-            _ => self.fail(fault, shown, record),
-        }
-    }
-
-    /// Ends the turn with an error that the thread remembers.
-    fn fail(&mut self, fault: Fault, shown: String, record: &mut Record) {
-        let metadata = [("error", Value::from(fault.code.as_str()))];
+    /// Ends the turn with an error that the thread remembers, in words that help.
+    fn fail(&mut self, mut fault: Fault, shown: String, record: &mut Record) {
+        let metadata = self.about_model([("error", Value::from(fault.code.as_str()))]);
         record.account(StepKind::Warning, fault.message.clone(), metadata);
+        fault.message = fault.for_people();
         self.take_in_steering(record);
         record.append(assistant(shown, Some(format!("error:{}", fault.code.as_str()))));
         record.node = Node::Respond;
@@ -254,7 +163,9 @@ impl Turn {
         }
         record.node = self.node();
         let model = match &self.state.phase {
-            Phase::Asking(asking) => Some(asking.n).filter(|n| in_flight.contains(n)),
+            Phase::Asking(Asking { n, .. }) | Phase::Summarising { n, .. } => {
+                Some(*n).filter(|n| in_flight.contains(n))
+            }
             _ => None,
         };
         self.close_unstarted(in_flight, record);
@@ -330,7 +241,7 @@ impl Turn {
     fn node(&self) -> Node {
         match self.state.phase {
             Phase::Begun => Node::Start,
-            Phase::Asking(_) | Phase::Pausing { .. } => Node::Reasoning,
+            Phase::Asking(_) | Phase::Pausing { .. } | Phase::Summarising { .. } => Node::Reasoning,
             Phase::Calling | Phase::Ending { .. } => Node::ToolCall,
             Phase::Ended(_) => Node::Respond,
         }
@@ -342,7 +253,7 @@ impl Turn {
 }
 
 fn assistant(content: String, meta: Option<String>) -> Entry {
-    Entry::AssistantMessage(AssistantMessage { content, tool_calls: Vec::new(), meta })
+    Entry::AssistantMessage(AssistantMessage { content, tool_calls: Vec::new(), meta, reasoning: None })
 }
 
 fn limit_code(limit: Limit) -> Code {

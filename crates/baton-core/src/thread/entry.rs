@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::chat::Reasoning;
 use crate::id::{EntryId, RunId};
 use crate::time::Timestamp;
 
@@ -64,6 +65,10 @@ pub struct AssistantMessage {
     /// `error:CODE`, `cancelled`, `reflection:…` or free remarks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<String>,
+    /// What the model thought before it said this. Private: it is stored and goes back to that model,
+    /// and [`Entry::data`] leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
 }
 
 /// A call as an assistant message repeats it.
@@ -245,8 +250,8 @@ pub enum BadEntry {
     },
 }
 
-/// The version of every built-in type.
-pub const ENTRY_VERSION: u32 = 1;
+/// The newest version of the built-in types. Version 2 has the private field of [`AssistantMessage`].
+pub const ENTRY_VERSION: u32 = 2;
 
 impl Entry {
     /// The type's name, as the API shows it.
@@ -266,17 +271,25 @@ impl Entry {
         }
     }
 
-    /// The type's version.
+    /// The type's version: the oldest that can hold these fields.
     pub fn version(&self) -> u32 {
-        if let Entry::Custom(custom) = self { custom.v } else { ENTRY_VERSION }
+        match self {
+            Entry::Custom(custom) => custom.v,
+            Entry::AssistantMessage(message) if message.reasoning.is_some() => 2,
+            _ => 1,
+        }
     }
 
-    /// The fields.
+    /// The fields that everybody may see.
     pub fn data(&self) -> Value {
-        serde_json::from_str(&self.data_text()).unwrap_or_default()
+        let mut data: Value = serde_json::from_str(&self.data_text()).unwrap_or_default();
+        if let (Entry::AssistantMessage(_), Some(fields)) = (self, data.as_object_mut()) {
+            fields.remove("reasoning");
+        }
+        data
     }
 
-    /// The fields as JSON text.
+    /// All fields as JSON text, as they are stored.
     pub fn data_text(&self) -> String {
         let text = match self {
             Entry::UserMessage(e) => serde_json::to_string(e),
@@ -423,14 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_is_stored_and_shown_to_nobody() {
+        let stored = json!({"content": "c", "reasoning": {"model": "a/m", "wire": "anthropic", "blocks": [{"signed": 1}]}});
+        let entry = Entry::from_parts("AssistantMessage", 2, stored.clone()).unwrap();
+        assert_eq!((entry.version(), entry.data()), (2, json!({"content": "c"})));
+        assert_eq!(serde_json::from_str::<Value>(&entry.data_text()).unwrap(), stored);
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_with_the_reason() {
         let why = |t: &str, v, data| Entry::from_parts(t, v, data).unwrap_err().to_string();
         assert!(why("UserMessage", 1, json!({"txt": "x"})).contains("unknown field `txt`"));
         assert!(why("UserMessage", 1, json!({})).contains("missing field `text`"));
         assert!(why("Finished", 1, json!({"x": 1})).contains("unknown field"));
         assert_eq!(
-            why("UserMessage", 2, json!({"text": ""})),
-            "UserMessage has version 2, and this build knows up to 1"
+            why("UserMessage", 3, json!({"text": ""})),
+            "UserMessage has version 3, and this build knows up to 2"
         );
         assert!(why("bad name", 1, json!({})).contains("not a type name"));
         assert!(why("note", 1, json!(3)).contains("expected an object"));

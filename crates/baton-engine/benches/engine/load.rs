@@ -77,6 +77,7 @@ pub(crate) fn engine(store: Store, rounds: usize) -> Engine {
     });
     let model: Arc<dyn Model> = Arc::new(Quick { rounds });
     let parts = Parts {
+        renderers: Default::default(),
         store,
         tools: Registry::new(vec![Arc::new(echo)]).unwrap(),
         models: Arc::new(move |_| Ok::<_, Fault>(model.clone())),

@@ -130,6 +130,7 @@ impl Driver {
             record.append(entry);
         }
         record.append(Entry::AssistantMessage(AssistantMessage {
+            reasoning: None,
             content: String::new(),
             tool_calls: Vec::new(),
             meta: Some(format!("error:{}", fault.code.as_str())),

@@ -269,6 +269,7 @@ impl Driver {
         let mut leaving = None;
         if let Input::Outcome { effect, result } = &input {
             self.settle(*effect, result, budget);
+            record.events.extend(self.void(*effect, result));
             leaving = Some(*effect);
         }
         self.flow.apply(input, at, record);
@@ -283,9 +284,26 @@ impl Driver {
         let is_model = intent.is_some_and(|intent| matches!(intent.effect.kind, EffectKind::Model { .. }));
         match result {
             Outcome::Reply(reply) => budget.settle_model(limits, Some(&reply.usage)),
-            Outcome::ModelFailed { .. } => budget.settle_model(limits, None),
-            Outcome::Stopped { .. } if is_model => budget.settle_model(limits, None),
+            Outcome::ModelFailed { used, .. } => budget.settle_model(limits, used.as_ref()),
+            Outcome::Stopped { used, .. } if is_model => budget.settle_model(limits, used.as_ref()),
+            Outcome::TooLong { .. } => budget.unreserve_model(limits),
             _ => {}
+        }
+    }
+
+    /// What a model thought aloud before it ended without a word is void: another try thinks anew.
+    fn void(&self, n: u32, result: &Outcome) -> Option<Event> {
+        let wordless = match result {
+            Outcome::ModelFailed { shown, .. } => shown.trim().is_empty(),
+            Outcome::Reply(reply) => reply.text.trim().is_empty() && reply.calls.is_empty(),
+            _ => false,
+        };
+        let intent = &self.flying.get(&n)?.intent;
+        match &intent.effect.kind {
+            EffectKind::Model { message_id, .. } if intent.shown && wordless => {
+                Some(Event::Restarted { message_id: message_id.clone() })
+            }
+            _ => None,
         }
     }
 }
@@ -294,7 +312,7 @@ impl Driver {
 fn stopped(kind: &EffectKind) -> Outcome {
     match kind {
         EffectKind::Model { .. } | EffectKind::Tool { class: EffectClass::SideEffectFree, .. } => {
-            Outcome::Stopped { shown: String::new() }
+            Outcome::Stopped { shown: String::new(), used: None }
         }
         EffectKind::Tool { .. } | EffectKind::Wait { .. } => Outcome::Unknown,
     }

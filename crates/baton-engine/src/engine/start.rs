@@ -8,6 +8,7 @@ use baton_core::id::{BranchName, FramePath, RunId, ThreadId};
 use baton_core::policy::{CallRule, Request};
 use baton_core::run::{Definition, RUN_VERSION};
 use baton_core::thread::{Closing, TreeError};
+use baton_core::tool::ToolSpec;
 use baton_store::{BranchEnd, Intent, NewRun, NewThread, Pinned, RunRow, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
@@ -18,6 +19,7 @@ use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::plan::{Look, Plan};
 use crate::request::{RunRequest, Submitted};
+use crate::template;
 
 /// How many definitions are kept in memory.
 const MOST_PINNED: usize = 256;
@@ -57,7 +59,7 @@ impl Engine {
             Some(id) => id.clone(),
             None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
         };
-        let definition = self.pinned(&request);
+        let definition = self.pinned(&request)?;
         let run = RunId(Uuid::now_v7());
         loop {
             match self.try_start(&request, &thread, run, definition.clone()).await {
@@ -94,37 +96,56 @@ impl Engine {
     }
 
     /// What a request is pinned to. Equal requests share it.
-    fn pinned(&self, request: &RunRequest) -> Arc<Pinned> {
-        let RunRequest { model, system, mode, channel, last_n, .. } = request;
-        let key = format!("{mode:?}\n{last_n:?}\n{channel:?}\n{model:?}\n{system:?}");
+    fn pinned(&self, request: &RunRequest) -> Result<Arc<Pinned>, EngineError> {
+        let RunRequest { model, roles, system, behavior_template, mode, channel, last_n, render, .. } =
+            request;
+        let key = format!(
+            "{mode:?}\n{last_n:?}\n{render:?}\n{channel:?}\n{model:?}\n{roles:?}\n{system:?}\n{behavior_template:?}"
+        );
         let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pinned) = known.get(&key) {
-            return pinned.clone();
+            return Ok(pinned.clone());
         }
         if known.len() >= MOST_PINNED {
             known.clear();
         }
-        let pinned = Pinned::new(self.definition(request));
+        let pinned = Pinned::new(self.definition(request)?);
         known.insert(key, pinned.clone());
-        pinned
+        Ok(pinned)
     }
 
-    fn definition(&self, request: &RunRequest) -> Definition {
+    fn definition(&self, request: &RunRequest) -> Result<Definition, EngineError> {
         let asked = Request { mode: request.mode, channel: &request.channel };
         let decision = self.shared.policy.evaluate(&asked).clone();
         let offered = |name: &str| decision.call(name) != CallRule::Denied;
-        let tools = self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
-        Definition {
+        let tools: Arc<[ToolSpec]> =
+            self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
+        let known = |name: &str| self.shared.renderers.contains_key(name);
+        if let Some(unknown) = request.render.then.iter().find(|then| !known(&then.name)) {
+            let why = format!("there is no rendering policy {:?}: register it with the engine", unknown.name);
+            return Err(EngineError::Invalid(why));
+        }
+        let system = match &request.behavior_template {
+            None => request.system.clone(),
+            Some(text) => {
+                let (mode, channel) = (request.mode, request.channel.as_str());
+                let known = template::Known { system: &request.system, mode, channel, tools: &tools };
+                template::render(text, &known).map_err(|error| EngineError::Invalid(error.to_string()))?
+            }
+        };
+        Ok(Definition {
             v: RUN_VERSION,
             flow: "turn".to_owned(),
-            system: request.system.clone(),
+            system,
             model: request.model.clone(),
+            roles: request.roles.clone(),
             mode: request.mode,
             channel: request.channel.clone(),
             decision,
             tools,
             last_n: request.last_n,
-        }
+            render: request.render.clone(),
+        })
     }
 
     async fn try_start(

@@ -66,11 +66,29 @@ impl Case {
         Case::new(name, reply, &[&kinds[..], &["delta", "ended ok"]].concat(), 0).told(told)
     }
 
-    /// A reply that cannot stand: the turn ends with an error, and nothing ran.
+    /// A reply that cannot stand: the turn ends with an error, and nothing ran. One that was not
+    /// understood, and of which nobody read a word, gets one more try; the model does the same again.
     fn fails(name: impl Into<String>, reply: Reply, shows: bool, code: &str, told: &str) -> Case {
         let ended = format!("ended error {code}");
-        let kinds = if shows { vec!["started", "delta", &ended] } else { vec!["started", &ended] };
-        Case::new(name, reply, &kinds, 0).told(told)
+        let has_words =
+            |delta: &Result<Delta, Fault>| matches!(delta, Ok(Delta::Text(text)) if !text.trim().is_empty());
+        let shown: &[&str] = if shows { &["delta"] } else { &[] };
+        let read = shows && reply.iter().any(has_words);
+        if code != "llm_invalid_response" || read {
+            let voided: &[&str] = if shows && !read { &["restarted"] } else { &[] };
+            let kinds = [&["started"], shown, voided, &[&ended]].concat();
+            return Case::new(name, reply, &kinds, 0).told(told);
+        }
+        let voided: &[&str] = if shows { &["delta", "restarted"] } else { &[] };
+        let ended_well =
+            reply.iter().any(|delta| matches!(delta, Ok(Delta::Finish(_)))) && told.contains("empty");
+        let seen: &[&str] = if ended_well { &["history_cut 0 Simplified"] } else { &[] };
+        let warning = format!("warning {code}");
+        let kinds = [&["started"], voided, &[&warning], voided, seen, &[&ended]].concat();
+        let again = reply.clone();
+        let mut case = Case::new(name, reply, &kinds, 0).told(told);
+        case.replies.push(again);
+        case
     }
 
     fn told(mut self, told: &str) -> Case {
@@ -223,6 +241,10 @@ fn what_was_told(events: &[NumberedEvent]) -> Vec<String> {
     events.iter().filter_map(told).collect()
 }
 
+/// The one instruction that Baton gives of its own accord: after an answer that nobody understood.
+const PLAINLY: &str =
+    "Your last answer could not be read. Answer in plain text, or call one tool with valid JSON arguments.";
+
 /// What every provider asks of a history: each call has an object for its arguments, a plain name and an
 /// id of its own, and right after its message come the results, one each.
 fn is_history(messages: &[ChatMessage]) -> Result<(), String> {
@@ -238,7 +260,7 @@ fn is_history(messages: &[ChatMessage]) -> Result<(), String> {
         if !open.is_empty() {
             return Err(format!("{open:?} have no results"));
         }
-        if message.role == Role::System {
+        if message.role == Role::System && message.content != PLAINLY {
             return Err("somebody else's instructions".to_owned());
         }
         for call in &message.tool_calls {

@@ -96,6 +96,7 @@ impl World {
             baton_tools::builtin(baton_tools::Builtin { roots: vec![], blobs: None, now: || NOW }).unwrap();
         tools.extend(ask.into_iter().filter(|tool| tool.spec().name == "ask_user"));
         let parts = Parts {
+            renderers: Default::default(),
             store: self.store.clone(),
             tools: Registry::new(tools).unwrap(),
             models: Arc::new(move |_| Ok::<_, Fault>(model.clone())),
@@ -201,6 +202,7 @@ pub(crate) fn kinds(events: &[NumberedEvent]) -> Vec<String> {
             Event::Input { .. } => "input".to_owned(),
             Event::Warning { code, .. } => format!("warning {}", code.as_str()),
             Event::Restarted { .. } => "restarted".to_owned(),
+            Event::HistoryCut { first, reason } => format!("history_cut {first} {reason:?}"),
             Event::Ended { status, error, .. } => {
                 let why = error.as_ref().map(|e| format!(" {}", e.code.as_str())).unwrap_or_default();
                 format!("ended {}{why}", status.as_str())

@@ -114,7 +114,7 @@ fn called(id: &str, name: &str, arguments: Value, content: &str) -> [ChatMessage
 }
 
 fn ask(messages: Vec<ChatMessage>) -> ModelRequest {
-    ModelRequest { role: "main".into(), messages, tools: tools().into(), max_tokens: 8_000, attempt: 1 }
+    ModelRequest { tools: tools().into(), max_tokens: 8_000, ..ModelRequest::new("main", messages) }
 }
 
 fn text_of(request: &ModelRequest) -> String {

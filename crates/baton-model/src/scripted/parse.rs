@@ -162,6 +162,7 @@ fn error(value: &Value, place: &str) -> Result<Item, BadScript> {
         code,
         message: fields.need_text("message")?,
         retry_after_ms: fields.number("retry_after_ms")?,
+        fits_tokens: fields.number("fits_tokens")?,
     };
     let until_attempt = fields.number("until_attempt")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     Ok(Item::Error { fault, until_attempt })

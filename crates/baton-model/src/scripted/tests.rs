@@ -22,7 +22,7 @@ fn tool() -> ToolSpec {
 }
 
 fn ask(messages: Vec<ChatMessage>) -> ModelRequest {
-    ModelRequest { role: "main".into(), messages, tools: vec![tool()].into(), max_tokens: 100, attempt: 1 }
+    ModelRequest { tools: vec![tool()].into(), max_tokens: 100, ..ModelRequest::new("main", messages) }
 }
 
 fn user(text: &str) -> ChatMessage {
@@ -138,6 +138,7 @@ async fn usage_and_finish_can_be_said() {
         calls: vec![],
         finish: FinishReason::Length,
         usage: TokenUsage { prompt_tokens: 5, completion_tokens: 6, cost_micro_usd: None },
+        reasoning: vec![],
     };
     assert_eq!(reply(&model, ask(vec![user("x")])).await, Ok(expected));
 
@@ -193,6 +194,7 @@ async fn a_forced_answer_has_words_alone() {
         calls: vec![],
         finish: FinishReason::Stop,
         usage: TokenUsage { prompt_tokens: 1, completion_tokens: 2, cost_micro_usd: Some(0) },
+        reasoning: vec![],
     };
     assert_eq!(reply(&model, without).await, Ok(expected));
 }

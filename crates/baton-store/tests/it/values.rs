@@ -104,6 +104,7 @@ pub(crate) fn definition() -> Definition {
         channel: "CHAT".to_owned(),
         system: "Be brief.".to_owned(),
         model: "offline/mini".to_owned(),
+        roles: Default::default(),
         decision: default_decision(),
         tools: vec![ToolSpec {
             name: "f".to_owned(),
@@ -115,6 +116,7 @@ pub(crate) fn definition() -> Definition {
         }]
         .into(),
         last_n: Some(40),
+        render: Default::default(),
     }
 }
 

@@ -2,13 +2,16 @@
 //! setting that there is. Values never stand in an error: one of them might be a secret.
 
 use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::groups::Group;
+use super::named::{self, SECTIONS};
 use super::table::{self, SETTINGS};
 use super::value::{self, Value};
+use super::Origin;
 use crate::failure::Failure;
 
 /// The largest file that is read.
@@ -19,15 +22,23 @@ const MOST_BYTES: u64 = 1 << 20;
 pub(super) struct Line {
     pub(super) key: &'static str,
     pub(super) value: Value,
-    pub(super) file: PathBuf,
-    pub(super) number: usize,
+    pub(super) origin: Origin,
+}
+
+/// What stands in a file.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Contents {
+    /// The settings of the fixed table.
+    pub(super) lines: Vec<Line>,
+    /// The tables of sections whose names people choose, in the order of the file.
+    pub(super) groups: Vec<Group>,
 }
 
 /// Reads a file; one that must be there was named by somebody.
-pub(super) fn read(path: &Path, must_exist: bool) -> Result<Vec<Line>, Failure> {
+pub(super) fn read(path: &Path, must_exist: bool) -> Result<Contents, Failure> {
     match text(path) {
         Ok(text) => parse(path, &text),
-        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(Contents::default()),
         Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", path.display()))
             .hint("baton init writes a commented one; --config FILE names another")),
     }
@@ -43,24 +54,30 @@ fn text(path: &Path) -> io::Result<String> {
 }
 
 /// Reads the text of a file.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Line>, Failure> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Failure> {
     let reading = Reading { path, text };
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         reading.wrong(at, &format!("this is not TOML: {}", error.message()))
     })?;
-    let mut lines = Vec::new();
-    reading.table("", document.get_ref(), &mut lines)?;
-    Ok(lines)
+    let mut contents = Contents::default();
+    reading.table("", document.get_ref(), &mut contents)?;
+    let number = |group: &Group| match &group.origin {
+        Origin::File(_, number) => *number,
+        _ => 0,
+    };
+    contents.groups.sort_by_key(number);
+    Ok(contents)
 }
 
-struct Reading<'a> {
+/// A file that is being read.
+pub(super) struct Reading<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
 impl Reading<'_> {
-    fn table(&self, prefix: &str, table: &DeTable<'_>, lines: &mut Vec<Line>) -> Result<(), Failure> {
+    fn table(&self, prefix: &str, table: &DeTable<'_>, contents: &mut Contents) -> Result<(), Failure> {
         for (name, value) in table {
             let key = if prefix.is_empty() {
                 name.get_ref().to_string()
@@ -68,6 +85,10 @@ impl Reading<'_> {
                 format!("{prefix}.{}", name.get_ref())
             };
             let at = name.span().start;
+            if let Some(section) = named::section(&key) {
+                self.section(section, at, value.get_ref(), &mut contents.groups)?;
+                continue;
+            }
             let is_section =
                 SETTINGS.iter().any(|s| s.key.strip_prefix(&key).is_some_and(|rest| rest.starts_with('.')));
             match (table::setting(&key), value.get_ref()) {
@@ -76,14 +97,9 @@ impl Reading<'_> {
                     let value = value::from_toml(setting.kind, found).map_err(|why| {
                         self.wrong(at, &format!("`{key}`: {why}, like {}", setting.example))
                     })?;
-                    lines.push(Line {
-                        key: setting.key,
-                        value,
-                        file: self.path.to_owned(),
-                        number: self.line(at),
-                    });
+                    contents.lines.push(Line { key: setting.key, value, origin: self.origin(at) });
                 }
-                (None, DeValue::Table(inner)) if is_section => self.table(&key, inner, lines)?,
+                (None, DeValue::Table(inner)) if is_section => self.table(&key, inner, contents)?,
                 (None, found) => return Err(self.unknown(&key, at, found)),
             }
         }
@@ -92,25 +108,40 @@ impl Reading<'_> {
 
     fn unknown(&self, key: &str, at: usize, value: &DeValue<'_>) -> Failure {
         if let Some((name, at)) = secret(key, at, value) {
-            let why = format!("`{name}`: secrets are never values in this file");
-            let hint = "name where it is kept instead: key_env = \"VARIABLE\" or key_file = \"FILE\"";
-            return self.wrong(at, &why).hint(hint);
+            return self.refuse_secret(&name, at);
         }
         let key = baton_core::id::excerpt(key);
-        let nearest =
-            SETTINGS.iter().filter(|s| !s.is_place()).min_by_key(|s| strsim::levenshtein(&key, s.key));
-        let nearest = nearest.map(|s| format!("; did you mean `{}`?", s.key)).unwrap_or_default();
+        let fixed = SETTINGS.iter().filter(|s| !s.is_place()).map(|s| s.key);
+        let nearest = nearest(&key, fixed.chain(SECTIONS.iter().map(|section| section.key)));
         self.wrong(at, &format!("there is no setting `{key}`{nearest}"))
             .hint("baton --config /dev/null config show lists all of them")
     }
 
-    fn wrong(&self, at: usize, why: &str) -> Failure {
+    pub(super) fn refuse_secret(&self, name: &str, at: usize) -> Failure {
+        let hint = "name where it is kept instead: key_env = \"VARIABLE\" or key_file = \"FILE\"";
+        self.wrong(at, &format!("`{name}`: secrets are never values in this file")).hint(hint)
+    }
+
+    pub(super) fn wrong(&self, at: usize, why: &str) -> Failure {
         Failure::usage(format!("{}:{}: {why}", self.path.display(), self.line(at)))
+    }
+
+    pub(super) fn origin(&self, at: usize) -> Origin {
+        Origin::File(self.path.to_owned(), self.line(at))
     }
 
     fn line(&self, at: usize) -> usize {
         self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
     }
+}
+
+/// The known key that is most like an unknown one, as a question.
+pub(super) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let leaf = |known: &&str| {
+        let key = if known.contains('.') { key } else { key.rsplit('.').next().unwrap_or(key) };
+        strsim::levenshtein(key, known)
+    };
+    known.min_by_key(leaf).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
 }
 
 fn place(setting: &table::Setting) -> String {
@@ -119,12 +150,17 @@ fn place(setting: &table::Setting) -> String {
 }
 
 /// The first entry that looks like a secret, here or further in.
-fn secret(key: &str, at: usize, value: &DeValue<'_>) -> Option<(String, usize)> {
+pub(super) fn secret(key: &str, at: usize, value: &DeValue<'_>) -> Option<(String, usize)> {
     if let DeValue::Table(table) = value {
         let further = |(name, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
             secret(name.get_ref(), name.span().start, value.get_ref())
         };
         return table.iter().find_map(further);
+    }
+    if let DeValue::Array(items) = value
+        && let Some(found) = items.iter().find_map(|item| secret("", at, item.get_ref()))
+    {
+        return Some(found);
     }
     let leaf = key.rsplit('.').next().unwrap_or(key).to_ascii_lowercase();
     let names_a_place = leaf.ends_with("_env") || leaf.ends_with("_file");

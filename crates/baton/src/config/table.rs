@@ -88,11 +88,11 @@ pub(crate) static SETTINGS: &[Setting] = &[
     Setting {
         key: "model",
         kind: Kind::Text,
-        default: "\"offline\"",
+        default: "",
         env: Some("BATON_MODEL"),
         flag: Some("--model"),
-        doc: "Which model answers: `offline` (built in, no language model) or `scripted/FILE` (plays a script).",
-        example: "\"scripted/talk.json\"",
+        doc: "Which model answers: `ollama/llama3.2:3b`, `openai/…`, `anthropic/…` or a provider of your own; `offline` (built in, no language model) or `scripted/FILE` (plays a script). As a flag or a variable it answers in every role; in the file, in roles without a list. Not set: the first model that is found, see docs/models.md.",
+        example: "\"ollama/llama3.2:3b\"",
     },
     plain(
         "system",
@@ -102,11 +102,32 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "The agent's instructions, which every model call begins with.",
     ),
     plain(
+        "behavior_template",
+        Kind::Text,
+        "",
+        "\"support.md\"",
+        "A minijinja template for the instructions, in place of `system`. One word is a file in `templates/` beside this file; anything with a space or a `{` is the template itself.",
+    ),
+    plain(
         "last_n",
         Kind::Whole(1, 100_000),
         "",
         "40",
         "How many entries of a thread the model sees. Not set: all of them.",
+    ),
+    plain(
+        "render.policy",
+        Kind::OneOf(&["full", "last_n", "token_budget", "summary"]),
+        "\"token_budget\"",
+        "\"summary\"",
+        "How much of a thread the model sees: `full` all of it, `last_n` the last so many entries (see `last_n`), `token_budget` what fits its context window, `summary` the same with a summary of the rest.",
+    ),
+    plain(
+        "render.exclude",
+        Kind::Names,
+        "[]",
+        "[\"ToolCall\"]",
+        "Types of entries that the model does not see, beside those that it never sees. A call and its result go together.",
     ),
     plain(
         "policy.tools",

@@ -23,6 +23,12 @@ pub(crate) enum Kind {
     Decimal,
     /// A list of texts.
     Names,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Yes or no.
+    Switch,
+    /// The name of an environment variable. Capital letters alone, so that a key in its place is refused.
+    Variable,
 }
 
 impl Kind {
@@ -35,6 +41,11 @@ impl Kind {
             Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Kind::Decimal => "a number, 0 or more".to_owned(),
             Kind::Names => "a list of texts".to_owned(),
+            Kind::OneOf(words) => format!("one of {}", words.join(", ")),
+            Kind::Switch => "true or false".to_owned(),
+            Kind::Variable => {
+                "the name of an environment variable, in capital letters, digits and _".to_owned()
+            }
         }
     }
 }
@@ -44,7 +55,7 @@ impl Kind {
 pub(crate) enum Value {
     /// See [`Kind::Place`].
     Path(PathBuf),
-    /// See [`Kind::Text`] and [`Kind::Level`].
+    /// See [`Kind::Text`], [`Kind::Level`], [`Kind::OneOf`] and [`Kind::Variable`].
     Text(String),
     /// See [`Kind::Whole`].
     Whole(u64),
@@ -52,6 +63,8 @@ pub(crate) enum Value {
     Decimal(f64),
     /// See [`Kind::Names`].
     Names(Vec<String>),
+    /// See [`Kind::Switch`].
+    Switch(bool),
 }
 
 impl Value {
@@ -75,6 +88,10 @@ impl Value {
         if let Value::Names(names) = self { Some(names) } else { None }
     }
 
+    pub(crate) fn as_switch(&self) -> Option<bool> {
+        if let Value::Switch(on) = self { Some(*on) } else { None }
+    }
+
     /// As JSON.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
@@ -83,6 +100,7 @@ impl Value {
             Value::Whole(number) => (*number).into(),
             Value::Decimal(number) => (*number).into(),
             Value::Names(names) => names.clone().into(),
+            Value::Switch(on) => (*on).into(),
         }
     }
 }
@@ -96,6 +114,7 @@ impl fmt::Display for Value {
             Value::Whole(number) => number.fmt(f),
             Value::Decimal(number) => toml::Value::from(*number).fmt(f),
             Value::Names(names) => toml::Value::from(names.clone()).fmt(f),
+            Value::Switch(on) => on.fmt(f),
         }
     }
 }
@@ -116,6 +135,9 @@ pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             Ok(Value::Names(names.map(str::to_owned).collect()))
         }
+        Kind::OneOf(words) => word(words, text).ok_or_else(expected),
+        Kind::Switch => text.trim().parse().map(Value::Switch).map_err(|_| expected()),
+        Kind::Variable => variable(text).ok_or_else(expected),
     }
 }
 
@@ -125,6 +147,9 @@ pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String
     let found = match (kind, value) {
         (Kind::Text, DeValue::String(text)) => Some(Value::Text(text.to_string())),
         (Kind::Level, DeValue::String(text)) => level(text),
+        (Kind::OneOf(words), DeValue::String(text)) => word(words, text),
+        (Kind::Variable, DeValue::String(text)) => variable(text),
+        (Kind::Switch, DeValue::Boolean(on)) => Some(Value::Switch(*on)),
         (Kind::Whole(least, most), DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix()).ok();
             number.filter(|n| (least..=most).contains(n)).map(Value::Whole)
@@ -145,6 +170,16 @@ pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String
 
 fn decimal(number: f64) -> Option<Value> {
     (number.is_finite() && number >= 0.0).then_some(Value::Decimal(number))
+}
+
+fn word(words: &[&str], text: &str) -> Option<Value> {
+    words.contains(&text).then(|| Value::Text(text.to_owned()))
+}
+
+fn variable(text: &str) -> Option<Value> {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let begins = text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    (begins && text.bytes().all(fits)).then(|| Value::Text(text.to_owned()))
 }
 
 /// Any case, and the names that other programs have for the same levels.

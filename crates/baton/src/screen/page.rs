@@ -65,6 +65,7 @@ impl Page {
             Event::ApprovalRequired { name, .. } => {
                 self.aside(styled(CARE, format!("? {name} waits for approval")))?;
             }
+            Event::HistoryCut { .. } => {}
             Event::Warning { message, .. } => {
                 self.aside(styled(CARE, format!("warning: {}", plain(message))))?;
             }

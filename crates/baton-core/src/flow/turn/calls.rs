@@ -55,6 +55,7 @@ impl Turn {
             content: reply.text,
             tool_calls,
             meta: None,
+            reasoning: reply.reasoning,
         }));
         let placed: Vec<(u32, i64, CheckedCall)> = numbered
             .into_iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Limit;
-use crate::effect::{Effect, EffectKind, Wait};
+use crate::effect::{Effect, EffectKind, Trim, Wait};
 use crate::flow::WaitingOn;
 use crate::run::Verdict;
 use crate::thread::WaitingKind;
@@ -33,6 +33,15 @@ pub(super) struct State {
     pub(super) steering: Vec<String>,
     /// What became of the calls so far.
     pub(super) receipt: Tally,
+    /// How far down the ladder the model call of now is.
+    #[serde(skip_serializing_if = "Question::is_fresh")]
+    pub(super) question: Question,
+    /// The models that did not answer in time: they are not asked again in this turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) timed_out: Vec<String>,
+    /// The first entry that a model of this turn saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first: Option<i64>,
 }
 
 impl State {
@@ -52,6 +61,8 @@ pub(super) enum Phase {
     Asking(Asking),
     /// A model is asked again after a while.
     Pausing { n: u32, until: Timestamp, attempt: u32 },
+    /// What was said so far is summarised.
+    Summarising { n: u32, up_to: i64 },
     /// Calls are open.
     Calling,
     /// It ends when what has started is accounted for.
@@ -67,6 +78,27 @@ pub(super) struct Asking {
     pub(super) head: i64,
     pub(super) tools: bool,
     pub(super) attempt: u32,
+}
+
+/// What was done already to get an answer to one question.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Question {
+    /// Who is asked, by place on the ladder.
+    pub(super) rung: u32,
+    pub(super) trim: Trim,
+    /// An answer was not understood, and the one more try is taken.
+    pub(super) puzzled: bool,
+    /// It did not fit, and the one compaction is made.
+    pub(super) compacted: bool,
+    /// The one summary was asked for.
+    pub(super) summarised: bool,
+}
+
+impl Question {
+    fn is_fresh(&self) -> bool {
+        *self == Question::default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

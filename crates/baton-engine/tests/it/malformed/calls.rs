@@ -265,7 +265,12 @@ async fn the_same_bad_call_three_times_ends_the_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_where_words_were_asked_for_is_no_answer() {
     let rounds = ["tool_start once", "tool_result once Error"].repeat(3);
-    let ends = ["warning no_progress", "ended error llm_invalid_response"];
+    let ends = [
+        "warning no_progress",
+        "warning llm_invalid_response",
+        "history_cut 0 Simplified",
+        "ended error llm_invalid_response",
+    ];
     let mut case = Case::new("stubborn", Vec::new(), &[&["started"][..], &rounds, &ends].concat(), 0);
     case.replies = vec![call("once", "{"); 5];
     play(Kept::Memory, vec![case]).await;

@@ -53,7 +53,7 @@ fn refusals_and_faults() -> Vec<Case> {
             vec![text("I won't."), finish(Refused)],
             true,
             "refused",
-            "I won't.",
+            "I won't",
         ),
         Case::fails("a refusal without words", vec![finish(Refused)], false, "refused", "gave no reason"),
         Case::fails("a refusal in spaces", vec![text(" "), finish(Refused)], true, "refused", "no reason"),

@@ -169,6 +169,7 @@ async fn the_stream_is_the_decision_the_same_every_time() {
         calls: vec![call],
         finish: FinishReason::ToolCalls,
         usage: TokenUsage { prompt_tokens: 3, completion_tokens: 8, cost_micro_usd: Some(0) },
+        reasoning: vec![],
     };
     assert_eq!(collected(request.clone()).await, expected);
     assert_eq!(collected(ModelRequest { attempt: 4, ..request }).await, expected);

@@ -126,6 +126,7 @@ pub(super) fn budget() -> Budget {
         cost_micro_usd: 6,
         unpriced: 7,
         reserved_tokens: 8,
+        last_prompt: 0,
     }
 }
 
@@ -135,6 +136,7 @@ pub(super) fn definition() -> Definition {
         flow: "turn".to_owned(),
         system: "Be brief.".to_owned(),
         model: "offline/mini".to_owned(),
+        roles: Default::default(),
         mode: Mode::Conservative,
         channel: "CHAT".to_owned(),
         decision: Decision {
@@ -163,6 +165,7 @@ pub(super) fn definition() -> Definition {
         }]
         .into(),
         last_n: Some(40),
+        render: Default::default(),
     }
 }
 
@@ -174,6 +177,10 @@ fn effects() -> [EffectKind; 4] {
             tools: true,
             message_id: "m-0".to_owned(),
             attempt: 2,
+            rung: 0,
+            purpose: Default::default(),
+            view: Default::default(),
+            last_resort: false,
         },
         EffectKind::Tool {
             call_id: "c-1".to_owned(),

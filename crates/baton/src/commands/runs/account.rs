@@ -105,7 +105,7 @@ mod tests {
         let view = RunView {
             row: RunRow { definition: "ff00".to_owned(), ended: Some(at), budget, ..row },
             definition: Some(definition),
-            error: Some(Fault { code: Code::Refused, message: "no\u{1b}".to_owned(), retry_after_ms: None }),
+            error: Some(Fault::new(Code::Refused, "no\u{1b}")),
             result: Some("one\ntwo".to_owned()),
             waiting: vec![
                 waiting(WaitingKind::Approval, None),

@@ -40,11 +40,18 @@ fn before_the_model_was_asked_it_ends_at_once() {
 #[test]
 fn while_the_model_answers_it_keeps_what_was_shown() {
     let outcomes = [
-        (Outcome::Stopped { shown: "Once".to_owned() }, "Once"),
-        (Outcome::Stopped { shown: String::new() }, ""),
+        (Outcome::Stopped { shown: "Once".to_owned(), used: None }, "Once"),
+        (Outcome::Stopped { shown: String::new(), used: None }, ""),
         (Outcome::Reply(text("Once upon a time")), "Once upon a time"),
         (Outcome::Reply(calls(&[("look", json!({}))])), "on it"),
-        (Outcome::ModelFailed { fault: Fault::new(Code::LlmServer, "down"), shown: "On".to_owned() }, "On"),
+        (
+            Outcome::ModelFailed {
+                fault: Fault::new(Code::LlmServer, "down"),
+                shown: "On".to_owned(),
+                used: None,
+            },
+            "On",
+        ),
         (Outcome::Unknown, ""),
     ];
     for (outcome, shown) in outcomes {
@@ -61,7 +68,7 @@ fn while_the_model_answers_it_keeps_what_was_shown() {
 fn during_a_pause_it_ends_at_once() {
     let mut drive = Drive::start();
     let fault = Fault::new(Code::LlmServer, "down").retry_after_ms(5);
-    drive.outcome(0, Outcome::ModelFailed { fault, shown: String::new() });
+    drive.outcome(0, Outcome::ModelFailed { fault, shown: String::new(), used: None });
     cancel(&mut drive, &[1]);
     assert_eq!((drive.said(), cancelled(&drive)), (json!([last_words("")]), Receipt::default()));
 }
@@ -89,7 +96,7 @@ fn while_tools_run_every_call_is_accounted_for_once() {
     assert_eq!(drive.last.settled, [(format!("ap-{}", call_id(8)), ApprovalStatus::Cancelled)]);
     assert_eq!((drive.numbers(), drive.waiting().len()), (vec![], 0));
 
-    drive.outcome(4, Outcome::Stopped { shown: String::new() });
+    drive.outcome(4, Outcome::Stopped { shown: String::new(), used: None });
     assert_eq!(
         drive.said(),
         json!([{"ToolResult": {"tool_call_id": "#4", "tool_name": "peek", "result": "it was stopped", "status": "cancelled"}}])
@@ -169,7 +176,7 @@ fn what_was_accepted_and_not_taken_in_yet_is_not_lost() {
     let mut drive = Drive::start();
     drive.input("and tests");
     cancel(&mut drive, &[0]);
-    drive.outcome(0, Outcome::Stopped { shown: "Here".to_owned() });
+    drive.outcome(0, Outcome::Stopped { shown: "Here".to_owned(), used: None });
     assert_eq!(
         drive.said(),
         json!([{"UserMessage": {"text": "and tests", "meta": "steering"}}, last_words("Here")])

@@ -48,11 +48,13 @@ pub(super) fn definition() -> Definition {
         flow: "turn".to_owned(),
         system: String::new(),
         model: "m/x".to_owned(),
+        roles: Default::default(),
         mode: Mode::Moderate,
         channel: "CHAT".to_owned(),
         decision,
         tools: ["look", "peek", "write", "forbidden", ASK_USER].map(tool).into(),
         last_n: None,
+        render: Default::default(),
     }
 }
 
@@ -279,6 +281,9 @@ pub(super) fn text(text: &str) -> Reply {
         finish: FinishReason::Stop,
         usage: TokenUsage::default(),
         model: "m/x".to_owned(),
+        reasoning: None,
+        first: 0,
+        cut: None,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::flow::{Node, WaitingOn};
 use crate::run::Verdict;
 
 fn model_failed(fault: Fault, shown: &str) -> Outcome {
-    Outcome::ModelFailed { fault, shown: shown.to_owned() }
+    Outcome::ModelFailed { fault, shown: shown.to_owned(), used: None }
 }
 
 fn slow_down() -> Fault {
@@ -104,8 +104,12 @@ fn an_empty_answer_is_an_error() {
 
 #[test]
 fn a_model_call_without_an_outcome_is_a_fault_of_ours() {
-    for odd in [Outcome::Unknown, Outcome::Expired, Outcome::Stopped { shown: String::new() }, ok("a tool's")]
-    {
+    for odd in [
+        Outcome::Unknown,
+        Outcome::Expired,
+        Outcome::Stopped { shown: String::new(), used: None },
+        ok("a tool's"),
+    ] {
         let mut drive = Drive::start();
         drive.outcome(0, odd);
         let fault = Fault::new(Code::Internal, "the model call ended without an outcome");

@@ -32,7 +32,7 @@ fn phases() -> BTreeMap<&'static str, Drive> {
     let asking = Drive::start();
     let mut pausing = Drive::start();
     let fault = Fault::new(Code::LlmServer, "down").retry_after_ms(500);
-    pausing.outcome(0, Outcome::ModelFailed { fault, shown: String::new() });
+    pausing.outcome(0, Outcome::ModelFailed { fault, shown: String::new(), used: None });
     let calling = || {
         let mut drive = Drive::start();
         drive.reply(calls(&[("look", json!({}))]));
@@ -126,7 +126,7 @@ fn a_state_of_version_1_goes_on() {
         calls.iter().map(|(n, name)| ReceiptCall { call_id: call_id(*n), name: (*name).to_owned() }).collect()
     };
     let mut ending = go_on("ending");
-    ending.outcome(3, Outcome::Stopped { shown: String::new() });
+    ending.outcome(3, Outcome::Stopped { shown: String::new(), used: None });
     let receipt = Receipt {
         finished: listed(&[(1, "look")]),
         stopped: listed(&[(3, "look")]),
@@ -136,7 +136,7 @@ fn a_state_of_version_1_goes_on() {
     assert_eq!(ending.verdict(), Verdict::Cancelled(receipt));
 
     let mut limited = go_on("limited");
-    limited.outcome(0, Outcome::Stopped { shown: "Once".to_owned() });
+    limited.outcome(0, Outcome::Stopped { shown: "Once".to_owned(), used: None });
     assert_eq!(limited.verdict(), Verdict::Ok);
     assert!(!go_on("last_answer").model().2);
     assert!(matches!(go_on("ended").verdict(), Verdict::Cancelled(_)));

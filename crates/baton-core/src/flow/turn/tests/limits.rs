@@ -105,7 +105,7 @@ fn a_limit_ends_the_turn_with_the_text_that_there_is() {
         let mut drive = Drive::start();
         limit(&mut drive, which, None, &[0]);
         assert_eq!((drive.numbers(), drive.last.entries.len()), (vec![], 0), "it waits for what was started");
-        drive.outcome(0, Outcome::Stopped { shown: "Once upon".to_owned() });
+        drive.outcome(0, Outcome::Stopped { shown: "Once upon".to_owned(), used: None });
         assert_eq!(
             drive.said(),
             json!([{"AssistantMessage": {"content": "Once upon", "meta": format!("error:{code}")}}])
@@ -120,8 +120,8 @@ fn a_limit_ends_the_turn_with_the_text_that_there_is() {
 fn a_limit_without_any_text_is_an_error() {
     for (result, shown) in [
         (None, ""),
-        (Some(Outcome::Stopped { shown: String::new() }), ""),
-        (Some(Outcome::Stopped { shown: " \n".to_owned() }), " \n"),
+        (Some(Outcome::Stopped { shown: String::new(), used: None }), ""),
+        (Some(Outcome::Stopped { shown: " \n".to_owned(), used: None }), " \n"),
         (Some(Outcome::Unknown), ""),
     ] {
         let mut drive = Drive::start();

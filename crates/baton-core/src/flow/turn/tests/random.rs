@@ -132,7 +132,10 @@ impl Engine {
     fn drain(&mut self) {
         self.play(&Move::Cancel);
         while let Some(n) = self.flying.pop_first() {
-            self.apply(Input::Outcome { effect: n, result: Outcome::Stopped { shown: "so far".to_owned() } });
+            self.apply(Input::Outcome {
+                effect: n,
+                result: Outcome::Stopped { shown: "so far".to_owned(), used: None },
+            });
         }
         assert!(self.is_over());
     }
@@ -145,7 +148,7 @@ fn pick<T: Clone>(all: &[T], which: usize) -> Option<T> {
 /// What comes of an effect; one that is no longer wanted was told to stop.
 fn outcome(effect: Option<&Effect>, how: u8) -> Outcome {
     match effect.map(|effect| &effect.kind) {
-        None if how < 128 => Outcome::Stopped { shown: "so far".to_owned() },
+        None if how < 128 => Outcome::Stopped { shown: "so far".to_owned(), used: None },
         None => Outcome::Unknown,
         Some(EffectKind::Model { .. }) => answer(how),
         Some(_) => match how % 8 {
@@ -163,8 +166,14 @@ fn answer(how: u8) -> Outcome {
     Outcome::Reply(match how % 16 {
         0..=1 => text("an answer"),
         2 => Reply { finish: FinishReason::Length, ..calls(&[("look", json!({})), ("write", json!({}))]) },
-        3 => return Outcome::ModelFailed { fault: fault.retry_after_ms(u64::from(how) << 56), shown },
-        4 if how > 200 => return Outcome::ModelFailed { fault, shown: "partly".to_owned() },
+        3 => {
+            return Outcome::ModelFailed {
+                fault: fault.retry_after_ms(u64::from(how) << 56),
+                shown,
+                used: None,
+            };
+        }
+        4 if how > 200 => return Outcome::ModelFailed { fault, shown: "partly".to_owned(), used: None },
         5 if how > 200 => text(""),
         6 => Reply { calls: vec![refused("gone", "no such tool"); 3], ..calls(&[]) },
         7..=8 => calls(&[

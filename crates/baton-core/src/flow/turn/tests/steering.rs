@@ -65,7 +65,7 @@ fn what_is_said_while_the_model_decides_to_call_waits_for_the_tools() {
 fn what_is_said_during_a_pause_waits_too() {
     let mut drive = Drive::start();
     let fault = Fault::new(Code::LlmServer, "down").retry_after_ms(5);
-    drive.outcome(0, Outcome::ModelFailed { fault, shown: String::new() });
+    drive.outcome(0, Outcome::ModelFailed { fault, shown: String::new(), used: None });
     drive.input("still there?");
     assert_eq!((drive.said(), drive.numbers()), (json!([]), vec![1]));
     drive.outcome(1, Outcome::Expired);

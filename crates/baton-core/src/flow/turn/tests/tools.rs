@@ -4,15 +4,24 @@ use serde_json::json;
 
 use super::drive::{Drive, call_id, calls, checked, definition, failed, ok, plain, refused, said, text};
 use crate::chat::FinishReason;
-use crate::effect::{BlobRef, Effect, EffectKind, Outcome, Reply, ToolOutcome};
+use crate::effect::{BlobRef, Effect, EffectKind, Outcome, Purpose, Reply, ToolOutcome, Trim, View};
 use crate::flow::{Input, Next, NextAction, Node};
 use crate::run::Verdict;
 use crate::thread::Closing;
 use crate::tool::{ASK_USER, EffectClass};
 
 fn model(n: u32, head: i64, tools: bool) -> Effect {
-    let kind =
-        EffectKind::Model { role: "reasoning".to_owned(), head, tools, message_id: call_id(n), attempt: 1 };
+    let kind = EffectKind::Model {
+        role: "reasoning".to_owned(),
+        rung: 0,
+        head,
+        tools,
+        message_id: call_id(n),
+        attempt: 1,
+        purpose: Purpose::Answer,
+        view: View { first: (n > 0).then_some(0), trim: Trim::None },
+        last_resort: true,
+    };
     Effect { n, kind }
 }
 

@@ -1,0 +1,78 @@
+//! What is done about a model call that failed: a decision by the class of the failure.
+//!
+//! Whatever the class, nothing is tried again once something of the answer was shown.
+
+use super::Turn;
+use super::state::{Asking, Question};
+use crate::fault::{Code, Fault};
+use crate::role::Rung;
+
+/// How often one model is asked again before the next one is.
+const MODEL_RETRIES: u32 = 2;
+/// A server that wants us to wait for longer is not waited for.
+const MOST_PAUSE_MS: u64 = 60_000;
+
+/// What helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The same question to the same model, after a while.
+    Again { after_ms: u64 },
+    /// A simpler question to the same model.
+    Simpler,
+    /// The same question with less of the history.
+    Shorter,
+    /// The same question to somebody else.
+    Instead { rung: u32 },
+    /// Nothing.
+    None,
+}
+
+impl Turn {
+    /// Everybody who may be asked, best first.
+    pub(super) fn rungs(&self) -> Vec<Rung> {
+        self.setting.definition.ladder(&self.role())
+    }
+
+    /// The role that the turn asks in.
+    pub(super) fn role(&self) -> String {
+        self.setting.definition.decision.roles.first().cloned().unwrap_or_default()
+    }
+
+    /// Where a new question begins: with the first model that did not already let this turn wait in vain.
+    pub(super) fn fresh_question(&self) -> Question {
+        let rungs = self.rungs();
+        let first = (0..rungs.len()).find(|at| self.may_be_asked(&rungs[*at])).unwrap_or_default();
+        Question { rung: first as u32, ..Question::default() }
+    }
+
+    fn may_be_asked(&self, rung: &Rung) -> bool {
+        !self.state.timed_out.contains(&rung.candidate.model)
+    }
+
+    /// The next on the ladder, in the same role or in any.
+    pub(super) fn next_rung(&self, same_role: bool) -> Option<u32> {
+        let rungs = self.rungs();
+        let now = self.state.question.rung as usize;
+        let role = &rungs.get(now)?.role;
+        let fits = |at: &usize| (!same_role || rungs[*at].role == *role) && self.may_be_asked(&rungs[*at]);
+        (now + 1..rungs.len()).find(fits).map(|at| at as u32)
+    }
+
+    /// What helps against a failure of which nothing was shown.
+    pub(super) fn remedy(&self, asking: Asking, fault: &Fault) -> Remedy {
+        let question = self.state.question;
+        let instead = |same_role| self.next_rung(same_role).map(|rung| Remedy::Instead { rung });
+        match fault.code {
+            Code::LlmTimeout => instead(true).unwrap_or(Remedy::None),
+            Code::LlmInvalidResponse if !question.puzzled => instead(true).unwrap_or(Remedy::Simpler),
+            Code::LlmConnection | Code::LlmServer | Code::LlmRateLimited => match fault.retry_after_ms {
+                Some(after_ms) if asking.attempt <= MODEL_RETRIES && after_ms <= MOST_PAUSE_MS => {
+                    Remedy::Again { after_ms }
+                }
+                _ => instead(false).unwrap_or(Remedy::None),
+            },
+            Code::ContextTooLong if !question.compacted => Remedy::Shorter,
+            _ => Remedy::None,
+        }
+    }
+}

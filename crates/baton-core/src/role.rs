@@ -1,0 +1,107 @@
+//! Roles: what a model is asked as, and who may answer in that role.
+//!
+//! A role is an ordered list of candidates. The first is asked; the rest stand in for it when it fails.
+//! When nobody in a role can answer, a lesser role may: that is the downgrade to [`ROUTER`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Quick and small: short facts, choices, checks, summaries.
+pub const ROUTER: &str = "router";
+/// The one that thinks.
+pub const REASONING: &str = "reasoning";
+/// The one that writes code.
+pub const CODING: &str = "coding";
+
+/// A model that may answer in a role, and how it is asked.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Candidate {
+    /// Which, as `provider/name`.
+    pub model: String,
+    /// How freely it chooses its words; absent: as its provider has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The most tokens of one answer; absent: what the run's limits say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// How many tokens it reads and writes at most; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+}
+
+impl Candidate {
+    /// A model with nothing said about it.
+    pub fn of(model: impl Into<String>) -> Self {
+        Candidate { model: model.into(), ..Candidate::default() }
+    }
+}
+
+/// The candidates of every role that has its own.
+pub type Roles = BTreeMap<String, Vec<Candidate>>;
+
+/// One step of the ladder that a question goes down when models fail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rung {
+    /// In which role it is asked.
+    pub role: String,
+    /// Who.
+    pub candidate: Candidate,
+}
+
+/// Everybody who may be asked in a role, best first: its candidates, then those of the router, if that
+/// role is allowed. Nobody stands on it twice.
+pub fn ladder(roles: &Roles, otherwise: &str, allowed: &[String], role: &str) -> Vec<Rung> {
+    let own = |role: &str| match roles.get(role) {
+        Some(candidates) if !candidates.is_empty() => candidates.clone(),
+        _ => vec![Candidate::of(otherwise)],
+    };
+    let lesser = (role != ROUTER && allowed.iter().any(|role| role == ROUTER)).then_some(ROUTER);
+    let mut rungs: Vec<Rung> = Vec::new();
+    for role in [role].into_iter().chain(lesser) {
+        for candidate in own(role) {
+            if !rungs.iter().any(|rung| rung.candidate.model == candidate.model) {
+                rungs.push(Rung { role: role.to_owned(), candidate });
+            }
+        }
+    }
+    rungs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rungs(roles: &[(&str, &[&str])], allowed: &[&str], role: &str) -> Vec<(String, String)> {
+        let of = |models: &[&str]| models.iter().map(|model| Candidate::of(*model)).collect();
+        let roles = roles.iter().map(|(role, models)| ((*role).to_owned(), of(models))).collect();
+        let allowed: Vec<String> = allowed.iter().map(|role| (*role).to_owned()).collect();
+        let named = |rung: Rung| (rung.role, rung.candidate.model);
+        ladder(&roles, "else", &allowed, role).into_iter().map(named).collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(role, model)| ((*role).to_owned(), (*model).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_role_comes_before_the_router_and_nobody_twice() {
+        let roles: &[(&str, &[&str])] =
+            &[("reasoning", &["big", "mid", "big"]), ("router", &["mid", "small"])];
+        let both = rungs(roles, &["reasoning", "router"], "reasoning");
+        assert_eq!(both, pairs(&[("reasoning", "big"), ("reasoning", "mid"), ("router", "small")]));
+        assert_eq!(
+            rungs(roles, &["reasoning"], "reasoning"),
+            pairs(&[("reasoning", "big"), ("reasoning", "mid")])
+        );
+        assert_eq!(rungs(roles, &["router"], "router"), pairs(&[("router", "mid"), ("router", "small")]));
+    }
+
+    #[test]
+    fn a_role_without_a_list_is_answered_by_the_one_model() {
+        assert_eq!(rungs(&[], &["reasoning", "router"], "reasoning"), pairs(&[("reasoning", "else")]));
+        let roles: &[(&str, &[&str])] = &[("router", &["small"]), ("coding", &[])];
+        assert_eq!(rungs(roles, &["router"], "coding"), pairs(&[("coding", "else"), ("router", "small")]));
+    }
+}

@@ -1,0 +1,166 @@
+//! The circuit breaker: the mark "temporarily degraded", shared by all calls of one endpoint or model.
+//!
+//! Closed, it lets everyone through and remembers how the calls of the last [`WINDOW`] went. It opens when
+//! there were at least [`ENOUGH`] failures and they are half of all, and at once on a timeout, which costs
+//! too much to be repeated. Open, it refuses for [`PAUSE`], so that a run goes on to the next model without
+//! waiting; after that it lets one probe at a time through, and a probe that is answered closes it.
+//!
+//! It decides and nothing else: moments are passed in, and what counts as a failure is for the caller to
+//! say. A call that is dropped without a verdict, because it was cancelled, counts as neither.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use baton_core::fault::{Code, Fault};
+
+/// How long a call is remembered.
+pub(crate) const WINDOW: Duration = Duration::from_secs(30);
+
+/// How long nobody is let through.
+pub(crate) const PAUSE: Duration = Duration::from_secs(30);
+
+/// The fewest failures that open it.
+pub(crate) const ENOUGH: usize = 5;
+
+/// The most calls that are remembered; busier endpoints are judged by their latest ones.
+const MOST: usize = 1000;
+
+/// A breaker. Clones are the same breaker.
+#[derive(Debug, Clone)]
+pub(crate) struct Breaker {
+    /// What it stands for, as people know it.
+    name: Arc<str>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When each call ended, and whether it failed; oldest first.
+    calls: VecDeque<(Instant, bool)>,
+    open: Option<Open>,
+    /// Whether a probe is on its way.
+    probing: bool,
+}
+
+/// Why it is open.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    until: Instant,
+    /// The code of the last failure.
+    code: Code,
+    failures: usize,
+}
+
+impl Breaker {
+    /// A closed one, for something with this name.
+    pub(crate) fn new(name: &str) -> Self {
+        Breaker { name: name.into(), state: Arc::default() }
+    }
+
+    /// Asks to make a call. Who has nobody else to ask says so with `last_resort`: then an open breaker
+    /// lets one probe at a time through, too.
+    pub(crate) fn admit(&self, now: Instant, last_resort: bool) -> Result<Permit, Fault> {
+        let mut state = self.lock();
+        let Some(open) = state.open else {
+            return Ok(Permit { breaker: self.clone(), probe: false });
+        };
+        let resting = now < open.until;
+        if state.probing || (resting && !last_resort) {
+            return Err(self.refusal(open, now));
+        }
+        state.probing = true;
+        Ok(Permit { breaker: self.clone(), probe: true })
+    }
+
+    fn refusal(&self, open: Open, now: Instant) -> Fault {
+        let left = open.until.saturating_duration_since(now).as_millis().div_ceil(1000);
+        let failures =
+            if open.failures == 1 { "1 failure".to_owned() } else { format!("{} failures", open.failures) };
+        let words = match left {
+            0 => format!(
+                "{} is marked as degraded after {failures}, and is being tried by another call",
+                self.name
+            ),
+            1 => format!("{} is marked as degraded for 1 more second after {failures}", self.name),
+            left => format!("{} is marked as degraded for {left} more seconds after {failures}", self.name),
+        };
+        Fault::new(open.code, words)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics half-way, so a poisoned state is still a good one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The permission to make one call. It ends with a verdict, or by being dropped, which is none.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Permit {
+    breaker: Breaker,
+    probe: bool,
+}
+
+impl Permit {
+    /// An answer has begun. That is all a probe has to find out: the breaker closes, however long the
+    /// answer takes, and the call goes on as any other.
+    pub(crate) fn answering(&mut self) {
+        if std::mem::take(&mut self.probe) {
+            *self.breaker.lock() = State::default();
+        }
+    }
+
+    /// The call went well.
+    pub(crate) fn succeeded(mut self, now: Instant) {
+        self.answering();
+        self.breaker.lock().remember(now, false);
+    }
+
+    /// The call failed with this code.
+    pub(crate) fn failed(mut self, now: Instant, code: Code) {
+        let probe = std::mem::take(&mut self.probe);
+        let mut state = self.breaker.lock();
+        if probe {
+            state.probing = false;
+        }
+        let before = state.open.map(|open| open.failures);
+        match (before, probe) {
+            (Some(before), true) => {
+                state.open = Some(Open { until: now + PAUSE, code, failures: before + 1 })
+            }
+            // It began before the breaker opened, and says nothing new.
+            (Some(_), false) => {}
+            (None, _) => {
+                state.remember(now, true);
+                let failures = state.calls.iter().filter(|(_, failed)| *failed).count();
+                let half = failures * 2 >= state.calls.len();
+                if code == Code::LlmTimeout || (failures >= ENOUGH && half) {
+                    state.open = Some(Open { until: now + PAUSE, code, failures });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.probe {
+            self.breaker.lock().probing = false;
+        }
+    }
+}
+
+impl State {
+    fn remember(&mut self, now: Instant, failed: bool) {
+        self.calls.push_back((now, failed));
+        while let Some((then, _)) = self.calls.front()
+            && (self.calls.len() > MOST || now.saturating_duration_since(*then) > WINDOW)
+        {
+            self.calls.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

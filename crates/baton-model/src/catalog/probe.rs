@@ -1,0 +1,155 @@
+//! Trying a model out: does it answer, how fast, and what can it do.
+//!
+//! Three small questions, each as a run would ask it. What fails is part of the result and not an error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::chat::{ChatMessage, Role, TokenUsage};
+use baton_core::fault::Fault;
+use baton_core::tool::{EffectClass, ToolSpec};
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::Catalog;
+use crate::collect::Collector;
+use crate::port::{Delta, Model, ModelRequest, OutputSchema, ToolChoice};
+use crate::respond::{respond, respond_json};
+
+/// Room for a model that thinks before it says one word.
+const MAX_TOKENS: u64 = 1024;
+
+/// What came of trying a model out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// The model, as it was asked for.
+    pub model: String,
+    /// The wire format that it speaks; empty: none, or nobody knows.
+    pub wire: &'static str,
+    /// Whether text stays on this machine.
+    pub is_local: bool,
+    /// Whether it answers, and how fast.
+    pub answer: Result<Answered, Fault>,
+    /// Whether it calls a tool when it has to.
+    pub tools: Finding,
+    /// Whether it answers in the shape that was asked for.
+    pub structured: Finding,
+}
+
+/// How a model answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Until the first piece.
+    pub first: Duration,
+    /// Until the last one.
+    pub total: Duration,
+    /// In how many pieces the text came; with one it was not streamed.
+    pub pieces: usize,
+    /// What it used.
+    pub usage: TokenUsage,
+}
+
+/// What was found out about an ability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// It has it.
+    Yes,
+    /// It does not; what it did instead.
+    No(String),
+    /// The call failed.
+    Failed(Fault),
+    /// Nobody asked, because it did not even answer.
+    NotAsked,
+}
+
+impl Catalog {
+    /// Tries a model out. It takes up to three calls.
+    pub async fn probe(&self, name: &str) -> Probe {
+        let mut probe = Probe {
+            model: name.to_owned(),
+            wire: "",
+            is_local: self.is_local(name).unwrap_or(false),
+            answer: Err(Fault::new(baton_core::fault::Code::Internal, "")),
+            tools: Finding::NotAsked,
+            structured: Finding::NotAsked,
+        };
+        let model = match self.model(name) {
+            Ok(model) => model,
+            Err(fault) => return Probe { answer: Err(fault), ..probe },
+        };
+        probe.answer = answers(model.as_ref()).await;
+        if probe.answer.is_ok() {
+            probe.tools = calls(model.as_ref()).await;
+            probe.structured = structures(model.as_ref()).await;
+        }
+        probe.wire = model.wire();
+        probe
+    }
+}
+
+async fn answers(model: &dyn Model) -> Result<Answered, Fault> {
+    let began = Instant::now();
+    let mut stream = model.stream(question("Count from one to five, in words."));
+    let (mut collector, mut first, mut pieces) = (Collector::new(), None, 0);
+    while let Some(delta) = stream.next().await {
+        let delta = delta?;
+        first.get_or_insert_with(|| began.elapsed());
+        pieces += usize::from(matches!(delta, Delta::Text(_)));
+        collector.push(&delta)?;
+    }
+    let total = began.elapsed();
+    let usage = collector.finish()?.usage;
+    Ok(Answered { first: first.unwrap_or(total), total, pieces, usage })
+}
+
+async fn calls(model: &dyn Model) -> Finding {
+    let tool = ToolSpec {
+        name: "report_colour".to_owned(),
+        description: "Reports the colour that was asked for. Call it with colour: green.".to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": {"colour": {"type": "string", "enum": ["red", "green"]}},
+            "required": ["colour"],
+            "additionalProperties": false
+        }),
+        output_schema: None,
+        class: EffectClass::SideEffectFree,
+        timeout_ms: 1000,
+    };
+    let name = tool.name.clone();
+    let request = ModelRequest {
+        tools: Arc::new([tool]),
+        tool_choice: ToolChoice::Required,
+        ..question("Report the colour green. Use the tool report_colour.")
+    };
+    match respond(model, request).await {
+        Ok(reply) if reply.calls.iter().any(|call| call.name == name) => Finding::Yes,
+        Ok(reply) if reply.calls.is_empty() => {
+            Finding::No("it answered in words and called no tool".to_owned())
+        }
+        Ok(_) => Finding::No("it called a tool that there is not".to_owned()),
+        Err(fault) => Finding::Failed(fault),
+    }
+}
+
+async fn structures(model: &dyn Model) -> Finding {
+    let schema = json!({
+        "type": "object",
+        "properties": {"is_green": {"type": "boolean"}},
+        "required": ["is_green"],
+        "additionalProperties": false
+    });
+    let schema = Some(OutputSchema { name: "leaf".to_owned(), schema });
+    let request = ModelRequest { schema, ..question("Is a leaf green in spring? Answer in JSON.") };
+    match respond_json(model, request).await {
+        Ok(_) => Finding::Yes,
+        Err(fault) if fault.code == baton_core::fault::Code::LlmInvalidResponse => Finding::No(fault.message),
+        Err(fault) => Finding::Failed(fault),
+    }
+}
+
+fn question(text: &str) -> ModelRequest {
+    let messages = vec![ChatMessage::text(Role::User, text)];
+    ModelRequest { max_tokens: MAX_TOKENS, ..ModelRequest::new("router", messages) }
+}

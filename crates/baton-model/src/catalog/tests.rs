@@ -1,0 +1,138 @@
+use std::time::Duration;
+
+use super::*;
+use crate::http::Timeouts;
+use crate::provider::Price;
+use crate::wire::Wire;
+
+fn provider(name: &str, base_url: &str) -> Provider {
+    let base_url = Endpoint::parse(base_url).unwrap();
+    Provider { name: name.to_owned(), base_url, api: None, key: None }
+}
+
+fn catalog() -> Catalog {
+    let providers = vec![provider("ollama", "http://127.0.0.1:11434"), provider("mine", "https://h/v1")];
+    Catalog::new(providers, vec![]).unwrap()
+}
+
+/// What went wrong with providers of these names and one model.
+fn bad(providers: &[&str], entry: ModelEntry) -> Option<BadCatalog> {
+    let providers = providers.iter().map(|name| provider(name, "http://h")).collect();
+    Catalog::new(providers, vec![entry]).err()
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let entry = || ModelEntry::new("a/b");
+    let setting = |setting, problem| Some(BadCatalog::Setting { name: "a/b".to_owned(), setting, problem });
+    let timeouts = Timeouts { idle: Duration::ZERO, ..Timeouts::default() };
+    let price = |usd| Some(Price { input_usd_per_million: 1.0, output_usd_per_million: usd });
+    let name = |name: &str| Some(BadCatalog::ProviderName(name.to_owned()));
+    let there_are = "there are a/MODEL, scripted/FILE and offline".to_owned();
+    let table = [
+        (bad(&["a"], entry()), None),
+        (bad(&["a"], ModelEntry { price: price(0.0), max_concurrency: Some(1), ..entry() }), None),
+        (bad(&[""], entry()), name("")),
+        (bad(&["a/b"], entry()), name("a/b")),
+        (bad(&["offline"], entry()), name("offline")),
+        (bad(&["scripted"], entry()), name("scripted")),
+        (bad(&["a", "b", "a"], entry()), Some(BadCatalog::TwoProviders("a".to_owned()))),
+        (bad(&["a"], ModelEntry::new("b")), Some(BadCatalog::ModelName("b".to_owned()))),
+        (bad(&["a"], ModelEntry::new("a/")), Some(BadCatalog::ModelName("a/".to_owned()))),
+        (
+            bad(&["a"], ModelEntry::new("c/d")),
+            Some(BadCatalog::NoProvider { name: "c/d".to_owned(), there_are }),
+        ),
+        (
+            bad(&["a"], ModelEntry { max_concurrency: Some(0), ..entry() }),
+            setting("max_concurrency", "with 0 places no call ever runs"),
+        ),
+        (
+            bad(&["a"], ModelEntry { timeouts, ..entry() }),
+            setting("timeout", "within 0 seconds nobody answers"),
+        ),
+        (
+            bad(&["a"], ModelEntry { price: price(-1.0), ..entry() }),
+            setting("price", "it is no amount of money"),
+        ),
+        (
+            bad(&["a"], ModelEntry { price: price(f64::NAN), ..entry() }),
+            setting("price", "it is no amount of money"),
+        ),
+    ];
+    for (at, (found, expected)) in table.into_iter().enumerate() {
+        assert_eq!(found, expected, "row {at}");
+    }
+    let twice = Catalog::new(vec![provider("a", "http://h")], vec![entry(), entry()]);
+    assert_eq!(twice.err(), Some(BadCatalog::TwoModels("a/b".to_owned())));
+}
+
+#[test]
+fn models_are_found_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.json");
+    std::fs::write(&script, r#"{"v": 1, "replies": []}"#).unwrap();
+    let scripted = format!("scripted/{}", script.display());
+    let table = [
+        ("offline", "", Some(true)),
+        (scripted.as_str(), "", Some(true)),
+        ("ollama/llama3.2:3b", "ollama", Some(true)),
+        ("mine/meta/llama", "", Some(false)),
+    ];
+    for (name, wire, is_local) in table {
+        let model = catalog().model(name).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
+        assert_eq!((model.name().as_str(), model.wire()), (name, wire));
+        assert_eq!(catalog().is_local(name), is_local);
+    }
+}
+
+#[test]
+fn an_unknown_name_is_told_what_there_is() {
+    let there_are = "there are mine/MODEL, ollama/MODEL, scripted/FILE and offline";
+    let table = [
+        ("gpt-4o", "\"gpt-4o\" is no model; models are named as provider/model"),
+        ("", "\"\" is no model; models are named as provider/model"),
+        ("ollama/", "\"ollama/\" is no model; models are named as provider/model"),
+        ("openai/gpt-4o", "there is no provider \"openai\" for the model \"openai/gpt-4o\""),
+    ];
+    for (name, problem) in table {
+        let fault = catalog().model(name).err();
+        assert_eq!(
+            fault,
+            Some(Fault::new(Code::LlmConnection, format!("{problem}; {there_are}"))),
+            "{name:?}"
+        );
+    }
+    let fault = catalog().model("scripted/no such file").err().unwrap();
+    assert_eq!(fault.code, Code::LlmConnection);
+    assert!(fault.message.starts_with("script no such file: cannot read it: "), "{}", fault.message);
+}
+
+#[test]
+fn a_model_may_speak_another_format_than_its_provider() {
+    let entry = ModelEntry { api: Some(Wire::Anthropic), ..ModelEntry::new("ollama/claude") };
+    let catalog = Catalog::new(vec![provider("ollama", "http://h")], vec![entry]).unwrap();
+    let wire = |name| catalog.model(name).unwrap().wire();
+    assert_eq!([wire("ollama/claude"), wire("ollama/other")], ["anthropic", "ollama"]);
+}
+
+#[test]
+fn names_from_requests_do_not_pile_up() {
+    let catalog = catalog();
+    for n in 0..MOST_AT_HAND * 2 + 1 {
+        catalog.model(&format!("ollama/{n}")).unwrap();
+    }
+    assert!(catalog.it.at_hand.lock().unwrap().len() <= MOST_AT_HAND);
+}
+
+#[test]
+fn a_catalog_shows_no_keys() {
+    let key = Some(crate::secret::Secret::new("sk-secret"));
+    let provider = Provider { key, ..provider("mine", "https://h") };
+    let catalog = Catalog::new(vec![provider.clone()], vec![]).unwrap();
+    let shown = format!("{provider:?} {catalog:?}");
+    assert_eq!(
+        shown,
+        "Provider { name: \"mine\", base_url: https://h, api: None, key: Some(Secret) } {\"mine\"}"
+    );
+}

@@ -1,0 +1,201 @@
+//! The one HTTP path: every request to a provider goes through here.
+//!
+//! It promises that a key is sent to the address that was configured and to no other (redirects are not
+//! followed), that every wait has a limit, and that every failure is a [`Fault`] that says what to do, holds
+//! no key and no query, and carries whether another try is worth it. Dropping a request or a reply closes
+//! its socket.
+//!
+//! Proxies (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`, in capitals or not) and the system's
+//! certificates are honoured because they are reqwest's defaults: in 0.13.5 `ClientBuilder::build` asks
+//! `ProxyMatcher::system()`, which reads the environment without any feature, and with the feature `rustls`
+//! it verifies with `rustls-platform-verifier`, which reads the system's store. What goes to a loopback
+//! address never passes a proxy, and needs no certificates unless it is `https`. No compression is asked
+//! for: none of reqwest's features for it is on.
+//!
+//! It does not retry, and it knows nothing of models, roles or breakers.
+
+mod limits;
+mod reply;
+mod retry;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use baton_core::fault::{Code, Fault};
+use baton_core::json;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Client, Url};
+
+use crate::endpoint::Endpoint;
+use crate::gate::words;
+use crate::secret::Secret;
+use crate::wire::Wire;
+pub(crate) use limits::Limits;
+pub use limits::Timeouts;
+pub(crate) use reply::{Kind, Reply};
+pub(crate) use retry::settle;
+
+/// The version of Anthropic's API that the codec speaks.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// How we introduce ourselves.
+const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
+
+/// How long a connection that nobody uses is kept.
+const KEEP: Duration = Duration::from_secs(30);
+
+/// The longest message of a fault, in bytes.
+const MAX_MESSAGE: usize = 2000;
+
+/// The connections of one catalog.
+#[derive(Debug, Default)]
+pub(crate) struct Http {
+    clients: Mutex<HashMap<Kinship, Client>>,
+}
+
+/// What has to be equal for two endpoints to share a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Kinship {
+    local: bool,
+    plain: bool,
+    connect: Duration,
+}
+
+/// Whom a request goes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addressee<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) key: Option<&'a Secret>,
+    pub(crate) wire: Wire,
+}
+
+impl Http {
+    /// Sends the body of a question and waits for the head of the reply, whatever its status.
+    pub(crate) async fn ask(&self, to: Addressee<'_>, body: Vec<u8>, limits: Limits) -> Result<Reply, Fault> {
+        let client = self.client(to.endpoint, limits.timeouts.connect)?;
+        let request = client.post(to.endpoint.address(to.wire)).headers(head(to)?).body(body);
+        self.send(to, request, limits).await
+    }
+
+    /// Asks for a document and waits for the head of the reply, whatever its status.
+    pub(crate) async fn get(&self, to: Addressee<'_>, url: Url, limits: Limits) -> Result<Reply, Fault> {
+        let client = self.client(to.endpoint, limits.timeouts.connect)?;
+        self.send(to, client.get(url).headers(head(to)?), limits).await
+    }
+
+    async fn send(
+        &self,
+        to: Addressee<'_>,
+        request: reqwest::RequestBuilder,
+        limits: Limits,
+    ) -> Result<Reply, Fault> {
+        let limits = limits.sending();
+        match limits.first(request.send()).await? {
+            Ok(response) => Reply::new(response, to.endpoint, limits),
+            Err(error) => Err(unsent(to.endpoint, &limits.timeouts, &error)),
+        }
+    }
+
+    /// The client for an endpoint. Connections are kept in it, so it is made once.
+    fn client(&self, endpoint: &Endpoint, connect: Duration) -> Result<Client, Fault> {
+        let kin = Kinship { local: endpoint.is_local(), plain: endpoint.is_plain(), connect };
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&kin) {
+            return Ok(client.clone());
+        }
+        let client = build(kin).map_err(|error| {
+            Fault::new(Code::LlmConnection, format!("cannot set up connections: {}", cause(&error)))
+        })?;
+        clients.insert(kin, client.clone());
+        Ok(client)
+    }
+}
+
+fn build(kin: Kinship) -> reqwest::Result<Client> {
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .connect_timeout(kin.connect)
+        .pool_idle_timeout(KEEP);
+    if kin.local {
+        builder = builder.no_proxy();
+    }
+    if kin.local && kin.plain {
+        // Reading the system's certificates takes time, and fails where there are none.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
+}
+
+/// The headers of a request, with the key where each provider wants it.
+fn head(to: Addressee<'_>) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        ACCEPT,
+        HeaderValue::from_static(match to.wire {
+            Wire::Ollama => "application/x-ndjson, application/json",
+            Wire::ChatCompletions | Wire::Responses | Wire::Anthropic => {
+                "text/event-stream, application/json"
+            }
+        }),
+    );
+    if to.wire == Wire::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+    }
+    if let Some(key) = to.key {
+        let (name, value) = match to.wire {
+            Wire::Anthropic => {
+                (reqwest::header::HeaderName::from_static("x-api-key"), key.expose().to_owned())
+            }
+            Wire::Ollama | Wire::ChatCompletions | Wire::Responses => {
+                (AUTHORIZATION, format!("Bearer {}", key.expose()))
+            }
+        };
+        let mut value = HeaderValue::from_str(&value).map_err(|_| {
+            Fault::new(Code::LlmAuth, "the key holds characters that no header can carry; is it the key?")
+        })?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// A request that got no reply. No such failure is the server's answer, so each is worth another try.
+fn unsent(endpoint: &Endpoint, timeouts: &Timeouts, error: &reqwest::Error) -> Fault {
+    let told = if error.is_connect() && error.is_timeout() {
+        format!("cannot connect to {endpoint} within {}", words(timeouts.connect))
+    } else if error.is_connect() {
+        format!("cannot connect to {endpoint}: {}; is the server running?", cause(error))
+    } else {
+        format!("the connection to {endpoint} broke before it answered: {}", cause(error))
+    };
+    Fault::new(Code::LlmConnection, told).retry_after_ms(0)
+}
+
+/// What an error comes from, in the words of who found it. The outer layers only say that there is one,
+/// and the outermost would show the URL.
+fn cause(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn Error = match error.source() {
+        Some(source) => source,
+        None => return "no reason is known".to_owned(),
+    };
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// A fault as it may be shown: without the key, and not endless.
+pub(crate) fn shown(mut fault: Fault, key: Option<&Secret>) -> Fault {
+    if let Some(key) = key {
+        fault.message = key.redact(&fault.message);
+    }
+    if fault.message.len() > MAX_MESSAGE {
+        fault.message = format!("{}…", json::cut(&fault.message, MAX_MESSAGE));
+    }
+    fault
+}

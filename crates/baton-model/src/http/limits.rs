@@ -1,0 +1,125 @@
+//! How long a call may wait, and for what.
+//!
+//! A connection that cannot be made in time is `llm_connection`, because nothing is known of the model; all
+//! other limits are `llm_timeout`. Bytes count, not words: a server that sends signs of life is alive.
+
+use std::time::Duration;
+
+use baton_core::fault::{Code, Fault};
+use tokio::time::{Instant, timeout_at};
+
+use crate::gate::words;
+
+/// The limits of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the connection stands, including the look-up of the name and the greeting.
+    pub connect: Duration,
+    /// From sending the request to the first byte of the answer's body: a model may have to be loaded.
+    pub first_byte: Duration,
+    /// Between two pieces of the answer.
+    pub idle: Duration,
+    /// The whole call, including the wait for a free place.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+            total: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// The limits of a call that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) timeouts: Timeouts,
+    first: Instant,
+    end: Instant,
+}
+
+impl Limits {
+    /// A call begins now.
+    pub(crate) fn begin(timeouts: Timeouts) -> Self {
+        let now = Instant::now();
+        Limits { timeouts, first: now + timeouts.first_byte, end: now + timeouts.total }
+    }
+
+    /// Its request is sent now.
+    pub(crate) fn sending(self) -> Self {
+        Limits { first: Instant::now() + self.timeouts.first_byte, ..self }
+    }
+
+    /// When the call has to be over.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// Waits for what comes before the first byte.
+    pub(crate) async fn first<T>(&self, wait: impl Future<Output = T>) -> Result<T, Fault> {
+        self.within(self.first, wait).await.ok_or_else(|| {
+            late(format!("no answer began within {} (first_byte)", words(self.timeouts.first_byte)))
+        })?
+    }
+
+    /// Waits for the next piece. Only this wait counts, not what the reader did since the last piece.
+    pub(crate) async fn next<T>(&self, wait: impl Future<Output = T>) -> Result<T, Fault> {
+        self.within(Instant::now() + self.timeouts.idle, wait).await.ok_or_else(|| {
+            late(format!("the answer stopped for {} before its end (idle)", words(self.timeouts.idle)))
+        })?
+    }
+
+    /// `None`: the limit passed, and it is not the total one.
+    async fn within<T>(&self, limit: Instant, wait: impl Future<Output = T>) -> Option<Result<T, Fault>> {
+        let over = || late(format!("the call took longer than {} (total)", words(self.timeouts.total)));
+        if Instant::now() >= self.end {
+            return Some(Err(over()));
+        }
+        match timeout_at(limit.min(self.end), wait).await {
+            Ok(value) => Some(Ok(value)),
+            Err(_) if limit < self.end => None,
+            Err(_) => Some(Err(over())),
+        }
+    }
+}
+
+fn late(words: String) -> Fault {
+    Fault::new(Code::LlmTimeout, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    fn limits(first_byte: u64, idle: u64, total: u64) -> Limits {
+        let ms = Duration::from_millis;
+        let timeouts =
+            Timeouts { connect: ms(1), first_byte: ms(first_byte), idle: ms(idle), total: ms(total) };
+        Limits::begin(timeouts)
+    }
+
+    async fn after(ms: u64) -> u64 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        ms
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_limit_says_which_it_is() {
+        let limits = limits(50, 20, 100);
+        let idle = "the answer stopped for 20 ms before its end (idle)";
+        assert_eq!(limits.next(pending::<()>()).await, Err(late(idle.to_owned())));
+        assert_eq!(limits.next(after(19)).await, Ok(19)); // 39 of 100
+        let first = "no answer began within 50 ms (first_byte)";
+        assert_eq!(limits.first(after(20)).await, Err(late(first.to_owned()))); // 50
+        // Sending anew, as when formats are tried out, begins the wait for the first byte anew.
+        assert_eq!(limits.sending().first(after(45)).await, Ok(45)); // 95
+        let total = Err(late("the call took longer than 100 ms (total)".to_owned()));
+        assert_eq!(limits.next(after(10)).await, total);
+        assert_eq!(limits.next(after(0)).await, total);
+    }
+}

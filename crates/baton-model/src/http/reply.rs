@@ -1,0 +1,160 @@
+//! One reply as it arrives.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use baton_core::fault::{Code, Fault};
+use reqwest::Response;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+
+use super::{Limits, cause, retry};
+use crate::endpoint::Endpoint;
+
+/// The most bytes that are read of what a server says about its failure.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// How long it is waited for that.
+const ERROR_WAIT: Duration = Duration::from_secs(5);
+
+/// How long the end of a body is waited for once the answer is complete, so that its connection can be
+/// used again.
+const DRAIN_WAIT: Duration = Duration::from_millis(50);
+
+/// A reply whose head has arrived. Dropping it closes the socket, unless its body was read to the end.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    response: Response,
+    endpoint: Endpoint,
+    limits: Limits,
+    /// Whether any of the body has arrived.
+    began: bool,
+}
+
+/// What a body says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A page for people.
+    Page,
+    /// One JSON document.
+    Document,
+    /// Anything else, which a decoder has to judge.
+    Stream,
+}
+
+impl Reply {
+    /// A reply that may be read. A redirect is none: a key must not follow it.
+    pub(super) fn new(response: Response, endpoint: &Endpoint, limits: Limits) -> Result<Self, Fault> {
+        let reply = Reply { response, endpoint: endpoint.clone(), limits, began: false };
+        let status = reply.response.status();
+        if status.is_redirection() {
+            return Err(reply.redirected());
+        }
+        match reply.header(CONTENT_ENCODING) {
+            "" | "identity" => Ok(reply),
+            encoding => {
+                Err(invalid(format!("{endpoint} compressed its answer ({encoding}) although nobody asked")))
+            }
+        }
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        self.response.status().is_success()
+    }
+
+    /// When the server wants to be asked again, in milliseconds.
+    pub(crate) fn retry_after_ms(&self) -> Option<u64> {
+        retry::said(self.response.headers())
+    }
+
+    /// What the body says it is.
+    pub(crate) fn kind(&self) -> Kind {
+        let kind =
+            self.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "text/html" | "application/xhtml+xml" => Kind::Page,
+            "application/json" => Kind::Document,
+            _ => Kind::Stream,
+        }
+    }
+
+    /// The next bytes of the body; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]> + use<>>, Fault> {
+        let wait = self.response.chunk();
+        let chunk = if self.began { self.limits.next(wait).await? } else { self.limits.first(wait).await? };
+        self.began = true;
+        // reqwest calls a reset in the middle of a body a failure to decode it; it is the connection's.
+        chunk.map_err(|error| {
+            let told = format!(
+                "the connection to {} broke in the middle of the answer: {}",
+                self.endpoint,
+                cause(&error)
+            );
+            Fault::new(Code::LlmConnection, told).retry_after_ms(0)
+        })
+    }
+
+    /// The whole body, which may have so many bytes.
+    pub(crate) async fn body(&mut self, most: usize) -> Result<Vec<u8>, Fault> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > most {
+                return Err(invalid(format!("{} answered with more than {} MiB", self.endpoint, most >> 20)));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// What a server says about its failure, as much of it as arrives soon: the status is known already.
+    pub(crate) async fn complaint(mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(chunk)) = self.chunk().await {
+                let room = MAX_ERROR_BYTES - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if body.len() == MAX_ERROR_BYTES {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(ERROR_WAIT, read).await;
+        body
+    }
+
+    /// Reads the rest of a body that has nothing more to say.
+    pub(crate) async fn drain(mut self) {
+        let read = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+        let _ = tokio::time::timeout(DRAIN_WAIT, read).await;
+    }
+
+    fn redirected(&self) -> Fault {
+        let status = self.status();
+        // Relative or not; what follows `?` may be anybody's secret.
+        let to = self.response.url().join(self.header(LOCATION)).ok().map(|mut url| {
+            url.set_query(None);
+            url.set_fragment(None);
+            let _ = (url.set_username(""), url.set_password(None));
+            url
+        });
+        let told = match to {
+            Some(to) => format!(
+                "{} answered with a redirect ({status}) to {to}, which is not followed; if that is right, make it the base_url",
+                self.endpoint
+            ),
+            None => format!("{} answered with a redirect ({status}) to nowhere", self.endpoint),
+        };
+        Fault::new(Code::LlmConnection, told)
+    }
+
+    fn header(&self, name: reqwest::header::HeaderName) -> &str {
+        self.response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+fn invalid(words: String) -> Fault {
+    Fault::new(Code::LlmInvalidResponse, words)
+}

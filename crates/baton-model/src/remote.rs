@@ -1,0 +1,265 @@
+//! A model at a provider: one call, from the wait for a free place to the last delta.
+//!
+//! It puts the parts together and each part stays ignorant of the others: the gate says when, the breakers
+//! whether, the codec what, the HTTP path how. Breakers hear of what happened once, here. A connection that
+//! fails or a server that breaks marks the endpoint, for all models there; a timeout marks the model alone,
+//! because the usual cause is a model that is too large for its machine, and a smaller one beside it is the
+//! way out.
+//!
+//! It does not retry. Which wire format a server speaks is found out by the first call where nobody said,
+//! by asking in each until one is there; that is the same question, and it is answered once.
+
+mod answer;
+
+use std::sync::{Arc, OnceLock};
+
+use baton_core::fault::{Code, Fault};
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::time::Instant;
+
+use crate::breaker::{Breaker, Permit};
+use crate::endpoint::Endpoint;
+use crate::gate::Gate;
+use crate::http::{Addressee, Http, Kind, Limits, Reply, settle, shown};
+use crate::port::{DeltaStream, Model, ModelRequest};
+use crate::provider::{ModelEntry, Price};
+use crate::secret::Secret;
+use crate::tokens;
+use crate::wire::{self, Call, Names, Wire};
+use answer::Answer;
+
+/// The order in which formats are tried where nobody said which it is.
+const TRIED: [Wire; 4] = [Wire::ChatCompletions, Wire::Responses, Wire::Anthropic, Wire::Ollama];
+
+/// What all models at one address share.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) endpoint: Endpoint,
+    breaker: Breaker,
+    /// The wire format that was found out.
+    found: OnceLock<Wire>,
+}
+
+impl Site {
+    /// One of which nothing is known yet.
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        let breaker = Breaker::new(&endpoint.to_string());
+        Site { endpoint, breaker, found: OnceLock::new() }
+    }
+
+    /// The wire format that was found out.
+    pub(crate) fn found(&self) -> Option<Wire> {
+        self.found.get().copied()
+    }
+}
+
+/// A model at a provider. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Remote {
+    it: Arc<Setup>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) http: Arc<Http>,
+    pub(crate) site: Arc<Site>,
+    /// As `provider/model`, and both parts.
+    pub(crate) entry: ModelEntry,
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    /// The wire format, if it is known without asking.
+    pub(crate) wire: Option<Wire>,
+    pub(crate) key: Option<Secret>,
+    pub(crate) gate: Option<Gate>,
+    pub(crate) breaker: Breaker,
+}
+
+impl Remote {
+    pub(crate) fn new(setup: Setup) -> Self {
+        Remote { it: Arc::new(setup) }
+    }
+
+    /// The wire format that it speaks, as far as that is known.
+    pub(crate) fn known_wire(&self) -> Option<Wire> {
+        self.it.wire.or(self.it.site.found())
+    }
+}
+
+impl Model for Remote {
+    fn name(&self) -> String {
+        self.it.entry.name.clone()
+    }
+
+    fn stream(&self, request: ModelRequest) -> DeltaStream {
+        let setup = self.it.clone();
+        stream::once(async move {
+            match setup.open(request).await {
+                Ok(answer) => answer.into_stream(),
+                Err(fault) => stream::iter([Err(fault)]).boxed(),
+            }
+        })
+        .flatten()
+        .boxed()
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        tokens::count(&self.it.provider, &self.it.model, text)
+    }
+
+    fn wire(&self) -> &'static str {
+        self.known_wire().map_or("", Wire::as_str)
+    }
+}
+
+impl Setup {
+    /// Everything up to the head of the reply.
+    async fn open(self: Arc<Self>, request: ModelRequest) -> Result<Answer, Fault> {
+        let limits = Limits::begin(self.entry.timeouts);
+        let place = match &self.gate {
+            Some(gate) => Some(gate.enter(limits.end()).await?),
+            None => None,
+        };
+        let waited = place.as_ref().map(|place| place.waited).unwrap_or_default();
+        let verdict = Verdict {
+            site: self.site.breaker.admit(now(), request.last_resort)?,
+            model: self.breaker.admit(now(), request.last_resort)?,
+            // A call that spent its time in the queue says nothing about the model when it is up.
+            is_fair: waited * 2 < self.entry.timeouts.total,
+        };
+        let names = Names::of(&request.tools, &request.messages);
+        match self.ask(&request, &names, limits).await {
+            Ok((reply, wire)) => {
+                let decoder = wire.decoder(names, self.entry.habits);
+                Ok(Answer::new(self, reply, decoder, verdict, place, request.attempt))
+            }
+            Err(failure) => {
+                let fault = self.settled(failure.fault, request.attempt, failure.said);
+                verdict.failed(&fault);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Asks in the format that the server speaks, and finds out which that is.
+    async fn ask(
+        &self,
+        request: &ModelRequest,
+        names: &Names,
+        limits: Limits,
+    ) -> Result<(Reply, Wire), Failure> {
+        let known = self.wire.or(self.site.found());
+        let tried = known.as_ref().map_or(&TRIED[..], std::slice::from_ref);
+        for &wire in tried {
+            let call = Call { model: &self.model, name: &self.entry.name, request, names };
+            let to = Addressee { endpoint: &self.site.endpoint, key: self.key.as_ref(), wire };
+            let reply = self.http.ask(to, wire.encode(&call), limits).await?;
+            if reply.is_success() {
+                if reply.kind() == Kind::Page {
+                    return Err(self.page().into());
+                }
+                if known.is_none() {
+                    // Whoever was faster found the same.
+                    let _ = self.site.found.set(wire);
+                }
+                return Ok((reply, wire));
+            }
+            let (status, said) = (reply.status(), reply.retry_after_ms());
+            let complaint = self.redacted(reply.complaint().await);
+            if known.is_some() || !is_absent(status, &complaint) {
+                return Err(Failure { fault: wire::of_status(status, &complaint), said });
+            }
+        }
+        Err(self.unknown().into())
+    }
+
+    /// A fault as it leaves: with the moment of the next try, and without the key.
+    fn settled(&self, fault: Fault, attempt: u32, said: Option<u64>) -> Fault {
+        shown(settle(fault, attempt, said), self.key.as_ref())
+    }
+
+    /// The key is taken out before anybody cuts the text, or half of it might stay.
+    fn redacted(&self, complaint: Vec<u8>) -> Vec<u8> {
+        match &self.key {
+            Some(key) => key.redact(&String::from_utf8_lossy(&complaint)).into_bytes(),
+            None => complaint,
+        }
+    }
+
+    /// What the model costs, as far as anybody said. What runs on this machine is free.
+    fn price(&self) -> Option<Price> {
+        self.entry.price.or(self.site.endpoint.is_local().then_some(Price::FREE))
+    }
+
+    fn page(&self) -> Fault {
+        let told = format!("{} answered with a web page; is base_url right?", self.site.endpoint);
+        Fault::new(Code::LlmInvalidResponse, told)
+    }
+
+    fn unknown(&self) -> Fault {
+        let tried: Vec<&str> = TRIED.iter().map(|wire| wire.as_str()).collect();
+        let told = format!(
+            "{} speaks none of the known formats ({}); is base_url right? The provider's `api` names one",
+            self.site.endpoint,
+            tried.join(", ")
+        );
+        Fault::new(Code::LlmConnection, told)
+    }
+}
+
+/// A failure, and when the server wants to be asked again.
+struct Failure {
+    fault: Fault,
+    said: Option<u64>,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Failure { fault, said: None }
+    }
+}
+
+/// Whether a reply says that nothing is at its address, and not that a model is missing there.
+pub(crate) fn is_absent(status: u16, complaint: &[u8]) -> bool {
+    let names_a_model = || String::from_utf8_lossy(complaint).to_ascii_lowercase().contains("model");
+    matches!(status, 404 | 405 | 501) && !names_a_model()
+}
+
+/// What the breakers wait to hear of a call.
+struct Verdict {
+    site: Permit,
+    model: Permit,
+    is_fair: bool,
+}
+
+impl Verdict {
+    fn answering(&mut self) {
+        self.site.answering();
+        self.model.answering();
+    }
+
+    fn succeeded(self) {
+        self.site.succeeded(now());
+        self.model.succeeded(now());
+    }
+
+    /// A fault that is not worth another try is an answer, too, of a server that works; one that asks us to
+    /// slow down, or that we cannot read, says nothing.
+    fn failed(self, fault: &Fault) {
+        match fault.code {
+            Code::LlmTimeout if self.is_fair => self.model.failed(now(), fault.code),
+            Code::LlmConnection | Code::LlmServer if fault.retry_after_ms.is_some() => {
+                self.site.failed(now(), fault.code);
+            }
+            Code::LlmServer | Code::LlmAuth | Code::ContextTooLong | Code::Refused => self.succeeded(),
+            _ => {}
+        }
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests;

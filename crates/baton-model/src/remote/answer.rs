@@ -1,0 +1,123 @@
+//! The body of a reply, as deltas.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use baton_core::fault::Fault;
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde::de::IgnoredAny;
+
+use super::{Setup, Verdict};
+use crate::gate::Place;
+use crate::http::{Kind, Reply};
+use crate::port::{Delta, DeltaStream};
+use crate::wire::Decoder;
+
+/// The most bytes of a body that is read whole. JSON writes a text longer than it is.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// An answer that is being read.
+pub(super) struct Answer {
+    setup: Arc<Setup>,
+    decoder: Decoder,
+    attempt: u32,
+    /// What was decoded and not yet given out.
+    ready: VecDeque<Delta>,
+    state: State,
+}
+
+enum State {
+    Reading(Box<Reading>),
+    /// Its reply may still have bytes that mean nothing.
+    Complete(Reply),
+    Failed(Fault),
+    Over,
+}
+
+/// What a call holds until its answer is complete.
+struct Reading {
+    reply: Reply,
+    verdict: Verdict,
+    /// Free for the next call as soon as this one is complete.
+    _place: Option<Place>,
+}
+
+impl Answer {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        reply: Reply,
+        decoder: Decoder,
+        verdict: Verdict,
+        place: Option<Place>,
+        attempt: u32,
+    ) -> Self {
+        let reading = Reading { reply, verdict, _place: place };
+        Answer { setup, decoder, attempt, ready: VecDeque::new(), state: State::Reading(Box::new(reading)) }
+    }
+
+    pub(super) fn into_stream(self) -> DeltaStream {
+        stream::unfold(self, |mut answer| async move { answer.next().await.map(|delta| (delta, answer)) })
+            .boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Delta, Fault>> {
+        loop {
+            // What came before a failure is shown before it.
+            if let Some(delta) = self.ready.pop_front() {
+                return Some(Ok(self.priced(delta)));
+            }
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Reading(reading) => self.read(reading).await,
+                State::Complete(reply) => reply.drain().await,
+                State::Failed(fault) => return Some(Err(fault)),
+                State::Over => return None,
+            }
+        }
+    }
+
+    /// Reads on by one piece.
+    async fn read(&mut self, mut reading: Box<Reading>) {
+        let mut deltas = Vec::new();
+        let read = self.decode(&mut reading.reply, &mut deltas).await;
+        if !deltas.is_empty() {
+            reading.verdict.answering();
+        }
+        self.ready.extend(deltas);
+        self.state = match read {
+            Err(fault) => {
+                let fault = self.setup.settled(fault, self.attempt, None);
+                reading.verdict.failed(&fault);
+                State::Failed(fault)
+            }
+            Ok(()) if self.decoder.is_done() => {
+                reading.verdict.succeeded();
+                State::Complete(reading.reply)
+            }
+            Ok(()) => State::Reading(reading),
+        };
+    }
+
+    async fn decode(&mut self, reply: &mut Reply, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        if reply.kind() == Kind::Document {
+            let body = reply.body(MAX_DOCUMENT_BYTES).await?;
+            // Some servers stream under this name.
+            if serde_json::from_slice::<IgnoredAny>(&body).is_ok() {
+                return self.decoder.whole(&body, out);
+            }
+            self.decoder.push(&body, out)?;
+            return self.decoder.end(out);
+        }
+        match reply.chunk().await? {
+            Some(bytes) => self.decoder.push(&bytes, out),
+            None => self.decoder.end(out),
+        }
+    }
+
+    fn priced(&self, mut delta: Delta) -> Delta {
+        if let Delta::Usage(usage) = &mut delta {
+            usage.cost_micro_usd = self.setup.price().map(|price| price.micro_usd(usage));
+        }
+        delta
+    }
+}

@@ -1,0 +1,103 @@
+//! What providers speak: pure conversions between a request, the bytes of its answer, and deltas.
+//!
+//! Four formats, one closed enum. Encoding is a function from values to bytes; a [`Decoder`] is fed the
+//! bytes of a body in whatever pieces they arrive and gives the same deltas for every split. Nothing here
+//! opens a socket, reads a clock or keeps a key. A stream that ends without its format's terminal marker is
+//! a failure, never an answer; what is kept of a line and of a body is bounded.
+
+mod anthropic;
+mod chat;
+mod decoder;
+mod failure;
+mod lines;
+mod names;
+mod ollama;
+mod openai;
+mod responses;
+mod sse;
+mod tags;
+
+use baton_core::chat::ChatMessage;
+use serde_json::Value;
+
+use crate::port::ModelRequest;
+pub use decoder::Decoder;
+pub use failure::{in_answer, of_status};
+pub use names::Names;
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// Ollama's `/api/chat`: one JSON object a line.
+    Ollama,
+    /// OpenAI's Chat Completions, and everything that is compatible with it.
+    ChatCompletions,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
+    Anthropic,
+}
+
+/// How a model writes what has no field of its own in its format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Habits {
+    /// It thinks in `<think>…</think>` at the beginning of its text.
+    pub think_tags: bool,
+    /// It writes calls as `<tool_call>{"name": …, "arguments": …}</tool_call>` in its text.
+    pub tool_call_tags: bool,
+}
+
+/// One request, as it is encoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The model's name at its provider.
+    pub model: &'a str,
+    /// The same, as `provider/name`: reasoning goes back only to the model that it came from.
+    pub name: &'a str,
+    /// What is asked.
+    pub request: &'a ModelRequest,
+    /// What the tools and calls are called there.
+    pub names: &'a Names,
+}
+
+impl Call<'_> {
+    /// The blocks of a message's reasoning, if they are this model's own and of this format: nobody else is
+    /// shown them.
+    fn own_reasoning<'m>(&self, message: &'m ChatMessage, wire: Wire) -> &'m [Value] {
+        match &message.reasoning {
+            Some(own) if own.model == self.name && own.wire == wire.as_str() => &own.blocks,
+            _ => &[],
+        }
+    }
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Wire; 4] = [Wire::Ollama, Wire::ChatCompletions, Wire::Responses, Wire::Anthropic];
+
+    /// Its name in `baton.toml` and in stored reasoning.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Wire::Ollama => "ollama",
+            Wire::ChatCompletions => "chat_completions",
+            Wire::Responses => "responses",
+            Wire::Anthropic => "anthropic",
+        }
+    }
+
+    /// The body of a request that asks for a stream.
+    pub fn encode(self, call: &Call<'_>) -> Vec<u8> {
+        let body: Value = match self {
+            Wire::Ollama => ollama::body(call),
+            Wire::ChatCompletions => chat::body(call),
+            Wire::Responses => responses::body(call),
+            Wire::Anthropic => anthropic::body(call),
+        };
+        body.to_string().into_bytes()
+    }
+
+    /// What reads the answer to a request with these names.
+    pub fn decoder(self, names: Names, habits: Habits) -> Decoder {
+        Decoder::new(self, names, habits)
+    }
+}

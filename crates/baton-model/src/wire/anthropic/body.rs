@@ -1,0 +1,123 @@
+//! The body of a request.
+
+use std::collections::BTreeSet;
+
+use baton_core::chat::{ChatMessage, Role};
+use serde_json::{Value, json};
+
+use crate::port::{OutputSchema, ToolChoice};
+use crate::wire::ollama::object;
+use crate::wire::{Call, Wire};
+
+/// Stands where the first message is not the user's.
+const OPENING: &str = "(The conversation begins here.)";
+
+pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
+    let request = call.request;
+    let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
+    let (system, talk) = request.messages.split_at(leading);
+    let mut body = json!({
+        "model": call.model,
+        "max_tokens": request.max_tokens,
+        "stream": true,
+        "messages": turns(call, talk),
+    });
+    let shape = request.schema.as_ref().map(shape);
+    let system = system.iter().map(|message| message.content.as_str()).chain(shape.as_deref());
+    let system: Vec<&str> = system.filter(|text| !text.trim().is_empty()).collect();
+    if !system.is_empty() {
+        body["system"] = system.join("\n\n").into();
+    }
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = temperature.into();
+    }
+    offer(call, &mut body);
+    body
+}
+
+/// Puts in the tools. A history with calls is accepted only along with tools, so where none is offered
+/// those that it names stand in, and may not be called.
+fn offer(call: &Call<'_>, body: &mut Value) {
+    let request = call.request;
+    if !request.tools.is_empty() {
+        let tool = |name: &str, description: &str, schema: &Value| json!({"name": call.names.theirs(name), "description": description, "input_schema": schema});
+        body["tools"] =
+            request.tools.iter().map(|t| tool(&t.name, &t.description, &t.input_schema)).collect();
+        if request.tool_choice == ToolChoice::Required {
+            body["tool_choice"] = json!({"type": "any"});
+        }
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    let made = request.messages.iter().flat_map(|message| &message.tool_calls);
+    let former = made.map(|made| made.name.as_str()).filter(|name| seen.insert(*name));
+    let former: Vec<Value> = former
+        .map(|name| json!({"name": call.names.theirs(name), "input_schema": {"type": "object"}}))
+        .collect();
+    if !former.is_empty() {
+        body["tools"] = former.into();
+        body["tool_choice"] = json!({"type": "none"});
+    }
+}
+
+fn shape(output: &OutputSchema) -> String {
+    let schema = &output.schema;
+    format!(
+        "Answer with one JSON document and nothing else: no words around it and no code fence. \
+         It has to be valid against this JSON Schema:\n{schema}"
+    )
+}
+
+/// The messages as turns of the two speakers.
+fn turns(call: &Call<'_>, talk: &[ChatMessage]) -> Vec<Value> {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in talk {
+        let (role, blocks) = blocks(call, message);
+        match turns.last_mut() {
+            _ if blocks.is_empty() => {}
+            Some((last, said)) if *last == role => said.extend(blocks),
+            _ => turns.push((role, blocks)),
+        }
+    }
+    if turns.first().is_none_or(|(role, _)| *role != "user") {
+        turns.insert(0, ("user", text(OPENING).into_iter().collect()));
+    }
+    turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
+}
+
+/// Who speaks, and the blocks of what is said; none where nothing is.
+fn blocks(call: &Call<'_>, message: &ChatMessage) -> (&'static str, Vec<Value>) {
+    match message.role {
+        Role::User => ("user", text(&message.content).into_iter().collect()),
+        Role::System => {
+            let marked = format!("<system_message>\n{}\n</system_message>", message.content);
+            let said = Some(marked).filter(|_| !message.content.trim().is_empty());
+            ("user", said.iter().filter_map(|said| text(said)).collect())
+        }
+        Role::Tool => {
+            let id = call.names.call_id(message.tool_call_id.as_deref().unwrap_or_default());
+            let mut result = json!({"type": "tool_result", "tool_use_id": id});
+            if !message.content.trim().is_empty() {
+                result["content"] = message.content.as_str().into();
+            }
+            ("user", vec![result])
+        }
+        Role::Assistant => {
+            let calls = message.tool_calls.iter().map(|made| {
+                let (id, name) = (call.names.call_id(&made.id), call.names.theirs(&made.name));
+                json!({"type": "tool_use", "id": id, "name": name, "input": object(&made.arguments)})
+            });
+            // White space at the end of the last turn is refused, and turns do not change by being last.
+            let said: Vec<Value> = text(message.content.trim_end()).into_iter().chain(calls).collect();
+            if said.is_empty() {
+                return ("assistant", said);
+            }
+            let thought = call.own_reasoning(message, Wire::Anthropic);
+            ("assistant", thought.iter().cloned().chain(said).collect())
+        }
+    }
+}
+
+fn text(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}

@@ -1,0 +1,215 @@
+//! The reading of an answer.
+
+use std::collections::BTreeMap;
+
+use baton_core::chat::{FinishReason, TokenUsage};
+use baton_core::fault::{Code, Fault};
+use serde_json::{Value, json};
+
+use crate::port::Delta;
+use crate::wire::decoder::json as parse;
+use crate::wire::failure;
+
+/// What was read of an answer.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct Reading {
+    /// The blocks that are open, by their number.
+    open: BTreeMap<u64, Block>,
+    /// How many calls there were.
+    calls: u32,
+    stop: Option<FinishReason>,
+    usage: Usage,
+}
+
+/// A block that has begun.
+#[derive(Debug)]
+enum Block {
+    /// Arguments that came with the beginning count only if none come after it.
+    Call {
+        index: u32,
+        input: Value,
+        written: bool,
+    },
+    /// Raw, as it goes back. Without a signature it was cut off.
+    Thinking {
+        block: Value,
+        signed: bool,
+    },
+    Redacted(Value),
+    Other,
+}
+
+/// Counters; a later one replaces an earlier one, and 0 says nothing.
+#[derive(Debug, Default)]
+struct Usage {
+    input: u64,
+    cache_read: u64,
+    cache_creation: u64,
+    output: u64,
+}
+
+impl Reading {
+    /// Takes the data of one event. Answers whether it was the last.
+    pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
+        let event = parse(frame)?;
+        let index = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => self.usage.update(&event["message"]["usage"], out),
+            "content_block_start" => self.begin(index, &event["content_block"], out),
+            "content_block_delta" => self.go_on(index, &event["delta"], out)?,
+            "content_block_stop" => self.stop(index, out),
+            "message_delta" => {
+                self.usage.update(&event["usage"], out);
+                self.stop = event["delta"]["stop_reason"].as_str().map(finish).or(self.stop);
+            }
+            "message_stop" => {
+                self.finish(out);
+                return Ok(true);
+            }
+            _ if !event["error"].is_null() => return Err(failure::in_answer(&event["error"])),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// A whole answer that came as one document instead of a stream.
+    pub(in crate::wire) fn whole(&mut self, body: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        if !body["error"].is_null() {
+            return Err(failure::in_answer(&body["error"]));
+        }
+        let Some(blocks) = body["content"].as_array() else {
+            return Err(failure::unreadable(&body.to_string()));
+        };
+        for (index, block) in (0..).zip(blocks) {
+            self.begin(index, block, out);
+            self.stop(index, out);
+        }
+        self.usage.update(&body["usage"], out);
+        self.stop = body["stop_reason"].as_str().map(finish);
+        self.finish(out);
+        Ok(())
+    }
+
+    fn begin(&mut self, at: u64, block: &Value, out: &mut Vec<Delta>) {
+        let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+        let begun = match block["type"].as_str().unwrap_or_default() {
+            "text" => {
+                push(out, Delta::Text, &text("text"));
+                Block::Other
+            }
+            "tool_use" => {
+                let index = self.calls;
+                self.calls += 1;
+                let id = Some(text("id")).filter(|id| !id.is_empty());
+                out.push(Delta::CallStart { index, id, name: text("name") });
+                Block::Call { index, input: block["input"].clone(), written: false }
+            }
+            "thinking" => {
+                push(out, Delta::Reasoning, &text("thinking"));
+                Block::Thinking { block: block.clone(), signed: !text("signature").is_empty() }
+            }
+            "redacted_thinking" => Block::Redacted(block.clone()),
+            _ => Block::Other,
+        };
+        self.open.insert(at, begun);
+    }
+
+    fn go_on(&mut self, at: u64, delta: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        let text = |field: &str| delta[field].as_str().unwrap_or_default();
+        match (delta["type"].as_str().unwrap_or_default(), self.open.get_mut(&at)) {
+            ("text_delta", _) => push(out, Delta::Text, text("text")),
+            ("thinking_delta", block) => {
+                push(out, Delta::Reasoning, text("thinking"));
+                if let Some(Block::Thinking { block, .. }) = block {
+                    append(&mut block["thinking"], text("thinking"));
+                }
+            }
+            ("signature_delta", Some(Block::Thinking { block, signed })) => {
+                *signed = true;
+                append(&mut block["signature"], text("signature"));
+            }
+            ("input_json_delta", Some(Block::Call { index, written, .. })) => {
+                let (index, text) = (*index, text("partial_json"));
+                *written |= !text.is_empty();
+                push(out, |text| Delta::CallArguments { index, text }, text);
+            }
+            ("input_json_delta", None) => {
+                let words = "the model's server sent arguments for a call that had not begun";
+                return Err(Fault::new(Code::LlmInvalidResponse, words));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, at: u64, out: &mut Vec<Delta>) {
+        match self.open.remove(&at) {
+            Some(Block::Call { index, input, written: false }) => {
+                let text = if input.is_object() { input.to_string() } else { "{}".to_owned() };
+                out.push(Delta::CallArguments { index, text });
+            }
+            Some(Block::Thinking { block, signed: true } | Block::Redacted(block)) => {
+                out.push(Delta::ReasoningBlock(block));
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<Delta>) {
+        // A call whose block is still open was cut off, whatever the reason is said to be.
+        let is_cut = self.open.values().any(|block| matches!(block, Block::Call { .. }));
+        let finish = match self.stop {
+            Some(FinishReason::Refused) => FinishReason::Refused,
+            _ if is_cut => FinishReason::Length,
+            said => said.unwrap_or(FinishReason::Stop),
+        };
+        out.push(Delta::Finish(finish));
+    }
+}
+
+impl Usage {
+    /// Takes the counters in, and says what is known now: of an answer that is cancelled it is all there is.
+    fn update(&mut self, said: &Value, out: &mut Vec<Delta>) {
+        if !said.is_object() {
+            return;
+        }
+        let counters = [
+            ("input_tokens", &mut self.input),
+            ("cache_read_input_tokens", &mut self.cache_read),
+            ("cache_creation_input_tokens", &mut self.cache_creation),
+            ("output_tokens", &mut self.output),
+        ];
+        for (field, counter) in counters {
+            *counter = said[field].as_u64().filter(|count| *count > 0).unwrap_or(*counter);
+        }
+        out.push(Delta::Usage(TokenUsage {
+            prompt_tokens: self.input.saturating_add(self.cache_read).saturating_add(self.cache_creation),
+            completion_tokens: self.output,
+            cost_micro_usd: None,
+        }));
+    }
+}
+
+/// Why it stopped. A turn that was paused is over for us: nothing goes on at the server.
+fn finish(reason: &str) -> FinishReason {
+    match reason {
+        "tool_use" => FinishReason::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+        "refusal" => FinishReason::Refused,
+        _ => FinishReason::Stop,
+    }
+}
+
+fn push(out: &mut Vec<Delta>, delta: impl FnOnce(String) -> Delta, text: &str) {
+    if !text.is_empty() {
+        out.push(delta(text.to_owned()));
+    }
+}
+
+/// Lengthens a text inside a block.
+fn append(field: &mut Value, more: &str) {
+    match field {
+        Value::String(text) => text.push_str(more),
+        other => *other = json!(more),
+    }
+}

@@ -1,0 +1,22 @@
+//! OpenAI's Chat Completions, and everything that is compatible with it.
+//!
+//! Compatible servers differ in what they leave out, so almost nothing is demanded of an answer: any field
+//! may be missing or unknown. Two things are: each event is JSON, and the stream ends with `[DONE]`.
+//! Reasoning has no place in the standard; what servers send as `reasoning_content` or `reasoning` is kept
+//! as one block and goes back to the model that it came from as `reasoning_content`. The old form of calls,
+//! `function_call`, is not read.
+
+mod body;
+mod reading;
+
+pub(super) use body::body;
+pub(super) use reading::Reading;
+
+/// What ends a stream.
+pub(super) const DONE: &str = "[DONE]";
+
+/// The field of a message that holds its reasoning.
+const REASONING: &str = "reasoning_content";
+
+#[cfg(test)]
+mod tests;

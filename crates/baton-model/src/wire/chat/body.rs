@@ -1,0 +1,85 @@
+//! The body of a request.
+
+use baton_core::chat::{ChatCall, ChatMessage, Role};
+use baton_core::tool::ToolSpec;
+use serde_json::{Value, json};
+
+use super::REASONING;
+use crate::port::ToolChoice;
+use crate::wire::{Call, Wire, openai};
+
+pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
+    let request = call.request;
+    let messages: Vec<Value> = request.messages.iter().filter_map(|said| message(call, said)).collect();
+    let mut body = json!({
+        "model": call.model,
+        "messages": messages,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    // OpenAI's newer models take only the new name; most other servers know only the old one.
+    let limit = if openai::is_own_server(call) { "max_completion_tokens" } else { "max_tokens" };
+    body[limit] = request.max_tokens.into();
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(|spec| tool(call, spec)).collect();
+        if request.tool_choice == ToolChoice::Required {
+            body["tool_choice"] = "required".into();
+        }
+    }
+    if let Some(output) = &request.schema {
+        body["response_format"] = json!({
+            "type": "json_schema",
+            "json_schema": {"name": output.name, "schema": output.schema, "strict": true},
+        });
+    }
+    body
+}
+
+/// A message; none for an assistant's that says nothing, which some servers refuse.
+fn message(call: &Call<'_>, said: &ChatMessage) -> Option<Value> {
+    let content = &said.content;
+    Some(match said.role {
+        Role::System => json!({"role": "system", "content": content}),
+        Role::User => json!({"role": "user", "content": content}),
+        Role::Tool => {
+            let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
+            json!({"role": "tool", "tool_call_id": id, "content": content})
+        }
+        Role::Assistant if content.is_empty() && said.tool_calls.is_empty() => return None,
+        Role::Assistant => {
+            let content = if content.is_empty() { Value::Null } else { content.as_str().into() };
+            let mut message = json!({"role": "assistant", "content": content});
+            if !said.tool_calls.is_empty() {
+                message["tool_calls"] = said.tool_calls.iter().map(|asked| tool_call(call, asked)).collect();
+            }
+            let blocks = call.own_reasoning(said, Wire::ChatCompletions);
+            let thought: String = blocks.iter().filter_map(|block| block[REASONING].as_str()).collect();
+            if !thought.is_empty() {
+                message[REASONING] = thought.into();
+            }
+            message
+        }
+    })
+}
+
+fn tool_call(call: &Call<'_>, asked: &ChatCall) -> Value {
+    json!({
+        "id": call.names.call_id(&asked.id),
+        "type": "function",
+        "function": {"name": call.names.theirs(&asked.name), "arguments": asked.arguments.to_string()},
+    })
+}
+
+fn tool(call: &Call<'_>, spec: &ToolSpec) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": call.names.theirs(&spec.name),
+            "description": spec.description,
+            "parameters": openai::parameters(&spec.input_schema),
+        },
+    })
+}

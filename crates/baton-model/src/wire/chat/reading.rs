@@ -1,0 +1,211 @@
+//! What an answer says, event by event.
+
+use baton_core::chat::{FinishReason, TokenUsage};
+use baton_core::fault::{Code, Fault};
+use serde_json::{Value, json};
+
+use super::{DONE, REASONING};
+use crate::collect::MAX_CALLS;
+use crate::port::Delta;
+use crate::wire::{decoder, failure};
+
+/// What was read of an answer so far.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct Reading {
+    calls: Vec<Begun>,
+    /// All reasoning so far, which goes back in one piece.
+    thought: String,
+    has_text: bool,
+    refused: bool,
+    /// Why it stopped, as the server put it. Told at the end, because usage comes after it.
+    finish: Option<String>,
+}
+
+/// A call that has begun.
+#[derive(Debug)]
+struct Begun {
+    /// Where the server counts it.
+    key: u64,
+    id: Option<String>,
+    /// Its place among our deltas.
+    index: u32,
+    /// Its name, once it has come: the call is told from then on.
+    name: Option<String>,
+    /// Arguments that came before the name.
+    early: String,
+}
+
+impl Reading {
+    /// Takes the data of one event. Answers whether it was the terminal marker.
+    pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
+        let frame = frame.trim();
+        if frame.is_empty() {
+            return Ok(false);
+        }
+        if frame == DONE {
+            return self.end(out).map(|()| true);
+        }
+        self.chunk(&decoder::json(frame)?, "delta", out)?;
+        Ok(false)
+    }
+
+    /// Takes a whole answer that came as one JSON document.
+    pub(in crate::wire) fn whole(&mut self, body: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        self.chunk(body, "message", out)?;
+        self.end(out)
+    }
+
+    fn chunk(&mut self, chunk: &Value, part: &str, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        if !chunk["error"].is_null() || chunk["object"] == "error" {
+            return Err(failure::in_answer(chunk));
+        }
+        // There are none where usage is told, and more than one only if somebody asks for it.
+        let choices = chunk["choices"].as_array().into_iter().flatten();
+        for choice in choices.filter(|choice| choice["index"].as_u64().unwrap_or(0) == 0) {
+            self.piece(&choice[part], part == "message", out)?;
+            if let Some(reason) = choice["finish_reason"].as_str() {
+                self.finish = Some(reason.to_owned());
+            }
+        }
+        out.extend(usage(&chunk["usage"]));
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: &Value, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        // Gateways send the same reasoning under both names.
+        let thought = [REASONING, "reasoning"].iter().find_map(|field| text(&piece[*field]));
+        if let Some(thought) = thought {
+            self.thought.push_str(thought);
+            out.push(Delta::Reasoning(thought.to_owned()));
+        }
+        for said in texts(&piece["content"]) {
+            self.has_text = true;
+            out.push(Delta::Text(said.to_owned()));
+        }
+        if let Some(refusal) = text(&piece["refusal"]) {
+            self.refused = true;
+            out.push(Delta::Text(refusal.to_owned()));
+        }
+        for (at, call) in (0..).zip(piece["tool_calls"].as_array().into_iter().flatten()) {
+            // In a whole answer each is a call of its own, whatever it says of its place.
+            let key = if whole { Some(at) } else { call["index"].as_u64() };
+            self.call(key, at == 0, call, out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one piece of a call; `first`: it opens the list that it stands in.
+    fn call(&mut self, key: Option<u64>, first: bool, call: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        let (id, function) = (text(&call["id"]), &call["function"]);
+        let name = text(&function["name"]);
+        let at = match self.continued(key, id, name, first) {
+            Some(at) => at,
+            None => self.begin(key, id)?,
+        };
+        let Some(begun) = self.calls.get_mut(at) else { return Ok(()) };
+        let index = begun.index;
+        let mut arguments = match &function["arguments"] {
+            Value::String(piece) => piece.clone(),
+            // Some servers send the object itself.
+            object @ Value::Object(_) => object.to_string(),
+            _ => String::new(),
+        };
+        if begun.name.is_none() {
+            begun.early.push_str(&arguments);
+            let Some(name) = name else { return Ok(()) };
+            begun.name = Some(name.to_owned());
+            out.push(Delta::CallStart { index, id: begun.id.clone(), name: name.to_owned() });
+            arguments = std::mem::take(&mut begun.early);
+        }
+        if !arguments.is_empty() {
+            out.push(Delta::CallArguments { index, text: arguments });
+        }
+        Ok(())
+    }
+
+    /// Which call a piece goes on with; none: it begins one.
+    ///
+    /// Only the first piece of a call has an id and a name by the book, and all have an index. But some
+    /// servers repeat id and name, some count every call as 0, and some do not count at all.
+    fn continued(&self, key: Option<u64>, id: Option<&str>, name: Option<&str>, first: bool) -> Option<usize> {
+        let same_id = |begun: &Begun| id.is_some() && begun.id.as_deref() == id;
+        let at = match key {
+            Some(key) => self.calls.iter().rposition(|begun| begun.key == key)?,
+            None => match self.calls.iter().rposition(same_id) {
+                Some(at) => return Some(at),
+                None => self.calls.len().checked_sub(1)?,
+            },
+        };
+        let begun = self.calls.get(at)?;
+        let renamed = name.is_some() && begun.name.is_some();
+        let is_new = match id {
+            Some(_) if same_id(begun) => false,
+            // An id alone is a new call only where nothing else tells them apart.
+            Some(_) => renamed || (key.is_none() && begun.id.is_some()),
+            None => renamed && (begun.name.as_deref() != name || (key.is_none() && !first)),
+        };
+        (!is_new).then_some(at)
+    }
+
+    fn begin(&mut self, key: Option<u64>, id: Option<&str>) -> Result<usize, Fault> {
+        if self.calls.len() > MAX_CALLS {
+            return Err(invalid(format!("the model wanted more than {MAX_CALLS} calls at once")));
+        }
+        let next = self.calls.iter().map(|begun| begun.index.saturating_add(1)).max().unwrap_or(0);
+        let wanted = key.and_then(|key| u32::try_from(key).ok());
+        let is_free = |index: &u32| self.calls.iter().all(|begun| begun.index != *index);
+        let index = wanted.filter(is_free).unwrap_or(next);
+        let key = key.unwrap_or(index.into());
+        let id = id.map(str::to_owned);
+        self.calls.push(Begun { key, id, index, name: None, early: String::new() });
+        Ok(self.calls.len() - 1)
+    }
+
+    fn end(&mut self, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        if self.calls.iter().any(|begun| begun.name.is_none()) {
+            return Err(invalid("the model began a call and did not say of which tool"));
+        }
+        if !self.thought.is_empty() {
+            out.push(Delta::ReasoningBlock(json!({ REASONING: std::mem::take(&mut self.thought) })));
+        }
+        let finish = match self.finish.as_deref() {
+            _ if self.refused => FinishReason::Refused,
+            Some("stop") => FinishReason::Stop,
+            Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
+            Some("length" | "model_length" | "max_tokens") => FinishReason::Length,
+            Some("content_filter") => FinishReason::Refused,
+            Some(_) if self.has_text || !self.calls.is_empty() => FinishReason::Stop,
+            // A call may be half a call if nobody says that it is whole.
+            None if self.has_text && self.calls.is_empty() => FinishReason::Stop,
+            _ => return Err(invalid("the model's answer ended without saying why it stopped")),
+        };
+        out.push(Delta::Finish(finish));
+        Ok(())
+    }
+}
+
+/// A text that is there and says something.
+fn text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+/// The texts of a message's content, which some servers send as a list of parts.
+fn texts(content: &Value) -> impl Iterator<Item = &str> {
+    let parts = content.as_array().into_iter().flatten().filter_map(|part| text(&part["text"]));
+    text(content).into_iter().chain(parts)
+}
+
+fn usage(usage: &Value) -> Option<Delta> {
+    let (prompt, completion) = (usage["prompt_tokens"].as_u64(), usage["completion_tokens"].as_u64());
+    (prompt.is_some() || completion.is_some()).then(|| {
+        Delta::Usage(TokenUsage {
+            prompt_tokens: prompt.unwrap_or(0),
+            completion_tokens: completion.unwrap_or(0),
+            cost_micro_usd: None,
+        })
+    })
+}
+
+fn invalid(message: impl Into<String>) -> Fault {
+    Fault::new(Code::LlmInvalidResponse, message)
+}

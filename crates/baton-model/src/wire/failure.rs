@@ -1,0 +1,192 @@
+//! What servers say when something is wrong, as faults.
+//!
+//! Servers agree neither on the shape of an error nor on its words, so both shapes, a text and an object,
+//! are read everywhere, and a few well-known words count where there is no code. The decision is data:
+//! `retry_after_ms` is `Some(0)` where the same request may soon be tried again, and absent where it may
+//! not; whoever has the headers puts in how long to wait. Of the server's own words only a short plain
+//! excerpt is kept, without anything that looks like a key.
+
+mod excerpt;
+mod room;
+
+use baton_core::fault::{Code, Fault};
+use serde_json::Value;
+
+/// What a server said about its failure.
+#[derive(Debug, Default, PartialEq)]
+struct Said {
+    words: String,
+    /// Its `type` and `code`, in small letters, where they are words.
+    kinds: Vec<String>,
+    /// Its `code`, where that is a number.
+    status: Option<u16>,
+    /// `n_ctx`: how many tokens the server holds.
+    holds: Option<u64>,
+}
+
+/// A failure that came as an HTTP status. Whoever has the headers and the clock adds when to try again.
+pub fn of_status(status: u16, body: &[u8]) -> Fault {
+    let said = match serde_json::from_slice::<Value>(body) {
+        Ok(body) => Said::of(&body),
+        Err(_) => Said { words: excerpt::plain(&String::from_utf8_lossy(body)), ..Said::default() },
+    };
+    let class = match status {
+        // Servers put these where they like.
+        400..=599 if said.is_quota() => Class::Quota,
+        400 | 413 | 422 | 429 | 500 if said.is_too_long() => Class::TooLong,
+        413 => Class::TooLong,
+        400 | 422 => said.class().unwrap_or(Class::NotTaken),
+        _ => of_number(status),
+    };
+    class.fault(&said, Some(status))
+}
+
+/// A failure that came inside an answer: the error itself, or the object that it is a field of.
+pub fn in_answer(error: &Value) -> Fault {
+    let said = Said::of(error);
+    let class = match &said {
+        said if said.is_quota() => Class::Quota,
+        said if said.is_too_long() => Class::TooLong,
+        said => said.class().or(said.status.map(of_number)).unwrap_or(Class::Server),
+    };
+    class.fault(&said, None)
+}
+
+/// An answer that is not in its format.
+pub(super) fn unreadable(answer: &str) -> Fault {
+    let words = excerpt::plain(answer);
+    let shown = if words.is_empty() { "nothing at all" } else { &words };
+    Fault::new(Code::LlmInvalidResponse, format!("the model's server sent what is no JSON: {shown}"))
+}
+
+/// The kinds of failure, as far as they call for different things.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Class {
+    Key,
+    Quota,
+    Absent,
+    Slow,
+    TooLong,
+    Busy,
+    Server,
+    /// It cannot do what it was asked, now or later.
+    Unable,
+    Refused,
+    NotTaken,
+}
+
+impl Class {
+    /// Its code, and whether another try makes sense. A model that was too slow is not asked again at once.
+    fn fault(self, said: &Said, status: Option<u16>) -> Fault {
+        let fault = |code| Fault::new(code, self.message(said, status));
+        match self {
+            Class::Key | Class::Quota => fault(Code::LlmAuth),
+            Class::Absent => fault(Code::LlmConnection),
+            Class::Slow => fault(Code::LlmTimeout),
+            Class::TooLong => Fault { fits_tokens: said.fits(), ..fault(Code::ContextTooLong) },
+            Class::Busy => fault(Code::LlmRateLimited).retry_after_ms(0),
+            Class::Server => fault(Code::LlmServer).retry_after_ms(0),
+            Class::Unable => fault(Code::LlmServer),
+            Class::Refused => fault(Code::Refused),
+            Class::NotTaken => fault(Code::LlmInvalidResponse),
+        }
+    }
+
+    fn message(self, said: &Said, status: Option<u16>) -> String {
+        let what = match self {
+            Class::Key => "the model's server did not accept the key",
+            Class::Quota => "the account at the model's server has no credit left",
+            Class::Absent => "the model, or the path to it, is not there; check its name and address",
+            Class::Slow => "the model's server gave up waiting for the model",
+            Class::TooLong => "the conversation is too long for the model",
+            Class::Busy => "the model's server asks to slow down",
+            Class::Server => "the model's server failed",
+            Class::Unable => "the model's server cannot do this",
+            Class::Refused => "the model's server refused the request",
+            Class::NotTaken => "the model's server did not take the request",
+        };
+        let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+        let words = match self {
+            Class::Key | Class::Quota => excerpt::without_keys(&said.words),
+            _ => said.words.clone(),
+        };
+        if words.is_empty() { format!("{what}{status}") } else { format!("{what}{status}; it said: {words}") }
+    }
+}
+
+fn of_number(status: u16) -> Class {
+    match status {
+        // 402 is how some say that an account is empty.
+        402 => Class::Quota,
+        401 | 403 | 407 => Class::Key,
+        300..=399 | 404 | 405 | 410 => Class::Absent,
+        408 | 504 => Class::Slow,
+        413 => Class::TooLong,
+        429 => Class::Busy,
+        501 | 505 => Class::Unable,
+        500.. => Class::Server,
+        _ => Class::NotTaken,
+    }
+}
+
+fn is_status(code: &u16) -> bool {
+    (300..600).contains(code)
+}
+
+impl Said {
+    /// `{"error": …}`, what stands in it, or one of the shapes that have the words at the top.
+    fn of(body: &Value) -> Self {
+        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
+        let fields = ["message", "detail", "error"].iter().filter_map(|field| error.get(field));
+        let words = error.as_str().or_else(|| fields.filter_map(Value::as_str).next());
+        let words = match words {
+            Some(words) => excerpt::plain(words),
+            None if error.is_null() => String::new(),
+            None => excerpt::plain(&error.to_string()),
+        };
+        let kinds = ["type", "code"].iter().filter_map(|field| error.get(field)?.as_str());
+        let code = error.get("code");
+        Said {
+            words,
+            kinds: kinds.map(str::to_ascii_lowercase).collect(),
+            status: code.and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()).filter(is_status),
+            holds: error.get("n_ctx").and_then(Value::as_u64),
+        }
+    }
+
+    fn is(&self, kinds: &[&str]) -> bool {
+        self.kinds.iter().any(|kind| kinds.contains(&kind.as_str()))
+    }
+
+    fn is_quota(&self) -> bool {
+        self.is(&["insufficient_quota", "billing_hard_limit_reached", "billing_error"])
+            || self.words.contains("credit balance is too low")
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.is(&["context_length_exceeded", "exceed_context_size_error", "request_too_large"])
+            || room::is_too_long(&self.words)
+    }
+
+    fn fits(&self) -> Option<u64> {
+        self.holds.or_else(|| room::limit(&self.words))
+    }
+
+    /// What its `type` or `code` says, where that is known.
+    fn class(&self) -> Option<Class> {
+        let table: [(&[&str], Class); 8] = [
+            (&["authentication_error", "invalid_api_key", "permission_error"], Class::Key),
+            (&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"], Class::Busy),
+            (&["overloaded_error", "server_error", "api_error", "internal_error", "internal_server_error"], Class::Server),
+            (&["unavailable_error", "service_unavailable"], Class::Server),
+            (&["timeout_error", "request_timeout"], Class::Slow),
+            (&["not_found_error", "model_not_found"], Class::Absent),
+            (&["content_filter", "content_policy_violation"], Class::Refused),
+            (&["invalid_request_error", "invalid_prompt"], Class::NotTaken),
+        ];
+        table.into_iter().find(|(kinds, _)| self.is(kinds)).map(|(_, class)| class)
+    }
+}
+
+#[cfg(test)]
+mod tests;

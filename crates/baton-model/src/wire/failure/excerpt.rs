@@ -1,0 +1,75 @@
+//! A short plain excerpt of a stranger's words.
+//!
+//! At most 300 characters, one line, no control characters, no tags of a proxy's error page, and nothing
+//! that looks like a key. Whoever knows the key itself still has to look for it.
+
+/// The most characters of a server's words that are kept.
+const MOST: usize = 300;
+
+/// The shortest run of letters and digits that may be a key.
+const KEY: usize = 20;
+
+/// The words as one plain line.
+pub(super) fn plain(words: &str) -> String {
+    let bare = if words.trim_start().starts_with('<') { without_tags(words) } else { words.to_owned() };
+    let mut line = String::new();
+    // What is far behind the end is not looked at: a body may be long.
+    for word in bare.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > 4 * MOST {
+            break;
+        }
+    }
+    let line = hide(&line, |run| run.starts_with("sk-"));
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The words without anything that could be a key: some servers repeat the one that they did not accept.
+pub(super) fn without_keys(words: &str) -> String {
+    hide(words, |run| run.len() >= KEY && run.contains(|c: char| c.is_ascii_digit() || c == '*'))
+}
+
+/// Puts `…` in the place of each run of characters that keys are made of, if it is one.
+fn hide(words: &str, is_key: impl Fn(&str) -> bool) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.' | '+' | '=');
+    let mut out = String::with_capacity(words.len());
+    let mut rest = words;
+    while !rest.is_empty() {
+        let run = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(run);
+        out.push_str(if is_key(word) { "…" } else { word });
+        let other = after.find(is_part).unwrap_or(after.len());
+        let (between, after) = after.split_at(other);
+        out.push_str(between);
+        rest = after;
+    }
+    out
+}
+
+/// The text of an HTML page, roughly: what stands between tags, without scripts and styles.
+fn without_tags(page: &str) -> String {
+    let mut out = String::new();
+    let mut rest = page;
+    while let Some((text, tag)) = rest.split_once('<') {
+        out.push_str(text);
+        out.push(' ');
+        let silent = ["script", "style"].into_iter().find(|name| starts_with(tag, name));
+        rest = match silent.and_then(|name| tag.split_once(&format!("</{name}"))) {
+            Some((_, after)) => after,
+            None => tag,
+        };
+        rest = rest.split_once('>').map_or("", |(_, after)| after);
+    }
+    out.push_str(rest);
+    out
+}
+
+fn starts_with(tag: &str, name: &str) -> bool {
+    tag.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,108 @@
+//! The body of a request.
+
+use baton_core::chat::{ChatMessage, Role};
+use baton_core::tool::ToolSpec;
+use serde_json::{Value, json};
+
+use crate::port::ToolChoice;
+use crate::wire::{Call, Wire, openai};
+
+pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
+    let request = call.request;
+    let leading = request.messages.iter().take_while(|said| said.role == Role::System).count();
+    let (instructions, messages) = request.messages.split_at(leading);
+    let mut input = Vec::new();
+    for said in messages {
+        items(call, said, &mut input);
+    }
+    let mut body = json!({
+        "model": call.model,
+        "input": input,
+        "stream": true,
+        "store": false,
+        "max_output_tokens": request.max_tokens,
+    });
+    if !instructions.is_empty() {
+        let texts: Vec<&str> = instructions.iter().map(|said| said.content.as_str()).collect();
+        body["instructions"] = texts.join("\n\n").into();
+    }
+    // Without it, reasoning could not be sent back to a server that has stored nothing.
+    if openai::is_own_server(call) && thinks(call.model) {
+        body["include"] = json!(["reasoning.encrypted_content"]);
+    }
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(|spec| tool(call, spec)).collect();
+        if request.tool_choice == ToolChoice::Required {
+            body["tool_choice"] = "required".into();
+        }
+    }
+    if let Some(output) = &request.schema {
+        let (name, schema) = (&output.name, &output.schema);
+        body["text"] =
+            json!({"format": {"type": "json_schema", "name": name, "schema": schema, "strict": true}});
+    }
+    body
+}
+
+/// Whether a model of OpenAI's thinks before it answers. Those that do not refuse to be asked for it: `o3`,
+/// `gpt-5-mini` and `codex-mini` do, `gpt-4o` and `gpt-5-chat` do not.
+fn thinks(model: &str) -> bool {
+    let number = |prefix: &str| {
+        let rest = model.strip_prefix(prefix)?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse::<u32>().ok()
+    };
+    let is_new = number("gpt-").is_some_and(|version| version >= 5) && !model.contains("-chat");
+    is_new || number("o").is_some() || model.contains("codex")
+}
+
+fn items(call: &Call<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
+    let content = &said.content;
+    match said.role {
+        Role::System => input.push(json!({"role": "system", "content": content})),
+        Role::User => input.push(json!({"role": "user", "content": content})),
+        Role::Tool => {
+            let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
+            input.push(json!({"type": "function_call_output", "call_id": id, "output": content}));
+        }
+        // Reasoning that nothing follows is refused.
+        Role::Assistant if content.is_empty() && said.tool_calls.is_empty() => {}
+        Role::Assistant => {
+            let own = call.own_reasoning(said, Wire::Responses).iter();
+            input.extend(own.filter(|item| holds_something(item)).cloned());
+            if !content.is_empty() {
+                let text = json!([{"type": "output_text", "text": content}]);
+                input.push(json!({"type": "message", "role": "assistant", "content": text}));
+            }
+            input.extend(said.tool_calls.iter().map(|asked| {
+                json!({
+                    "type": "function_call",
+                    "call_id": call.names.call_id(&asked.id),
+                    "name": call.names.theirs(&asked.name),
+                    "arguments": asked.arguments.to_string(),
+                })
+            }));
+        }
+    }
+}
+
+/// An item of reasoning that has neither its text nor its sealed form is only an id of something that the
+/// server has not stored; it refuses those.
+fn holds_something(item: &Value) -> bool {
+    item["encrypted_content"].as_str().is_some_and(|sealed| !sealed.is_empty())
+        || item["content"].as_array().is_some_and(|parts| !parts.is_empty())
+}
+
+fn tool(call: &Call<'_>, spec: &ToolSpec) -> Value {
+    json!({
+        "type": "function",
+        "name": call.names.theirs(&spec.name),
+        "description": spec.description,
+        "parameters": openai::parameters(&spec.input_schema),
+        // Strict schemas may leave nothing optional, and tools' schemas are their authors'.
+        "strict": false,
+    })
+}

@@ -1,0 +1,153 @@
+//! The calls of an answer, and which of their arguments were told.
+
+use baton_core::fault::{Code, Fault};
+use serde_json::Value;
+
+use crate::collect::MAX_CALLS;
+use crate::port::Delta;
+
+/// The calls that have begun, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Begun>);
+
+#[derive(Debug)]
+struct Begun {
+    /// What the server calls its item.
+    item: Option<String>,
+    /// Where the item stands in the answer.
+    place: Option<u64>,
+    id: Option<String>,
+    name: String,
+    /// The arguments that were told.
+    told: String,
+    /// Its item is done.
+    done: bool,
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// An item was added: a call begins.
+    pub(super) fn begin(&mut self, item: &Value, place: Option<u64>, out: &mut Vec<Delta>) -> Result<usize, Fault> {
+        if self.0.len() > MAX_CALLS {
+            return Err(invalid(format!("the model wanted more than {MAX_CALLS} calls at once")));
+        }
+        let text = |field: &str| item[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let Some(name) = text("name") else {
+            return Err(invalid("the model began a call and did not say of which tool"));
+        };
+        let at = self.0.len();
+        let id = text("call_id").or_else(|| text("id"));
+        let begun = Begun {
+            item: text("id"),
+            place,
+            id: id.clone(),
+            name: name.clone(),
+            told: String::new(),
+            done: false,
+        };
+        self.0.push(begun);
+        out.push(Delta::CallStart { index: index(at), id, name });
+        Ok(at)
+    }
+
+    /// More arguments. They belong to the call that the event names, or to the newest one.
+    pub(super) fn more(&mut self, event: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        let Some(piece) = event["delta"].as_str().filter(|piece| !piece.is_empty()) else { return Ok(()) };
+        let at = self.named(event).or(self.0.len().checked_sub(1));
+        let Some((at, begun)) = at.and_then(|at| Some((at, self.0.get_mut(at)?))) else {
+            return Err(invalid("the model sent arguments for a call that it had not begun"));
+        };
+        begun.told.push_str(piece);
+        out.push(Delta::CallArguments { index: index(at), text: piece.to_owned() });
+        Ok(())
+    }
+
+    /// The arguments are complete, by an event of their own.
+    pub(super) fn complete(&mut self, event: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        match self.named(event).or(self.0.len().checked_sub(1)) {
+            Some(at) => self.rest(at, &event["arguments"], out),
+            None => Ok(()),
+        }
+    }
+
+    /// An item is done: a call that was not told is told now, and arguments that were not are, too.
+    pub(super) fn done(&mut self, item: &Value, place: Option<u64>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        let at = match self.of_item(item, place) {
+            Some(at) => at,
+            None => self.begin(item, place, out)?,
+        };
+        if let Some(begun) = self.0.get_mut(at) {
+            begun.done = true;
+        }
+        self.rest(at, &item["arguments"], out)
+    }
+
+    /// The answer is over and holds these items. Where calls were told, nothing but their arguments is
+    /// taken from it: a call that looks new because it is called differently must not run twice.
+    pub(super) fn close<'a>(
+        &mut self,
+        items: impl Iterator<Item = &'a Value>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
+        let told = !self.is_empty();
+        for item in items {
+            if !told || self.of_item(item, None).is_some() {
+                self.done(item, None, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, at: usize, whole: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+        let (Some(begun), Some(whole)) = (self.0.get_mut(at), whole.as_str()) else { return Ok(()) };
+        if let Some(rest) = whole.strip_prefix(&begun.told) {
+            if !rest.is_empty() {
+                out.push(Delta::CallArguments { index: index(at), text: rest.to_owned() });
+                begun.told.push_str(rest);
+            }
+            return Ok(());
+        }
+        // The same, written differently, is the same.
+        let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+        match (read(&begun.told), read(whole)) {
+            (Some(told), Some(whole)) if told == whole => Ok(()),
+            _ => Err(invalid("the model's server told the arguments of a call in two different ways")),
+        }
+    }
+
+    fn named(&self, event: &Value) -> Option<usize> {
+        let (item, place) = (event["item_id"].as_str(), event["output_index"].as_u64());
+        let by_item = item.and_then(|item| self.0.iter().position(|begun| begun.item.as_deref() == Some(item)));
+        by_item.or_else(|| self.at(place))
+    }
+
+    fn of_item(&self, item: &Value, place: Option<u64>) -> Option<usize> {
+        let find = |field: &str, of: fn(&Begun) -> Option<&str>| {
+            let value = item[field].as_str().filter(|value| !value.is_empty())?;
+            self.0.iter().position(|begun| of(begun) == Some(value))
+        };
+        find("call_id", |begun| begun.id.as_deref())
+            .or_else(|| find("id", |begun| begun.item.as_deref()))
+            .or_else(|| self.at(place))
+            .or_else(|| {
+                // Some gateways call the same item something else in every event.
+                let same = |begun: &Begun| !begun.done && item["name"] == begun.name.as_str();
+                self.0.iter().position(same)
+            })
+    }
+
+    fn at(&self, place: Option<u64>) -> Option<usize> {
+        self.0.iter().position(|begun| place.is_some() && begun.place == place)
+    }
+}
+
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn invalid(message: impl Into<String>) -> Fault {
+    Fault::new(Code::LlmInvalidResponse, message)
+}

@@ -1,0 +1,295 @@
+//! What a model has the habit of writing into its text, split out of it.
+//!
+//! `<think>…</think>` is reasoning where it opens the answer, after white space at most; later it is text,
+//! as somebody may write about it. An answer that ends inside is all reasoning. A `</think>` that nothing
+//! opened is text, too: where a template opens the tag in the prompt, all that comes before the end of the
+//! thinking looks like an answer, and holding it back would make every answer wait for its end. Such models
+//! need a server that splits it.
+//!
+//! `<tool_call>{"name": …, "arguments": …}</tool_call>` is a call wherever it stands (`parameters` is taken
+//! for `arguments`). The closing tag does not count inside a JSON string, so that text which a model merely
+//! passes on cannot end one call and begin another. What is not JSON never runs and never vanishes: if a
+//! name can be read it is a call with all of the raw text as its arguments, which no tool accepts, so that
+//! the model is told; otherwise it stays in the text as it was written. A call that the answer's end leaves
+//! open counts as closed there. White space beside the tags is dropped unless text follows.
+//!
+//! A tag that comes in pieces gives the same result as a whole one. What is held back is bounded: a part of
+//! a tag, some white space, one call; longer ones are text. Everything that is not text passes as it is,
+//! but for calls of the format's own that a call in the text has taken the number of.
+
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Habits;
+use crate::port::Delta;
+use written::written;
+
+const THINK: &str = "<think>";
+const THINK_END: &str = "</think>";
+const CALL: &str = "<tool_call>";
+const CALL_END: &str = "</tool_call>";
+
+/// The longest call that is held back; tools take arguments of 1 MiB.
+const MAX_CALL_BYTES: usize = 2 << 20;
+
+/// The longest white space that is held back.
+const MAX_BLANK_BYTES: usize = 1 << 10;
+
+/// Splits one answer.
+#[derive(Debug)]
+pub(super) struct Tags {
+    habits: Habits,
+    place: Place,
+    /// White space that may turn out to stand beside a tag.
+    blank: String,
+    /// What may turn out to be a tag.
+    begun: String,
+    /// The call at hand, up to and with the beginning of its closing tag.
+    call: String,
+    /// Whether `call` ends inside a JSON string, and there behind a backslash.
+    quoted: Quoted,
+    /// Which numbers calls in the text have.
+    taken: BTreeSet<u32>,
+    /// The number after all that were seen.
+    next: u32,
+    /// The format's own calls that had to move.
+    moved: BTreeMap<u32, u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before the first word.
+    Start,
+    /// Inside `<think>`, before its first word.
+    Opened,
+    /// Inside `<think>`.
+    Thinking,
+    /// Behind `</think>`, before the next word.
+    Thought,
+    Text,
+    Call,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoted {
+    No,
+    Yes,
+    Escaped,
+}
+
+impl Tags {
+    pub(super) fn new(habits: Habits) -> Self {
+        Tags {
+            habits,
+            place: if habits.think_tags { Place::Start } else { Place::Text },
+            blank: String::new(),
+            begun: String::new(),
+            call: String::new(),
+            quoted: Quoted::No,
+            taken: BTreeSet::new(),
+            next: 0,
+            moved: BTreeMap::new(),
+        }
+    }
+
+    /// Lets a delta through, or holds it back until it is known what it is.
+    pub(super) fn pass(&mut self, delta: Delta, out: &mut Vec<Delta>) {
+        match delta {
+            Delta::Text(text) if self.habits != Habits::default() => {
+                let mut found = Found::default();
+                text.chars().for_each(|c| self.read(c, &mut found));
+                out.append(&mut found.0);
+            }
+            Delta::CallStart { index, id, name } => {
+                out.push(Delta::CallStart { index: self.settle(index), id, name });
+            }
+            Delta::CallArguments { index, text } => {
+                let index = self.moved.get(&index).copied().unwrap_or(index);
+                out.push(Delta::CallArguments { index, text });
+            }
+            other => out.push(other),
+        }
+    }
+
+    /// The answer is complete: what was held back is what it looks like now.
+    pub(super) fn end(&mut self, out: &mut Vec<Delta>) {
+        let mut found = Found::default();
+        match self.place {
+            Place::Start | Place::Text => {
+                if self.taken.is_empty() || !self.begun.is_empty() {
+                    found.text(&self.blank);
+                }
+                found.text(&self.begun);
+            }
+            Place::Opened | Place::Thinking => found.reasoning(&self.begun),
+            Place::Thought => {}
+            Place::Call => self.close("", &mut found),
+        }
+        self.blank.clear();
+        self.begun.clear();
+        self.place = Place::Text;
+        out.append(&mut found.0);
+    }
+
+    fn read(&mut self, c: char, found: &mut Found) {
+        match self.place {
+            Place::Start => self.start(c, found),
+            Place::Opened if c.is_whitespace() => {}
+            Place::Opened | Place::Thinking => self.think(c, found),
+            Place::Thought if c.is_whitespace() => {}
+            Place::Thought | Place::Text => self.text(c, found),
+            Place::Call => self.call(c, found),
+        }
+    }
+
+    fn start(&mut self, c: char, found: &mut Found) {
+        if self.begun.is_empty() && c.is_whitespace() {
+            return self.hold_blank(c, found);
+        }
+        self.begun.push(c);
+        if self.begun == THINK {
+            self.blank.clear();
+            self.begun.clear();
+            self.place = Place::Opened;
+        } else if !THINK.starts_with(&self.begun) {
+            let begun = std::mem::take(&mut self.begun);
+            begun.chars().for_each(|c| self.text(c, found));
+        }
+    }
+
+    fn think(&mut self, c: char, found: &mut Found) {
+        self.place = Place::Thinking;
+        if !self.begin(c, THINK_END) {
+            found.reasoning(&std::mem::take(&mut self.begun));
+            if !self.begin(c, THINK_END) {
+                found.reasoning(c.encode_utf8(&mut [0; 4]));
+            }
+        } else if self.begun == THINK_END {
+            self.begun.clear();
+            self.place = Place::Thought;
+        }
+    }
+
+    fn text(&mut self, c: char, found: &mut Found) {
+        self.place = Place::Text;
+        if !self.habits.tool_call_tags {
+            found.text(&std::mem::take(&mut self.blank));
+            return found.text(c.encode_utf8(&mut [0; 4]));
+        }
+        if self.begin(c, CALL) {
+            if self.begun == CALL {
+                self.begun.clear();
+                self.place = Place::Call;
+            }
+            return;
+        }
+        if !self.begun.is_empty() {
+            found.text(&std::mem::take(&mut self.blank));
+            found.text(&std::mem::take(&mut self.begun));
+            return self.text(c, found);
+        }
+        if c.is_whitespace() {
+            return self.hold_blank(c, found);
+        }
+        found.text(&std::mem::take(&mut self.blank));
+        found.text(c.encode_utf8(&mut [0; 4]));
+    }
+
+    fn call(&mut self, c: char, found: &mut Found) {
+        self.call.push(c);
+        self.quoted = match (self.quoted, c) {
+            (Quoted::No, '"') | (Quoted::Escaped, _) => Quoted::Yes,
+            (Quoted::Yes, '\\') => Quoted::Escaped,
+            (Quoted::Yes, '"') | (Quoted::No, _) => Quoted::No,
+            (Quoted::Yes, _) => Quoted::Yes,
+        };
+        if c == '>' && self.quoted == Quoted::No && self.call.ends_with(CALL_END) {
+            self.call.truncate(self.call.len() - CALL_END.len());
+            self.close(CALL_END, found);
+        } else if self.call.len() > MAX_CALL_BYTES {
+            self.leave_as_text("", found);
+        }
+    }
+
+    /// Makes a call of what stood before its end, if it is one.
+    fn close(&mut self, end: &str, found: &mut Found) {
+        let Some((name, arguments)) = written(self.call.trim()) else {
+            return self.leave_as_text(end, found);
+        };
+        let index = self.settle(self.next);
+        self.taken.insert(index);
+        found.0.push(Delta::CallStart { index, id: None, name });
+        found.0.push(Delta::CallArguments { index, text: arguments });
+        self.leave();
+    }
+
+    fn leave_as_text(&mut self, end: &str, found: &mut Found) {
+        found.text(&std::mem::take(&mut self.blank));
+        [CALL, &self.call, end].iter().for_each(|part| found.text(part));
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        self.call = String::new();
+        self.quoted = Quoted::No;
+        self.place = Place::Text;
+    }
+
+    /// Whether what is begun goes on with this character to become the tag.
+    fn begin(&mut self, c: char, tag: &str) -> bool {
+        self.begun.push(c);
+        let goes_on = tag.starts_with(&self.begun);
+        if !goes_on {
+            self.begun.pop();
+        }
+        goes_on
+    }
+
+    fn hold_blank(&mut self, c: char, found: &mut Found) {
+        self.blank.push(c);
+        if self.blank.len() > MAX_BLANK_BYTES {
+            found.text(&std::mem::take(&mut self.blank));
+            self.place = Place::Text;
+        }
+    }
+
+    /// The number for a call that was to have this one.
+    fn settle(&mut self, index: u32) -> u32 {
+        let settled = match self.moved.get(&index) {
+            Some(moved) => *moved,
+            None if self.taken.contains(&index) => self.next,
+            None => index,
+        };
+        if settled != index {
+            self.moved.insert(index, settled);
+        }
+        self.next = self.next.max(settled.saturating_add(1));
+        settled
+    }
+}
+
+/// What was found in one piece of text: neighbours of one kind are one delta.
+#[derive(Default)]
+struct Found(Vec<Delta>);
+
+impl Found {
+    fn text(&mut self, more: &str) {
+        match self.0.last_mut() {
+            _ if more.is_empty() => {}
+            Some(Delta::Text(text)) => text.push_str(more),
+            _ => self.0.push(Delta::Text(more.to_owned())),
+        }
+    }
+
+    fn reasoning(&mut self, more: &str) {
+        match self.0.last_mut() {
+            _ if more.is_empty() => {}
+            Some(Delta::Reasoning(text)) => text.push_str(more),
+            _ => self.0.push(Delta::Reasoning(more.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

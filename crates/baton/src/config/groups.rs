@@ -1,0 +1,169 @@
+//! The tables of the sections whose names people choose, as they stand in the file.
+//!
+//! Reads what the table of fields knows and refuses everything else, with its place. Whether the values fit
+//! together is for [`super::serving`] to say.
+
+use std::ffi::OsString;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::file::{Reading, nearest, secret};
+use super::named::{Field, SECTIONS, Section, quoted};
+use super::value::{self, Value};
+use super::{Origin, wrong};
+use crate::failure::Failure;
+
+/// One table of such a section.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) section: &'static Section,
+    /// The name that somebody chose.
+    pub(crate) name: String,
+    /// Its place in the list, where the section has lists.
+    pub(crate) nth: Option<usize>,
+    /// Where it begins.
+    pub(crate) origin: Origin,
+    pub(crate) values: Vec<Stated>,
+}
+
+/// One value of such a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stated {
+    pub(crate) field: &'static Field,
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+impl Group {
+    /// What it is called, as in `roles.reasoning[0]`.
+    pub(crate) fn key(&self) -> String {
+        let nth = self.nth.map(|nth| format!("[{nth}]")).unwrap_or_default();
+        format!("{}.{}{nth}", self.section.key, quoted(&self.name))
+    }
+
+    /// A value by the name of its field.
+    pub(crate) fn get(&self, field: &str) -> Option<&Stated> {
+        self.values.iter().find(|stated| stated.field.name() == field)
+    }
+}
+
+/// Sets what the environment says, in the table that it is meant for.
+pub(super) fn from_environment(
+    groups: &mut Vec<Group>,
+    environment: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<(), Failure> {
+    let fields = SECTIONS.iter().flat_map(|section| section.fields.iter().map(move |field| (section, field)));
+    for (section, field) in fields {
+        let Some((name, variable)) = field.env else { continue };
+        let Some(text) = environment(variable) else { continue };
+        let text = text.to_str().ok_or_else(|| wrong(variable, "it is not UTF-8 text"))?;
+        let value = value::from_text(field.kind, text).map_err(|why| wrong(variable, &why))?;
+        let origin = Origin::Environment(variable);
+        let stated = Stated { field, value, origin: origin.clone() };
+        match groups.iter_mut().find(|group| group.section == section && group.name == name) {
+            Some(group) => {
+                group.values.retain(|old| old.field != field);
+                group.values.push(stated);
+            }
+            None => {
+                let (name, values) = (name.to_owned(), vec![stated]);
+                groups.push(Group { section, name, nth: None, origin, values });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Reading<'_> {
+    /// Everything below the key of a section.
+    pub(super) fn section(
+        &self,
+        section: &'static Section,
+        at: usize,
+        value: &DeValue<'_>,
+        groups: &mut Vec<Group>,
+    ) -> Result<(), Failure> {
+        let DeValue::Table(names) = value else {
+            return Err(self.wrong(at, &format!("`{}`: expected tables", section.key)).hint(example(section)));
+        };
+        for (name, value) in names {
+            let (at, name) = (name.span().start, name.get_ref().as_ref());
+            match (section.is_list, value.get_ref()) {
+                (false, DeValue::Table(table)) => groups.push(self.group(section, name, None, at, table)?),
+                (true, DeValue::Array(items)) => {
+                    for (nth, item) in items.iter().enumerate() {
+                        let DeValue::Table(table) = item.get_ref() else {
+                            return Err(self.misshapen(section, name, at));
+                        };
+                        // A head like `[[roles.x]]` is where its table begins; in the middle of a line there is none.
+                        let at = table.iter().map(|(key, _)| key.span().start).min().unwrap_or(at);
+                        groups.push(self.group(section, name, Some(nth), at, table)?);
+                    }
+                }
+                (_, found) => {
+                    if let Some(refused) = self.secret_in(name, at, found) {
+                        return Err(refused);
+                    }
+                    return Err(self.misshapen(section, name, at));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn misshapen(&self, section: &Section, name: &str, at: usize) -> Failure {
+        let key = baton_core::id::excerpt(&format!("{}.{name}", section.key));
+        let shape = if section.is_list { "a list of tables" } else { "a table" };
+        self.wrong(at, &format!("`{key}`: expected {shape}")).hint(example(section))
+    }
+
+    fn group(
+        &self,
+        section: &'static Section,
+        name: &str,
+        nth: Option<usize>,
+        at: usize,
+        table: &DeTable<'_>,
+    ) -> Result<Group, Failure> {
+        let origin = self.origin(at);
+        let mut group = Group { section, name: name.to_owned(), nth, origin, values: Vec::new() };
+        self.no_secrets(section, table)?;
+        for (key, value) in table {
+            let at = key.span().start;
+            let Some(field) = section.field(key.get_ref()) else {
+                let key = baton_core::id::excerpt(&format!("{}.{}", group.key(), key.get_ref()));
+                let nearest = nearest(&key, section.fields.iter().map(Field::name));
+                return Err(self.wrong(at, &format!("there is no setting `{key}`{nearest}")).hint(
+                    "docs/configuration.md lists all of them",
+                ));
+            };
+            let value = value::from_toml(field.kind, value.get_ref()).map_err(|why| {
+                self.wrong(at, &format!("`{}.{}`: {why}, like {}", group.key(), field.name(), field.example))
+            })?;
+            group.values.push(Stated { field, value, origin: self.origin(at) });
+        }
+        let place = |stated: &Stated| section.fields.iter().position(|field| field == stated.field);
+        group.values.sort_by_key(place);
+        Ok(group)
+    }
+
+    /// A secret is told before anything else that might be wrong with its table.
+    fn no_secrets(&self, section: &Section, table: &DeTable<'_>) -> Result<(), Failure> {
+        let unknown = table.iter().filter(|(key, _)| section.field(key.get_ref()).is_none());
+        let refused = |(key, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+            self.secret_in(key.get_ref(), key.span().start, value.get_ref())
+        };
+        unknown.into_iter().find_map(refused).map_or(Ok(()), Err)
+    }
+
+    fn secret_in(&self, key: &str, at: usize, value: &DeValue<'_>) -> Option<Failure> {
+        secret(key, at, value).map(|(name, at)| self.refuse_secret(&name, at))
+    }
+}
+
+fn example(section: &Section) -> String {
+    let field = section.fields.first();
+    let line = field.map(|field| format!("{} = {}", field.name(), field.example)).unwrap_or_default();
+    format!("write it like {}, and below it {line}", section.head(section.example))
+}

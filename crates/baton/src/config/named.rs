@@ -1,0 +1,228 @@
+//! The one table of the sections whose names people choose: providers, roles and prices.
+//!
+//! Reading the file, `baton config show`, the file that `baton init` writes and `docs/configuration.md` all
+//! follow it, as they follow the table of fixed settings. What the values come to is in [`super::serving`].
+
+use super::value::Kind;
+
+/// A section with names that people choose.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Section {
+    /// What it is called in `baton.toml`.
+    pub(crate) key: &'static str,
+    /// Whether a name holds a list of tables instead of one.
+    pub(crate) is_list: bool,
+    /// A name that somebody might choose.
+    pub(crate) example: &'static str,
+    /// What it is for.
+    pub(crate) doc: &'static str,
+    /// What a table of it may hold.
+    pub(crate) fields: &'static [Field],
+}
+
+/// One thing that a table of a section may hold.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Field {
+    /// Its key, with `*` for the name.
+    pub(crate) key: &'static str,
+    /// What it holds.
+    pub(crate) kind: Kind,
+    /// What it is if nobody says anything, in words or as TOML; empty: it has to be said.
+    pub(crate) default: &'static str,
+    /// The environment variable that sets it, and for which name.
+    pub(crate) env: Option<(&'static str, &'static str)>,
+    /// What it is for.
+    pub(crate) doc: &'static str,
+    /// What it may look like, as TOML.
+    pub(crate) example: &'static str,
+}
+
+impl Section {
+    /// The head of a table of it, as TOML has it.
+    pub(crate) fn head(&self, name: &str) -> String {
+        let name = quoted(name);
+        if self.is_list { format!("[[{}.{name}]]", self.key) } else { format!("[{}.{name}]", self.key) }
+    }
+
+    /// A field by its own name.
+    pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name() == name)
+    }
+}
+
+impl Field {
+    /// Its own name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.key.rsplit('.').next().unwrap_or(self.key)
+    }
+}
+
+/// A name as a TOML key.
+pub(crate) fn quoted(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") }
+}
+
+/// A section by its key.
+pub(crate) fn section(key: &str) -> Option<&'static Section> {
+    SECTIONS.iter().find(|section| section.key == key)
+}
+
+const fn field(
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    example: &'static str,
+    doc: &'static str,
+) -> Field {
+    Field { key, kind, default, env: None, doc, example }
+}
+
+/// The names of the wire formats.
+const APIS: Kind = Kind::OneOf(&["responses", "chat_completions", "ollama", "anthropic"]);
+const SECONDS: Kind = Kind::Whole(1, 86_400);
+const NOT_SET: &str = "not set";
+const FOUND_OUT: &str = "not set: found out once, by asking";
+
+/// Every such section, in the order in which people read them.
+pub(crate) static SECTIONS: &[Section] = &[
+    Section {
+        key: "providers",
+        is_list: false,
+        example: "lab",
+        doc: "Who serves models. `ollama`, `openai` and `anthropic` are there by themselves and may be changed here; any other server that speaks one of their formats is added under a name of your own.",
+        fields: &[
+            Field {
+                key: "providers.*.base_url",
+                kind: Kind::Text,
+                default: "for `ollama`, `openai` and `anthropic` their usual address; otherwise it has to be said",
+                env: Some(("ollama", "OLLAMA_BASE_URL")),
+                doc: "Where it is.",
+                example: "\"http://10.0.0.5:8080/v1\"",
+            },
+            field(
+                "providers.*.api",
+                APIS,
+                FOUND_OUT,
+                "\"chat_completions\"",
+                "What it speaks.",
+            ),
+            field(
+                "providers.*.key_env",
+                Kind::Variable,
+                "for `openai` `OPENAI_API_KEY`, for `anthropic` `ANTHROPIC_API_KEY`; otherwise not set: no key",
+                "\"LAB_KEY\"",
+                "The environment variable that holds its key. The key itself never stands here.",
+            ),
+            field(
+                "providers.*.key_file",
+                Kind::Text,
+                NOT_SET,
+                "\"lab.key\"",
+                "The file that holds its key, instead; from the folder of this file, if it is no whole path.",
+            ),
+        ],
+    },
+    Section {
+        key: "roles",
+        is_list: true,
+        example: "reasoning",
+        doc: "Who answers in a role: `router` (quick and small), `reasoning` (the one that thinks), `coding`, or one of your own. The first is asked; the others stand in for it when it fails.",
+        fields: &[
+            field(
+                "roles.*.model",
+                Kind::Text,
+                "",
+                "\"ollama/qwen3:8b\"",
+                "Which model, as `provider/name`.",
+            ),
+            field(
+                "roles.*.temperature",
+                Kind::Decimal,
+                "what its provider has",
+                "0.2",
+                "How freely it chooses its words.",
+            ),
+            field(
+                "roles.*.max_tokens",
+                Kind::Whole(1, 10_000_000),
+                "`limits.answer_tokens`",
+                "2048",
+                "How many tokens one answer may have.",
+            ),
+            field(
+                "roles.*.context_window",
+                Kind::Whole(256, 100_000_000),
+                "not known",
+                "32768",
+                "How many tokens it reads and writes at most in one call.",
+            ),
+            field(
+                "roles.*.max_concurrency",
+                Kind::Whole(1, 10_000),
+                "no limit",
+                "2",
+                "How many calls it is sent at the same time; more wait for their turn.",
+            ),
+            field("roles.*.connect_s", SECONDS, "10", "5", "How long connecting may take, in seconds."),
+            field(
+                "roles.*.first_byte_s",
+                SECONDS,
+                "120",
+                "60",
+                "How long it may be silent before it begins to answer, in seconds.",
+            ),
+            field(
+                "roles.*.idle_s",
+                SECONDS,
+                "60",
+                "30",
+                "How long it may be silent in the middle of an answer, in seconds.",
+            ),
+            field("roles.*.total_s", SECONDS, "900", "300", "How long a whole call may take, in seconds."),
+            field(
+                "roles.*.api",
+                APIS,
+                "what its provider speaks",
+                "\"responses\"",
+                "What is spoken with this model, where that is not what its provider speaks.",
+            ),
+            field(
+                "roles.*.think_tags",
+                Kind::Switch,
+                "false",
+                "true",
+                "Whether it thinks in `<think>…</think>` at the beginning of its text.",
+            ),
+            field(
+                "roles.*.tool_call_tags",
+                Kind::Switch,
+                "false",
+                "true",
+                "Whether it writes calls as `<tool_call>{…}</tool_call>` in its text.",
+            ),
+        ],
+    },
+    Section {
+        key: "prices",
+        is_list: false,
+        example: "openai/gpt-5-mini",
+        doc: "What a model costs, by its name as `provider/name`. Models on this machine cost nothing; of all others, Baton knows only what stands here.",
+        fields: &[
+            field(
+                "prices.*.input",
+                Kind::Decimal,
+                "",
+                "0.25",
+                "US dollars for a million tokens that it reads.",
+            ),
+            field(
+                "prices.*.output",
+                Kind::Decimal,
+                "",
+                "2.0",
+                "US dollars for a million tokens that it writes.",
+            ),
+        ],
+    },
+];

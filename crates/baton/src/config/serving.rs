@@ -1,0 +1,298 @@
+//! What the sections with chosen names come to: who serves models, who answers in which role, what it costs.
+//!
+//! Values only, checked against one another; nothing is opened and no key is read. An error names the line
+//! that is wrong and what to do, and repeats no value that might be a secret.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use baton_core::role::{Candidate, Roles};
+use baton_model::wire::{Habits, Wire};
+use baton_model::{BadEndpoint, Endpoint, ModelEntry, Price};
+
+use super::groups::{Group, Stated};
+use super::{Origin, Value};
+use crate::failure::Failure;
+use crate::models::built_in::{self, BuiltIn};
+
+/// Where a provider's key is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyPlace {
+    /// It has none.
+    None,
+    /// In this environment variable.
+    Variable(String),
+    /// In a file, which this place names. The path is never shown: somebody might have put the key there.
+    File(PathBuf, Origin),
+}
+
+/// Somebody who serves models.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ProviderSetting {
+    pub(crate) base_url: Endpoint,
+    /// Who said where it is; the default is the usual address.
+    pub(crate) address_from: Origin,
+    pub(crate) api: Option<Wire>,
+    pub(crate) key: KeyPlace,
+    /// Whether anything was said about it.
+    pub(crate) is_configured: bool,
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Serving {
+    /// Everybody who serves models, by name.
+    pub(crate) providers: BTreeMap<String, ProviderSetting>,
+    /// Who answers in which role.
+    pub(crate) roles: Roles,
+    /// Where the first role is configured.
+    pub(crate) roles_from: Option<Origin>,
+    /// How models are treated, by name.
+    pub(crate) models: BTreeMap<String, ModelEntry>,
+}
+
+impl Serving {
+    /// Puts the tables together; `ollama` is where Ollama usually is.
+    pub(super) fn of(groups: &[Group], ollama: &str) -> Result<Serving, Failure> {
+        let mut serving =
+            Serving { providers: usual(ollama)?, roles: Roles::new(), roles_from: None, models: BTreeMap::new() };
+        for group in groups.iter().filter(|group| group.section.key == "providers") {
+            serving.provider(group)?;
+        }
+        let mut said = Said::default();
+        for group in groups.iter().filter(|group| group.section.key == "roles") {
+            serving.candidate(group, &mut said)?;
+        }
+        for group in groups.iter().filter(|group| group.section.key == "prices") {
+            serving.price(group)?;
+        }
+        Ok(serving)
+    }
+
+    /// The provider of a model, unless the model needs none.
+    pub(crate) fn provider_of(&self, model: &str) -> Option<(&str, &ProviderSetting)> {
+        let (name, _) = model.split_once('/')?;
+        self.providers.get_key_value(name).map(|(name, provider)| (name.as_str(), provider))
+    }
+
+    fn provider(&mut self, group: &Group) -> Result<(), Failure> {
+        plain_name(group)?;
+        if matches!(group.name.as_str(), "offline" | "scripted") {
+            let why = format!("`{}`: this name is taken by a built-in model", group.key());
+            return Err(wrong(&group.origin, &why).hint("choose another name for the provider"));
+        }
+        let before = self.providers.get(&group.name).cloned();
+        let (base_url, address_from) = match (group.get("base_url"), &before) {
+            (Some(stated), _) => (endpoint(group, stated)?, stated.origin.clone()),
+            (None, Some(before)) => (before.base_url.clone(), Origin::Default),
+            (None, None) => return Err(missing(group, "base_url")),
+        };
+        let moved = address_from != Origin::Default;
+        let api = match (group.get("api"), &before) {
+            (Some(stated), _) => wire(stated),
+            // What is compatible with OpenAI speaks this; only OpenAI itself is sure to speak more.
+            (None, Some(_)) if moved && group.name == "openai" => Some(Wire::ChatCompletions),
+            (None, Some(before)) => before.api,
+            (None, None) => None,
+        };
+        let key = match (group.get("key_env"), group.get("key_file"), before) {
+            (Some(_), Some(second), _) => {
+                let why = format!("`{}`: there are a key_env and a key_file", group.key());
+                return Err(wrong(&second.origin, &why).hint("keep one of them"));
+            }
+            (Some(stated), None, _) => KeyPlace::Variable(text(stated).to_owned()),
+            (None, Some(stated), _) => KeyPlace::File(beside(stated), stated.origin.clone()),
+            (None, None, before) => before.map_or(KeyPlace::None, |before| before.key),
+        };
+        let setting = ProviderSetting { base_url, address_from, api, key, is_configured: true };
+        self.providers.insert(group.name.clone(), setting);
+        Ok(())
+    }
+
+    fn candidate(&mut self, group: &Group, said: &mut Said) -> Result<(), Failure> {
+        plain_name(group)?;
+        let model = group.get("model").ok_or_else(|| missing(group, "model"))?;
+        self.check_model(group, &model.origin, text(model))?;
+        let whole = |field: &str| group.get(field).and_then(|stated| stated.value.as_whole());
+        let candidate = Candidate {
+            model: text(model).to_owned(),
+            temperature: group.get("temperature").and_then(|stated| stated.value.as_decimal()),
+            max_tokens: whole("max_tokens"),
+            context_window: whole("context_window"),
+        };
+        self.treatment(group, &candidate.model, said)?;
+        self.roles_from.get_or_insert_with(|| group.origin.clone());
+        self.roles.entry(group.name.clone()).or_default().push(candidate);
+        Ok(())
+    }
+
+    /// What a role says about a model itself. Said twice, it has to be the same.
+    fn treatment(&mut self, group: &Group, model: &str, said: &mut Said) -> Result<(), Failure> {
+        if self.provider_of(model).is_none() {
+            return Ok(()); // built-in models are not treated in any way
+        }
+        let entry = self.models.entry(model.to_owned()).or_insert_with(|| ModelEntry::new(model));
+        for stated in &group.values {
+            if !treat(entry, stated) {
+                continue;
+            }
+            let fact = (model.to_owned(), stated.field.name());
+            match said.get(&fact) {
+                Some(before) if before.value != stated.value => {
+                    let why = format!(
+                        "`{}.{}` is not what {} says about the same model",
+                        group.key(),
+                        stated.field.name(),
+                        before.origin
+                    );
+                    return Err(wrong(&stated.origin, &why).hint("say it once, or twice the same"));
+                }
+                _ => said.insert(fact, stated.clone()),
+            };
+        }
+        Ok(())
+    }
+
+    fn price(&mut self, group: &Group) -> Result<(), Failure> {
+        self.check_model(group, &group.origin, &group.name)?;
+        if self.provider_of(&group.name).is_none() {
+            let why = format!("`{}`: built-in models cost nothing", group.key());
+            return Err(wrong(&group.origin, &why).hint("remove this table"));
+        }
+        let of = |field: &str| {
+            let stated = group.get(field).ok_or_else(|| missing(group, field))?;
+            Ok::<f64, Failure>(stated.value.as_decimal().unwrap_or_default())
+        };
+        let price = Price { input_usd_per_million: of("input")?, output_usd_per_million: of("output")? };
+        let entry = self.models.entry(group.name.clone());
+        entry.or_insert_with(|| ModelEntry::new(&group.name)).price = Some(price);
+        Ok(())
+    }
+
+    fn check_model(&self, group: &Group, origin: &Origin, model: &str) -> Result<(), Failure> {
+        self.known(model)
+            .map_err(|why| wrong(origin, &format!("`{}`: {why}", group.key())).hint(self.there_are()))
+    }
+
+    /// Whether a model's name says whose it is, and that there is such a provider.
+    pub(crate) fn known(&self, model: &str) -> Result<(), String> {
+        match model.split_once('/') {
+            None if model == "offline" => Ok(()),
+            Some(("scripted", file)) if !file.is_empty() => Ok(()),
+            Some((provider, name)) if !name.is_empty() && name.trim() == name => {
+                match self.providers.contains_key(provider) {
+                    true => Ok(()),
+                    false => {
+                        Err(format!("there is no provider {:?}", baton_core::id::excerpt(provider)))
+                    }
+                }
+            }
+            _ => Err(format!("{:?} is no model's name", baton_core::id::excerpt(model))),
+        }
+    }
+
+    /// What there is, for whoever asked for something else.
+    pub(crate) fn there_are(&self) -> String {
+        let names: Vec<String> = self.providers.keys().map(|name| format!("{name}/MODEL")).collect();
+        format!(
+            "there are {}, `offline` and `scripted/FILE`; [providers.NAME] in baton.toml adds a provider",
+            names.join(", ")
+        )
+    }
+}
+
+/// What roles said about models so far: by model and field.
+type Said = BTreeMap<(String, &'static str), Stated>;
+
+/// Sets what is about the model itself; answers whether it was.
+fn treat(entry: &mut ModelEntry, stated: &Stated) -> bool {
+    let seconds = || std::time::Duration::from_secs(stated.value.as_whole().unwrap_or_default());
+    let on = stated.value.as_switch().unwrap_or_default();
+    let Habits { think_tags, tool_call_tags } = &mut entry.habits;
+    match stated.field.name() {
+        "api" => entry.api = wire(stated),
+        "max_concurrency" => entry.max_concurrency = stated.value.as_whole().map(super::narrow),
+        "connect_s" => entry.timeouts.connect = seconds(),
+        "first_byte_s" => entry.timeouts.first_byte = seconds(),
+        "idle_s" => entry.timeouts.idle = seconds(),
+        "total_s" => entry.timeouts.total = seconds(),
+        "think_tags" => *think_tags = on,
+        "tool_call_tags" => *tool_call_tags = on,
+        _ => return false,
+    }
+    true
+}
+
+/// The providers that are there by themselves.
+fn usual(ollama: &str) -> Result<BTreeMap<String, ProviderSetting>, Failure> {
+    let setting = |it: &BuiltIn| {
+        let address = if it.name == "ollama" { ollama } else { it.base_url };
+        let base_url = Endpoint::parse(address).map_err(|error| Failure::failed(error.to_string()))?;
+        let key = it.key_env.map_or(KeyPlace::None, |name| KeyPlace::Variable(name.to_owned()));
+        let (api, address_from) = (Some(it.api), Origin::Default);
+        Ok((it.name.to_owned(), ProviderSetting { base_url, address_from, api, key, is_configured: false }))
+    };
+    built_in::PROVIDERS.iter().map(setting).collect()
+}
+
+fn endpoint(group: &Group, stated: &Stated) -> Result<Endpoint, Failure> {
+    Endpoint::parse(text(stated)).map_err(|error| {
+        // What stands there is not repeated, not even its beginning: a URL may hold a key.
+        let why = match error {
+            BadEndpoint::Syntax(_) => "this is no URL",
+            BadEndpoint::Scheme(_) => "only http and https are spoken",
+            BadEndpoint::UserInfo => "a user or a password does not belong into a URL",
+            BadEndpoint::Query => "a base URL has no query and no fragment",
+        };
+        let hint = "write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file";
+        wrong(&stated.origin, &format!("`{}.base_url`: {why}", group.key())).hint(hint)
+    })
+}
+
+fn wire(stated: &Stated) -> Option<Wire> {
+    Wire::ALL.into_iter().find(|wire| wire.as_str() == text(stated))
+}
+
+/// A path from the folder of the file that names it.
+fn beside(stated: &Stated) -> PathBuf {
+    match &stated.origin {
+        Origin::File(file, _) => file.parent().map_or_else(PathBuf::new, PathBuf::from).join(text(stated)),
+        _ => PathBuf::from(text(stated)),
+    }
+}
+
+fn text(stated: &Stated) -> &str {
+    Value::as_text(&stated.value).unwrap_or_default()
+}
+
+/// Names stand before a `/`, in commands and in events.
+fn plain_name(group: &Group) -> Result<(), Failure> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    let fits = !group.name.is_empty() && group.name.len() <= 64 && group.name.chars().all(plain);
+    if fits {
+        return Ok(());
+    }
+    let why = format!(
+        "`{}`: a name is made of small letters, digits, - and _",
+        baton_core::id::excerpt(&group.key())
+    );
+    Err(wrong(&group.origin, &why).hint(format!("choose a name like `{}`", group.section.example)))
+}
+
+fn missing(group: &Group, field: &str) -> Failure {
+    let example = group.section.field(field).map_or("…", |field| field.example);
+    wrong(&group.origin, &format!("`{}`: {field} is missing", group.key()))
+        .hint(format!("add a line like {field} = {example}"))
+}
+
+/// What is wrong, with its place.
+fn wrong(origin: &Origin, why: &str) -> Failure {
+    match origin {
+        Origin::File(path, line) => Failure::usage(format!("{}:{line}: {why}", path.display())),
+        Origin::Environment(name) => Failure::usage(format!("{name}: {why}")),
+        Origin::Flag(_) | Origin::Default => Failure::usage(why.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

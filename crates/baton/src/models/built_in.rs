@@ -1,0 +1,57 @@
+//! The providers that are there by themselves, and the model that is asked where only a key is set.
+
+use baton_model::wire::Wire;
+
+/// A provider that needs no table in `baton.toml`.
+#[derive(Debug)]
+pub(crate) struct BuiltIn {
+    /// What stands before the `/` in the names of its models.
+    pub(crate) name: &'static str,
+    /// Where it usually is.
+    pub(crate) base_url: &'static str,
+    /// What it speaks.
+    pub(crate) api: Wire,
+    /// Where its key usually is.
+    pub(crate) key_env: Option<&'static str>,
+    /// The model that is asked where nothing else is configured.
+    pub(crate) model: &'static str,
+}
+
+/// All of them, in the order in which they are looked for.
+pub(crate) const PROVIDERS: [BuiltIn; 3] = [
+    BuiltIn {
+        name: "ollama",
+        base_url: "http://localhost:11434",
+        api: Wire::Ollama,
+        key_env: None,
+        model: "llama3.2:3b",
+    },
+    BuiltIn {
+        name: "openai",
+        base_url: "https://api.openai.com/v1",
+        api: Wire::Responses,
+        key_env: Some("OPENAI_API_KEY"),
+        model: "gpt-5-mini",
+    },
+    BuiltIn {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com",
+        api: Wire::Anthropic,
+        key_env: Some("ANTHROPIC_API_KEY"),
+        model: "claude-sonnet-4-5",
+    },
+];
+
+/// The variable that moves Ollama's usual address in builds for tests, so that no test depends on what
+/// happens to run on the machine.
+#[cfg(feature = "failpoints")]
+const MOVED: &str = "BATON_TEST_OLLAMA";
+
+/// Where Ollama is if nobody says anything.
+pub(crate) fn ollama_address() -> String {
+    #[cfg(feature = "failpoints")]
+    if let Ok(address) = std::env::var(MOVED) {
+        return address;
+    }
+    PROVIDERS[0].base_url.to_owned()
+}
