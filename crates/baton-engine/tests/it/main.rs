@@ -6,10 +6,14 @@ mod cancels;
 mod check;
 mod crashes;
 mod malformed;
+mod models;
 mod people;
 mod planted;
+#[path = "../../../baton-model/tests/it/server.rs"]
+mod server;
 mod streams;
 mod turns;
+mod unreliable;
 mod world;
 
 /// Makes one test of a scenario for each store and mode.

@@ -11,7 +11,10 @@ use baton_core::policy::{Decision, Policy, default_decision};
 use baton_core::thread::PlacedEntry;
 use baton_core::time::Timestamp;
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_engine::{Engine, ManualClock, Parts, Rested, RunHandle, RunRequest, Seen, Settings};
+use baton_engine::{
+    Engine, ManualClock, ModelSource, Parts, Renderers, Rested, RunHandle, RunRequest, Seen, Settings,
+    SystemClock,
+};
 use baton_model::{Model, Scripted};
 use baton_store::{FaultyStore, Slice, SqliteStore, Store};
 use baton_tools::{CallContext, Output, Registry, Tool, ToolError};
@@ -40,6 +43,8 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) clock: Arc<ManualClock>,
+    /// Whether engines have the time of day instead of that clock.
+    pub(crate) real_time: bool,
     pub(crate) settings: Settings,
     pub(crate) decision: Decision,
     script: Mutex<String>,
@@ -69,6 +74,7 @@ impl World {
             store,
             ledger: Arc::default(),
             clock: Arc::new(ManualClock::at(NOW)),
+            real_time: false,
             settings,
             decision: default_decision(),
             script: Mutex::new(String::new()),
@@ -89,6 +95,16 @@ impl World {
 
     /// An engine with another model, and more tools than the usual ones.
     pub(crate) fn engine_of(&self, model: Arc<dyn Model>, more: Vec<Arc<dyn Tool>>) -> Engine {
+        self.engine_with(Arc::new(move |_| Ok::<_, Fault>(model.clone())), Default::default(), more)
+    }
+
+    /// An engine with many models and rendering policies of its own.
+    pub(crate) fn engine_with(
+        &self,
+        models: ModelSource,
+        renderers: Renderers,
+        more: Vec<Arc<dyn Tool>>,
+    ) -> Engine {
         let tools = ["safe", "idem", "once"]
             .map(|name| Arc::new(Probe::new(name, self.ledger.clone())) as Arc<dyn Tool>);
         let mut tools: Vec<Arc<dyn Tool>> = tools.into_iter().chain(more).collect();
@@ -96,12 +112,12 @@ impl World {
             baton_tools::builtin(baton_tools::Builtin { roots: vec![], blobs: None, now: || NOW }).unwrap();
         tools.extend(ask.into_iter().filter(|tool| tool.spec().name == "ask_user"));
         let parts = Parts {
-            renderers: Default::default(),
+            renderers,
             store: self.store.clone(),
             tools: Registry::new(tools).unwrap(),
-            models: Arc::new(move |_| Ok::<_, Fault>(model.clone())),
+            models,
             policy: Policy { rules: Vec::new(), otherwise: self.decision.clone() },
-            clock: self.clock.clone(),
+            clock: if self.real_time { Arc::new(SystemClock) } else { self.clock.clone() },
             settings: self.settings.clone(),
         };
         Engine::new(parts).unwrap()
