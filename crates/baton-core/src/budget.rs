@@ -196,6 +196,58 @@ mod tests {
     }
 
     #[test]
+    fn the_next_call_is_expected_to_read_what_the_last_one_did() {
+        let limits = Limits { tokens: Some(100), answer_tokens: 10, ..Limits::default() };
+        let used =
+            |prompt_tokens| TokenUsage { prompt_tokens, completion_tokens: 1, cost_micro_usd: Some(0) };
+        let mut budget = Budget::default();
+        budget.reserve_model(&limits).unwrap();
+        budget.settle_model(&limits, Some(&used(40)));
+        assert_eq!((budget.last_prompt, budget.clone().reserve_model(&limits)), (40, Ok(())), "41 + 40 + 10");
+        budget.reserve_model(&limits).unwrap();
+        budget.settle_model(&limits, None);
+        assert_eq!(budget.last_prompt, 40, "one that nothing is known of changes nothing");
+        budget.reserve_model(&limits).unwrap();
+        budget.unreserve_model(&limits);
+        assert_eq!((budget.last_prompt, budget.reserved_tokens), (40, 0));
+
+        let mut shorter = budget.clone();
+        shorter.settle_model(&limits, Some(&used(5)));
+        assert_eq!(
+            shorter.reserve_model(&limits),
+            Ok(()),
+            "47 + 5 + 10: after a summary there is less to read"
+        );
+        budget.settle_model(&limits, Some(&used(9)));
+        budget.last_prompt = 40;
+        let before = budget.clone();
+        assert_eq!(budget.reserve_model(&limits), Err(Limit::Tokens), "51 + 40 + 10");
+        assert_eq!(budget, before, "what was refused is not set aside");
+    }
+
+    #[test]
+    fn a_cost_limit_ends_with_the_call_that_reaches_it() {
+        let limits = Limits { cost_micro_usd: Some(10), ..Limits::default() };
+        let used = |cost| TokenUsage { cost_micro_usd: Some(cost), ..TokenUsage::default() };
+        let mut budget = Budget::default();
+        budget.settle_model(&limits, Some(&used(9)));
+        assert_eq!(budget.reserve_model(&limits), Ok(()));
+        budget.settle_model(&limits, Some(&used(1)));
+        assert_eq!(budget.reserve_model(&limits), Err(Limit::Cost));
+        assert_eq!(budget.usage().cost_usd, Some(0.00001));
+    }
+
+    #[test]
+    fn what_was_stored_before_the_last_prompt_was_kept_is_read() {
+        let stored = serde_json::json!({
+            "prompt_tokens": 1, "completion_tokens": 2, "model_calls": 3, "tool_calls": 4, "active_ms": 5,
+            "cost_micro_usd": 6, "unpriced": 7, "reserved_tokens": 8,
+        });
+        let budget: Budget = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!((budget.last_prompt, serde_json::to_value(&budget).unwrap()), (0, stored));
+    }
+
+    #[test]
     fn no_number_of_a_provider_is_too_large() {
         let limits = Limits { tokens: Some(100), cost_micro_usd: Some(1), ..Limits::default() };
         let most = TokenUsage {

@@ -141,16 +141,66 @@ impl Fault {
 mod tests {
     use super::*;
 
+    const ALL: [Code; 20] = [
+        Code::LlmTimeout,
+        Code::LlmInvalidResponse,
+        Code::LlmConnection,
+        Code::LlmServer,
+        Code::LlmRateLimited,
+        Code::LlmAuth,
+        Code::ContextTooLong,
+        Code::Refused,
+        Code::ToolFailed,
+        Code::BudgetExceeded,
+        Code::Deadline,
+        Code::Poisoned,
+        Code::StoreUnavailable,
+        Code::PlanningFailed,
+        Code::ActionFailed,
+        Code::VerificationFailed,
+        Code::MaxTurnsExceeded,
+        Code::NoProgress,
+        Code::PriceUnknown,
+        Code::Internal,
+    ];
+
     #[test]
     fn names_on_the_wire_are_the_serialized_ones() {
-        for code in [
-            Code::LlmTimeout,
-            Code::BudgetExceeded,
-            Code::NoProgress,
-            Code::Internal,
-            Code::LlmInvalidResponse,
-        ] {
+        for code in ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
+    }
+
+    #[test]
+    fn what_a_model_did_wrong_is_told_with_what_helps() {
+        let told = |code| Fault::new(code, "it said so.").for_people();
+        let expected = [
+            "The model did not answer in time (it said so). Ask again later, or choose another model.",
+            "The model's answer could not be understood (it said so). Ask again, perhaps in other words.",
+            "The model could not be reached (it said so). `baton models test` shows which models answer; choose another one with --model.",
+            "The model's server failed (it said so). Ask again in a moment, or choose another model.",
+            "The model's server has too much to do (it said so). Ask again in a moment, or choose another model.",
+            "The model's server did not accept us (it said so). Check the key and the account; `baton doctor` says where the key is read from.",
+            "The conversation is too long for the model (it said so). Begin a new thread, fork from an earlier point, or choose a model with a larger window.",
+            "The model refused (it said so). Ask in another way, or ask another model.",
+        ];
+        assert_eq!(ALL[..8].iter().map(|code| told(*code)).collect::<Vec<_>>(), expected);
+        for code in &ALL[8..] {
+            assert_eq!(told(*code), "it said so.", "what is ours is said as it is");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_failure_is_not_written() {
+        let plain = serde_json::json!({"code": "llm_server", "message": "down"});
+        assert_eq!(serde_json::to_value(Fault::new(Code::LlmServer, "down")).unwrap(), plain);
+        let whole =
+            Fault { retry_after_ms: Some(5), fits_tokens: Some(9), ..Fault::new(Code::LlmServer, "down") };
+        let stored = serde_json::to_value(&whole).unwrap();
+        assert_eq!(
+            stored,
+            serde_json::json!({"code": "llm_server", "message": "down", "retry_after_ms": 5, "fits_tokens": 9})
+        );
+        assert_eq!(serde_json::from_value::<Fault>(stored).unwrap(), whole);
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! Entries become messages in the OpenAI schema. Results stand in call order, whenever they arrived,
 //! and a call is never separated from its result. How many of the entries there are is a matter of
-//! [`policy`]; which model reads them is not known here.
+//! `policy` and `window`; which model reads them is not known here.
 
 mod policy;
+mod weight;
+mod window;
 
 use std::collections::{HashMap, HashSet};
 
 use crate::chat::{ChatCall, ChatMessage, Role};
 use crate::json::as_text;
 use crate::thread::{Closing, Entry};
-pub use policy::{Look, Registered, RenderPolicy, Rendering, Window};
+pub use policy::{Registered, RenderPolicy, Rendering};
+pub use window::{Look, Window};
 
 /// Renders entries, oldest first. Waits, ends and custom types are left out.
 pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<ChatMessage> {
@@ -146,9 +149,6 @@ struct Group {
 impl Group {
     fn call(&mut self, out: &mut Vec<ChatMessage>, id: &str, name: &str, arguments: serde_json::Value) {
         let call = ChatCall { id: id.to_owned(), name: name.to_owned(), arguments };
-        if !self.results.is_empty() {
-            self.end(out);
-        }
         match out.last_mut() {
             Some(last) if last.role == Role::Assistant => last.tool_calls.push(call),
             _ => out.push(ChatMessage { tool_calls: vec![call], ..ChatMessage::text(Role::Assistant, "") }),

@@ -8,6 +8,9 @@ use std::fmt;
 /// What stands where a secret stood.
 const REDACTED: &str = "[redacted]";
 
+/// The shortest beginning of a secret that gives something away. Many keys begin alike.
+const MIN_PART: usize = 8;
+
 /// A text that nobody sees.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -23,9 +26,19 @@ impl Secret {
         &self.0
     }
 
-    /// A text with the secret taken out, wherever it occurs.
+    /// A text with the secret taken out, wherever it occurs, and its beginning, where the text was cut off
+    /// in the middle of it.
     pub fn redact(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, REDACTED) }
+        if self.0.is_empty() {
+            return text.to_owned();
+        }
+        let text = text.replace(&self.0, REDACTED);
+        let whole = text.strip_suffix('…').unwrap_or(&text);
+        let beginnings = self.0.char_indices().rev().map(|(end, _)| &self.0[..end]);
+        match beginnings.take_while(|part| part.len() >= MIN_PART).find(|part| whole.ends_with(part)) {
+            Some(part) => format!("{}{REDACTED}…", &whole[..whole.len() - part.len()]),
+            None => text,
+        }
     }
 }
 
@@ -52,6 +65,10 @@ mod tests {
             ("sk-1", "no key here", "no key here"),
             ("sk-1", "sk-1", "[redacted]"),
             ("sk-1\n", "bad key: sk-1sk-1, \"sk-1\".", "bad key: [redacted][redacted], \"[redacted]\"."),
+            ("sk-12345678", "cut: sk-12345…", "cut: [redacted]…"),
+            ("sk-12345678", "cut: sk-1234567", "cut: [redacted]…"),
+            ("sk-12345678", "not cut: sk-1234", "not cut: sk-1234"),
+            ("schlüssel", "cut: schlüsse", "cut: [redacted]…"),
             ("", "an empty key hides nothing", "an empty key hides nothing"),
         ];
         for (secret, text, expected) in table {

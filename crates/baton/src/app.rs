@@ -1,11 +1,12 @@
 //! What every command is given.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
-use baton_engine::Engine;
+use baton_engine::{Engine, RunRequest};
 use baton_store::{RunFilter, Store};
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::models::{Chosen, Models};
 
 /// An engine on the data of one person, and how to speak.
 pub(crate) struct App {
@@ -17,12 +18,26 @@ pub(crate) struct App {
     pub(crate) json: bool,
     /// The settings that it was opened with.
     pub(crate) config: Config,
+    /// Who may answer.
+    pub(crate) models: Models,
 }
 
 impl App {
     /// Where everything is kept.
     pub(crate) fn store(&self) -> &Store {
         self.engine.store()
+    }
+
+    /// A message to those who were chosen to answer, as the settings have it.
+    pub(crate) fn request(&self, text: String, chosen: &Chosen) -> Result<RunRequest, Failure> {
+        let mut request = RunRequest::new(text, &chosen.model);
+        request.tenant = self.tenant.clone();
+        request.roles = chosen.roles.clone();
+        request.system = self.config.system.clone();
+        request.behavior_template = self.config.template.as_ref().map(|it| it.text()).transpose()?;
+        request.render = self.config.render.clone();
+        request.last_n = self.config.last_n;
+        Ok(request)
     }
 
     /// A run by its id, or by the beginning or the end of it.

@@ -8,7 +8,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::app::App;
 use crate::commands::{
-    approvals, ask, chat, completions, config, demo, doctor, init, runs, threads, tools, welcome,
+    approvals, ask, chat, completions, config, demo, doctor, init, models, runs, threads, tools, usage,
+    welcome,
 };
 use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
@@ -74,6 +75,8 @@ enum Command {
     Config(config::ConfigArgs),
     /// Writes a commented settings file
     Init(init::InitArgs),
+    /// Shows which models answer in which role, and tries them out
+    Models(models::ModelsArgs),
     /// Looks for what is wrong here, and says what helps
     Doctor(doctor::DoctorArgs),
     /// Shows what Baton promises
@@ -97,6 +100,8 @@ enum OnData {
     Approvals(approvals::ApprovalsArgs),
     /// Shows the tools that agents can call, and calls them
     Tools(tools::ToolsArgs),
+    /// Shows what was used and what it cost
+    Usage(usage::UsageArgs),
 }
 
 impl OnData {
@@ -145,10 +150,11 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
     let Cli { globals, command } = cli;
     log::colours(globals.color);
     match command {
-        None => welcome::run(&Settled::find(&globals, None)?),
+        None => welcome::run(&Settled::find(&globals, None)?).await,
         Some(Command::OnData(command)) => on_data(&globals, command).await,
         Some(Command::Config(args)) => config::run(&globals, &args),
         Some(Command::Init(args)) => init::run(&globals, &args),
+        Some(Command::Models(args)) => models::run(&globals, args).await,
         Some(Command::Doctor(args)) => doctor::run(&globals, args).await,
         Some(Command::Demo(args)) => demo::run(&globals, args).await,
         Some(Command::Completions(args)) => completions::run(&args),
@@ -156,7 +162,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
 }
 
 async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
-    let config = Config::from(&Settled::find(globals, command.model())?);
+    let config = Config::new(&Settled::find(globals, command.model())?)?;
     log::begin(config.log);
     let app = App::open(config, Purpose { json: globals.json, test_tools: false })?;
     match command {
@@ -166,5 +172,6 @@ async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
         OnData::Runs(args) => runs::run(&app, args).await,
         OnData::Approvals(args) => approvals::run(&app, args).await,
         OnData::Tools(args) => tools::run(&app, args).await,
+        OnData::Usage(args) => usage::run(&app, args).await,
     }
 }

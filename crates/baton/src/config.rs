@@ -1,12 +1,17 @@
 //! The settings: one table, and everything that comes from it.
 //!
-//! [`table`] lists every setting once. Reading `baton.toml` ([`file`]), `baton config show`, the file
-//! that `baton init` writes and `docs/configuration.md` ([`pages`]) all follow it. A value comes from a
-//! flag, else the environment, else the file, else the default; [`Settled`] remembers which. The current
-//! folder is never read unasked, and secrets are never values here: the file names where they are kept.
+//! [`table`] lists every fixed setting once, [`named`] every field of the sections whose names people choose.
+//! Reading `baton.toml` ([`file`]), `baton config show`, the file that `baton init` writes and
+//! `docs/configuration.md` ([`pages`]) all follow them. A value comes from a flag, else the environment, else
+//! the file, else the default; [`Settled`] remembers which. The current folder is never read unasked, and
+//! secrets are never values here: the file names where they are kept.
 
 mod file;
+mod groups;
+mod instructions;
+mod named;
 mod pages;
+mod serving;
 mod table;
 mod value;
 
@@ -17,12 +22,17 @@ use std::time::Duration;
 
 use baton_core::budget::Limits;
 use baton_core::policy::{Decision, Policy, default_decision};
+use baton_core::render::{RenderPolicy, Rendering};
 use baton_engine::Settings;
 use directories::ProjectDirs;
 
 use crate::cli::Globals;
 use crate::failure::Failure;
+use crate::models::built_in;
+pub(crate) use groups::Group;
+pub(crate) use instructions::Template;
 pub(crate) use pages::commented_file;
+pub(crate) use serving::{KeyPlace, ProviderSetting, Serving};
 pub(crate) use table::{SETTINGS, Setting};
 pub(crate) use value::Value;
 
@@ -61,7 +71,14 @@ pub(crate) struct Found {
 
 /// Every setting, settled.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settled(pub(crate) Vec<Found>);
+pub(crate) struct Settled {
+    /// The settings of the fixed table.
+    pub(crate) fixed: Vec<Found>,
+    /// The tables whose names people chose.
+    pub(crate) groups: Vec<Group>,
+    /// What those come to.
+    pub(crate) serving: Serving,
+}
 
 /// What is asked for a value before the file.
 struct Outside<'a> {
@@ -79,7 +96,7 @@ impl Settled {
 
     /// A setting by its key.
     pub(crate) fn get(&self, key: &str) -> Option<&Found> {
-        self.0.iter().find(|found| found.setting.key == key)
+        self.fixed.iter().find(|found| found.setting.key == key)
     }
 
     /// The file that is read, whether it is there or not.
@@ -120,15 +137,17 @@ impl Outside<'_> {
     fn settle(&self) -> Result<Settled, Failure> {
         let config = self.config()?;
         let data = self.place("data", || Ok(folders()?.data_dir().to_owned()))?;
-        let lines = match config.value.as_ref().and_then(Value::as_path) {
+        let file::Contents { lines, mut groups } = match config.value.as_ref().and_then(Value::as_path) {
             Some(path) => file::read(path, config.origin != Origin::Default)?,
-            None => Vec::new(),
+            None => file::Contents::default(),
         };
-        let mut settled = vec![config, data];
+        let mut fixed = vec![config, data];
         for setting in SETTINGS.iter().filter(|setting| !setting.is_place()) {
-            settled.push(self.one(setting, &lines)?);
+            fixed.push(self.one(setting, &lines)?);
         }
-        Ok(Settled(settled))
+        groups::from_environment(&mut groups, self.environment)?;
+        let serving = Serving::of(&groups, &built_in::ollama_address())?;
+        Ok(Settled { fixed, groups, serving })
     }
 
     fn config(&self) -> Result<Found, Failure> {
@@ -168,8 +187,7 @@ impl Outside<'_> {
             return Ok(Found { setting, value: Some(value), origin: Origin::Environment(name) });
         }
         if let Some(line) = lines.iter().find(|line| line.key == setting.key) {
-            let origin = Origin::File(line.file.clone(), line.number);
-            return Ok(Found { setting, value: Some(line.value.clone()), origin });
+            return Ok(Found { setting, value: Some(line.value.clone()), origin: line.origin.clone() });
         }
         Ok(Found { setting, value: setting.default_value(), origin: Origin::Default })
     }
@@ -209,10 +227,16 @@ fn folders() -> Result<ProjectDirs, Failure> {
 pub(crate) struct Config {
     /// Where everything is kept.
     pub(crate) data: PathBuf,
-    /// Which model answers.
-    pub(crate) model: String,
+    /// Which model was named, and where.
+    pub(crate) model: Option<(String, Origin)>,
+    /// Who serves models, and who answers in which role.
+    pub(crate) serving: Serving,
     /// The agent's instructions.
     pub(crate) system: String,
+    /// What they are rendered from instead.
+    pub(crate) template: Option<Template>,
+    /// How a thread is rendered for a model.
+    pub(crate) render: Rendering,
     /// How many entries a model sees; absent: all.
     pub(crate) last_n: Option<u32>,
     /// What is allowed.
@@ -223,24 +247,52 @@ pub(crate) struct Config {
     pub(crate) log: tracing::level_filters::LevelFilter,
 }
 
-impl From<&Settled> for Config {
-    fn from(settled: &Settled) -> Config {
-        Config {
+impl Config {
+    /// What the settings come to, if they go together.
+    pub(crate) fn new(settled: &Settled) -> Result<Config, Failure> {
+        let named = |key: &str| {
+            let found = settled.get(key)?;
+            let text = found.value.as_ref().and_then(Value::as_text)?;
+            Some((text.to_owned(), found.origin.clone()))
+        };
+        let template = named("behavior_template").map(|(text, origin)| Template::of(&text, &origin));
+        Ok(Config {
             data: settled.path("data"),
-            model: settled.text("model"),
+            model: named("model"),
+            serving: settled.serving.clone(),
             system: settled.text("system"),
+            template: template.transpose()?,
+            render: rendering(settled)?,
             last_n: settled.whole("last_n").map(narrow),
             policy: Policy { rules: Vec::new(), otherwise: decision(settled) },
             engine: engine(settled),
             log: settled.text("log.level").parse().unwrap_or(tracing::level_filters::LevelFilter::WARN),
-        }
+        })
     }
+}
+
+fn rendering(settled: &Settled) -> Result<Rendering, Failure> {
+    let policy = match settled.text("render.policy").as_str() {
+        "full" => RenderPolicy::Full,
+        "summary" => RenderPolicy::Summary,
+        "last_n" if settled.whole("last_n").is_none() => {
+            let origin = settled.get("render.policy").map(|found| found.origin.to_string());
+            return Err(Failure::usage(format!(
+                "`render.policy` ({}) is \"last_n\", and `last_n` is not set",
+                origin.unwrap_or_default()
+            ))
+            .hint("add a line like last_n = 40 at the top of the file"));
+        }
+        "last_n" => RenderPolicy::Full,
+        _ => RenderPolicy::TokenBudget,
+    };
+    Ok(Rendering { policy, exclude: settled.names("render.exclude"), then: Vec::new() })
 }
 
 fn decision(settled: &Settled) -> Decision {
     let is_ours =
         |found: &Found| found.setting.key.starts_with("policy.") || found.setting.key.starts_with("limits.");
-    let is_default = settled.0.iter().filter(|found| is_ours(found)).all(|f| f.origin == Origin::Default);
+    let is_default = settled.fixed.iter().filter(|found| is_ours(found)).all(|f| f.origin == Origin::Default);
     let cost = settled.value("limits.cost_usd").and_then(Value::as_decimal);
     Decision {
         rule: if is_default { "default" } else { "baton.toml" }.to_owned(),

@@ -1,71 +1,218 @@
-//! The models that this build knows, by name: `offline` and `scripted/FILE`.
+//! Who answers: the catalog of models that the configuration comes to, and the choice among them.
 //!
-//! A name is checked before a run begins, so that a wrong one is wrong use and not a failed run; a run
-//! that is resumed and finds its model gone fails with the same words.
+//! [`choose`] decides from facts alone; this module gathers them. Nothing is looked for on the network
+//! unless nothing is configured, and keys are read only when a model is needed. A key goes from where it is
+//! kept into the catalog and nowhere else.
 
-use std::sync::Arc;
+pub(crate) mod built_in;
+mod choose;
+mod keys;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
+use baton_core::role::Roles;
+use baton_core::run::Definition;
 use baton_engine::ModelSource;
-use baton_model::{Model, Offline, Scripted};
+use baton_model::wire::Wire;
+use baton_model::{BadCatalog, Catalog, Endpoint, Finding, Model, Probe, Provider, ollama_lists};
 
+use crate::config::{Config, Origin, ProviderSetting, Serving};
 use crate::failure::Failure;
+pub(crate) use choose::{Chosen, Facts, choose};
+pub(crate) use keys::{Key, look_for};
 
-/// What there is, for messages.
-const KNOWN: &str =
-    "this build has `offline` (built in) and `scripted/FILE` (plays a script, see docs/scripted-model.md)";
+/// How long Ollama has to say what it has, where nobody said that it is there.
+const DISCOVERY: Duration = Duration::from_millis(300);
 
-/// Where the engine finds its models.
-pub(crate) fn source() -> ModelSource {
-    Arc::new(|name| find(name).map_err(|why| Fault::new(Code::LlmConnection, why)))
+/// All models of a configuration. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Models {
+    it: Arc<Contents>,
 }
 
-/// Checks a name that a person gave; answers the name to keep, which means the same in every folder.
-pub(crate) fn checked(name: &str) -> Result<String, Failure> {
-    let name = match name.strip_prefix("scripted/").filter(|file| !file.is_empty()) {
-        Some(file) => format!("scripted/{}", std::path::absolute(file)?.display()),
-        None => name.to_owned(),
-    };
-    match find(&name) {
-        Ok(_) => Ok(name),
-        Err(why) => Err(Failure::usage(why).hint("choose one with --model, or `model` in baton.toml")),
+struct Contents {
+    serving: Serving,
+    named: Option<(String, Origin)>,
+    catalog: OnceLock<Result<Catalog, BadCatalog>>,
+    keys: OnceLock<BTreeMap<String, Key>>,
+}
+
+impl Models {
+    /// The models of a configuration. Nothing is read or asked yet.
+    pub(crate) fn new(config: &Config) -> Models {
+        let (serving, named) = (config.serving.clone(), config.model.clone());
+        let it = Contents { serving, named, catalog: OnceLock::new(), keys: OnceLock::new() };
+        Models { it: Arc::new(it) }
+    }
+
+    /// Where the engine finds its models.
+    pub(crate) fn source(&self) -> ModelSource {
+        let models = self.clone();
+        Arc::new(move |name| models.model(name))
+    }
+
+    /// Who serves models.
+    pub(crate) fn serving(&self) -> &Serving {
+        &self.it.serving
+    }
+
+    /// What was found of a provider's key.
+    pub(crate) fn key(&self, provider: &str) -> Option<&Key> {
+        let environment = |name: &str| std::env::var_os(name);
+        let found = || {
+            let key = |(name, setting): (&String, &ProviderSetting)| {
+                (name.clone(), look_for(&setting.key, &environment))
+            };
+            self.it.serving.providers.iter().map(key).collect()
+        };
+        self.it.keys.get_or_init(found).get(provider)
+    }
+
+    /// All of them by name.
+    pub(crate) fn catalog(&self) -> Result<&Catalog, Failure> {
+        let made = self.it.catalog.get_or_init(|| {
+            let provider = |(name, setting): (&String, &ProviderSetting)| Provider {
+                name: name.clone(),
+                base_url: setting.base_url.clone(),
+                api: setting.api,
+                key: self.key(name).and_then(Key::secret),
+            };
+            let providers = self.it.serving.providers.iter().map(provider).collect();
+            Catalog::new(providers, self.it.serving.models.values().cloned().collect())
+        });
+        made.as_ref().map_err(|error| Failure::usage(error.to_string()).hint("correct it in baton.toml"))
+    }
+
+    /// A model by its name. Nobody is asked anything without the key that is said to be there.
+    pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
+        if let Some(why) = self.keyless(name) {
+            return Err(Fault::new(Code::LlmAuth, why.message));
+        }
+        let catalog = self.catalog().map_err(|failure| Fault::new(Code::LlmConnection, failure.message))?;
+        catalog.model(name)
+    }
+
+    /// Why the key of a model's provider is not there, if it should be.
+    fn keyless(&self, model: &str) -> Option<Failure> {
+        let (provider, _) = self.it.serving.provider_of(model)?;
+        self.key(provider).and_then(|key| key.missing(provider))
+    }
+
+    /// Checks a name that a person gave; answers the name to keep, which means the same in every folder.
+    pub(crate) fn checked(&self, name: &str) -> Result<String, Failure> {
+        let name = whole_path(name)?;
+        self.it.serving.known(&name).map_err(|why| Failure::usage(why).hint(self.it.serving.there_are()))?;
+        if let Some(missing) = self.keyless(&name) {
+            return Err(missing);
+        }
+        match self.catalog()?.model(&name) {
+            Ok(_) => Ok(name),
+            Err(fault) => Err(Failure::usage(fault.message).hint("choose another one with --model")),
+        }
+    }
+
+    /// Finds out who answers.
+    pub(crate) async fn choose(&self) -> Result<Chosen, Failure> {
+        let named = match &self.it.named {
+            Some((name, origin)) => Some((self.checked(name)?, origin.clone())),
+            None => None,
+        };
+        let mut facts = self.facts(named)?;
+        if facts.is_open() {
+            facts.ollama_lists = self.finds_ollama().await;
+        }
+        Ok(choose(&facts))
+    }
+
+    /// Who answers by what is configured alone: nobody is looked for, and no key is asked for.
+    pub(crate) fn configured(&self) -> Result<Chosen, Failure> {
+        let named = match &self.it.named {
+            Some((name, origin)) => Some((whole_path(name)?, origin.clone())),
+            None => None,
+        };
+        Ok(choose(&self.facts(named)?))
+    }
+
+    /// Tries a model out. Nothing is sent without the key that is said to be there.
+    pub(crate) async fn probe(&self, model: &str) -> Result<Probe, Failure> {
+        let catalog = self.catalog()?;
+        let Some(missing) = self.keyless(model) else { return Ok(catalog.probe(model).await) };
+        Ok(Probe {
+            model: model.to_owned(),
+            wire: "",
+            is_local: catalog.is_local(model).unwrap_or_default(),
+            answer: Err(Fault::new(Code::LlmAuth, missing.message)),
+            tools: Finding::NotAsked,
+            structured: Finding::NotAsked,
+        })
+    }
+
+    fn facts(&self, named: Option<(String, Origin)>) -> Result<Facts, Failure> {
+        let serving = &self.it.serving;
+        let set =
+            |it: &&built_in::BuiltIn| it.key_env.is_some() && self.key(it.name).is_some_and(Key::is_there);
+        Ok(Facts {
+            named,
+            roles: whole_paths(serving.roles.clone())?,
+            ollama_from: serving.providers.get("ollama").map(|it| it.address_from.clone()),
+            ollama_lists: false,
+            keys: built_in::PROVIDERS.iter().filter(set).map(|it| self.key_in_words(it)).collect(),
+            hosts: serving
+                .providers
+                .iter()
+                .filter_map(|(name, it)| Some((name.clone(), host(it)?)))
+                .collect(),
+        })
+    }
+
+    fn key_in_words(&self, it: &built_in::BuiltIn) -> (&'static str, String) {
+        let place = self.key(it.name).map(|key| key.place.clone()).unwrap_or_default();
+        (it.name, format!("{place} is set"))
+    }
+
+    async fn finds_ollama(&self) -> bool {
+        let ollama = &built_in::PROVIDERS[0];
+        match self.it.serving.providers.get(ollama.name) {
+            Some(provider) => ollama_lists(&provider.base_url, ollama.model, DISCOVERY).await,
+            None => false,
+        }
+    }
+
+    /// Who answers in a run that began earlier, perhaps under other settings.
+    pub(crate) fn as_pinned(&self, definition: &Definition) -> Chosen {
+        let hosts = self.it.serving.providers.iter().filter_map(|(name, it)| Some((name.clone(), host(it)?)));
+        let (model, roles) = (definition.model.clone(), definition.roles.clone());
+        Chosen::new(model, roles, "as this run began".to_owned(), &hosts.collect())
     }
 }
 
-fn find(name: &str) -> Result<Arc<dyn Model>, String> {
-    match name.split_once('/') {
-        None if name == "offline" => Ok(Arc::new(Offline::new())),
-        Some(("scripted", file)) if !file.is_empty() => Scripted::from_file(file)
-            .map(|model| Arc::new(model) as Arc<dyn Model>)
-            .map_err(|e| e.to_string()),
-        _ => Err(format!("there is no model {name:?}: {KNOWN}")),
+/// Scripts by their whole path, which means the same in every folder.
+fn whole_paths(mut roles: Roles) -> Result<Roles, Failure> {
+    for candidate in roles.values_mut().flatten() {
+        candidate.model = whole_path(&candidate.model)?;
     }
+    Ok(roles)
+}
+
+fn whole_path(model: &str) -> Result<String, Failure> {
+    match model.strip_prefix("scripted/").filter(|file| !file.is_empty()) {
+        Some(file) => Ok(format!("scripted/{}", std::path::absolute(file)?.display())),
+        None => Ok(model.to_owned()),
+    }
+}
+
+/// Where text goes that a provider is sent, if that is not this machine.
+fn host(provider: &ProviderSetting) -> Option<String> {
+    (!provider.base_url.is_local()).then(|| host_of(&provider.base_url))
+}
+
+/// The host of an address, and nothing else of it.
+pub(crate) fn host_of(endpoint: &Endpoint) -> String {
+    endpoint.address(Wire::Ollama).host_str().unwrap_or("?").to_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wrong_name_says_what_there_is() {
-        for name in ["", "openai/gpt", "scripted", "scripted/", "Offline"] {
-            let failure = checked(name).unwrap_err();
-            assert_eq!(failure.code, crate::failure::exit::USAGE, "{name:?}");
-        }
-        let failure = checked("gpt").unwrap_err();
-        assert_eq!(failure.message, format!("there is no model \"gpt\": {KNOWN}"));
-        assert_eq!(checked("offline").unwrap(), "offline");
-    }
-
-    #[test]
-    fn a_script_is_kept_by_its_whole_path() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("s.json");
-        std::fs::write(&file, r#"{"v":1,"replies":[]}"#).unwrap();
-        let name = format!("scripted/{}", file.display());
-        assert_eq!(checked(&name).unwrap(), name);
-        assert!(
-            checked("scripted/no-such-file").unwrap_err().message.contains("no-such-file: cannot read it")
-        );
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use baton_tools::{BlobSource, Builtin, Registry, Tool, builtin, testing};
 use crate::app::App;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::models;
+use crate::models::Models;
 use crate::terminal::note;
 
 /// What an app is opened for.
@@ -30,16 +30,17 @@ impl App {
         let store = store(&config)?;
         let tenant = Tenant::local();
         let tools = registry(&store, &tenant, purpose.test_tools || cfg!(feature = "failpoints"))?;
+        let models = Models::new(&config);
         let engine = Engine::new(Parts {
             store,
             tools,
-            models: models::source(),
+            models: models.source(),
             renderers: Default::default(),
             policy: config.policy.clone(),
             clock: Arc::new(SystemClock),
             settings: config.engine.clone(),
         })?;
-        Ok(App { engine, tenant, json: purpose.json, config })
+        Ok(App { engine, tenant, json: purpose.json, config, models })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every function here is pure. Nothing is left out silently: an optional field is absent where there
 //! is nothing to say, and present otherwise.
 
+use baton_core::chat::{ChatCall, ChatMessage};
 use baton_core::run::Approval;
 use baton_core::thread::PlacedEntry;
 use baton_core::tool::{EffectClass, ToolSpec};
@@ -60,6 +61,21 @@ pub(crate) fn entry(placed: &PlacedEntry) -> Value {
         "data": placed.entry.data(),
         "run_id": placed.run,
     })
+}
+
+/// A message to a model, in OpenAI's schema.
+pub(crate) fn message(message: &ChatMessage) -> Value {
+    let call = |call: &ChatCall| {
+        let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
+        json!({"id": call.id, "type": "function", "function": function})
+    };
+    let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
+    object([
+        ("role", value(&message.role)),
+        ("content", value(&message.content)),
+        ("tool_calls", (!calls.is_empty()).then_some(Value::Array(calls))),
+        ("tool_call_id", message.tool_call_id.as_ref().and_then(value)),
+    ])
 }
 
 /// What a rewind did.
@@ -203,6 +219,22 @@ mod tests {
         placed.run = Some(RunId(ID));
         expected["run_id"] = json!(ID_TEXT);
         assert_eq!(entry(&placed), expected);
+    }
+
+    #[test]
+    fn a_message_is_in_the_schema_that_everybody_reads() {
+        use baton_core::chat::Role;
+        let call = ChatCall { id: "1".to_owned(), name: "look".to_owned(), arguments: json!({"at": "x"}) };
+        let asks = ChatMessage { tool_calls: vec![call], ..ChatMessage::text(Role::Assistant, "") };
+        let function = json!({"name": "look", "arguments": "{\"at\":\"x\"}"});
+        let expected = json!({
+            "role": "assistant", "content": "",
+            "tool_calls": [{"id": "1", "type": "function", "function": function}],
+        });
+        assert_eq!(message(&asks), expected);
+        let told = ChatMessage { tool_call_id: Some("1".to_owned()), ..ChatMessage::text(Role::Tool, "yes") };
+        assert_eq!(message(&told), json!({"role": "tool", "content": "yes", "tool_call_id": "1"}));
+        assert_eq!(message(&ChatMessage::text(Role::User, "hi")), json!({"role": "user", "content": "hi"}));
     }
 
     #[test]

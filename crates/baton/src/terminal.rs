@@ -6,8 +6,10 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Names and headings.
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -30,6 +32,21 @@ pub(crate) fn shows_answers() -> bool {
 /// Whether notes go to a person.
 pub(crate) fn shows_notes() -> bool {
     io::stderr().is_terminal()
+}
+
+/// How often the sign of work moves.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Something that turns while a person waits, until it is told to finish; nothing where nobody sees it.
+pub(crate) fn turning(what: String) -> Option<ProgressBar> {
+    if !shows_notes() {
+        return None;
+    }
+    let style = ProgressStyle::with_template("{spinner} {msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let turning = ProgressBar::new_spinner().with_style(style).with_message(what);
+    turning.enable_steady_tick(TICK);
+    Some(turning)
 }
 
 /// Writes a part of the answer, as it is.

@@ -29,7 +29,7 @@ use state::{Asking, Ending, Phase, State};
 
 /// The flow's name in definitions and stored states.
 pub const NAME: &str = "turn";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How often the same call may fail before the turn is brought to an end.
 pub const SAME_FAILURES: u8 = 3;
@@ -109,13 +109,14 @@ impl Turn {
             Phase::Asking(asking) if asking.n == n => self.answered(asking, result, at, record),
             Phase::Summarising { n: asked, up_to } if asked == n => self.summarised(up_to, result, record),
             Phase::Pausing { n: pause, attempt, .. } if pause == n => self.ask_again(attempt, record),
-            Phase::Ending { why, model: Some(model), .. } if model == n => {
+            Phase::Ending { why, model: Some(model), unseen, .. } if model == n => {
                 let shown = match result {
+                    _ if unseen => String::new(),
                     Outcome::Stopped { shown, .. } | Outcome::ModelFailed { shown, .. } => shown,
                     Outcome::Reply(reply) => reply.text,
                     _ => String::new(),
                 };
-                self.state.phase = Phase::Ending { why, model: None, shown };
+                self.state.phase = Phase::Ending { why, model: None, unseen, shown };
             }
             _ => self.call_outcome(n, result, record),
         }
@@ -168,8 +169,9 @@ impl Turn {
             }
             _ => None,
         };
+        let unseen = matches!(self.state.phase, Phase::Summarising { .. });
         self.close_unstarted(in_flight, record);
-        self.state.phase = Phase::Ending { why, model, shown: String::new() };
+        self.state.phase = Phase::Ending { why, model, unseen, shown: String::new() };
     }
 
     /// Goes on when the last open call or stopped effect is accounted for.
@@ -189,7 +191,7 @@ impl Turn {
                 self.take_in_steering(record);
                 self.ask(record);
             }
-            Phase::Ending { why, model: None, shown } => self.conclude(why, shown, record),
+            Phase::Ending { why, model: None, shown, .. } => self.conclude(why, shown, record),
             _ => {}
         }
     }

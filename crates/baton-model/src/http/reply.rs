@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
 use reqwest::Response;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 
 use super::{Limits, cause, retry};
 use crate::endpoint::Endpoint;
@@ -26,6 +26,7 @@ pub(crate) struct Reply {
     response: Response,
     endpoint: Endpoint,
     limits: Limits,
+    kind: Kind,
     /// Whether any of the body has arrived.
     began: bool,
 }
@@ -41,15 +42,27 @@ pub(crate) enum Kind {
     Stream,
 }
 
+impl Kind {
+    fn of(content_type: &str) -> Self {
+        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "text/html" | "application/xhtml+xml" => Kind::Page,
+            "application/json" => Kind::Document,
+            _ => Kind::Stream,
+        }
+    }
+}
+
 impl Reply {
     /// A reply that may be read. A redirect is none: a key must not follow it.
     pub(super) fn new(response: Response, endpoint: &Endpoint, limits: Limits) -> Result<Self, Fault> {
-        let reply = Reply { response, endpoint: endpoint.clone(), limits, began: false };
+        let kind = Kind::of(header(&response, CONTENT_TYPE));
+        let reply = Reply { response, endpoint: endpoint.clone(), limits, kind, began: false };
         let status = reply.response.status();
         if status.is_redirection() {
             return Err(reply.redirected());
         }
-        match reply.header(CONTENT_ENCODING) {
+        match header(&reply.response, CONTENT_ENCODING) {
             "" | "identity" => Ok(reply),
             encoding => {
                 Err(invalid(format!("{endpoint} compressed its answer ({encoding}) although nobody asked")))
@@ -72,13 +85,7 @@ impl Reply {
 
     /// What the body says it is.
     pub(crate) fn kind(&self) -> Kind {
-        let kind =
-            self.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match kind.as_str() {
-            "text/html" | "application/xhtml+xml" => Kind::Page,
-            "application/json" => Kind::Document,
-            _ => Kind::Stream,
-        }
+        self.kind
     }
 
     /// The next bytes of the body; `None` at its end.
@@ -134,7 +141,7 @@ impl Reply {
     fn redirected(&self) -> Fault {
         let status = self.status();
         // Relative or not; what follows `?` may be anybody's secret.
-        let to = self.response.url().join(self.header(LOCATION)).ok().map(|mut url| {
+        let to = self.response.url().join(header(&self.response, LOCATION)).ok().map(|mut url| {
             url.set_query(None);
             url.set_fragment(None);
             let _ = (url.set_username(""), url.set_password(None));
@@ -149,10 +156,10 @@ impl Reply {
         };
         Fault::new(Code::LlmConnection, told)
     }
+}
 
-    fn header(&self, name: reqwest::header::HeaderName) -> &str {
-        self.response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
+fn header(response: &Response, name: HeaderName) -> &str {
+    response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 fn invalid(words: String) -> Fault {

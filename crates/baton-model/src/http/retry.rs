@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn a_server_may_say_it_in_seconds_fractions_or_a_date() {
         const DATE: (&str, &str) = ("date", "Wed, 21 Oct 2026 07:28:00 GMT");
-        let table: [(&[(&str, &str)], Option<u64>); 16] = [
+        type Headers = &'static [(&'static str, &'static str)];
+        let table: [(Headers, Option<u64>); 16] = [
             (&[], None),
             (&[("retry-after", "7")], Some(7000)),
             (&[("retry-after", " 0 ")], Some(0)),

@@ -28,7 +28,7 @@ pub(super) struct Answer {
 }
 
 enum State {
-    Reading(Box<Reading>),
+    Reading(Reading),
     /// Its reply may still have bytes that mean nothing.
     Complete(Reply),
     Failed(Fault),
@@ -53,12 +53,14 @@ impl Answer {
         attempt: u32,
     ) -> Self {
         let reading = Reading { reply, verdict, _place: place };
-        Answer { setup, decoder, attempt, ready: VecDeque::new(), state: State::Reading(Box::new(reading)) }
+        Answer { setup, decoder, attempt, ready: VecDeque::new(), state: State::Reading(reading) }
     }
 
     pub(super) fn into_stream(self) -> DeltaStream {
-        stream::unfold(self, |mut answer| async move { answer.next().await.map(|delta| (delta, answer)) })
-            .boxed()
+        stream::unfold(Box::new(self), |mut answer| async move {
+            answer.next().await.map(|delta| (delta, answer))
+        })
+        .boxed()
     }
 
     async fn next(&mut self) -> Option<Result<Delta, Fault>> {
@@ -77,7 +79,7 @@ impl Answer {
     }
 
     /// Reads on by one piece.
-    async fn read(&mut self, mut reading: Box<Reading>) {
+    async fn read(&mut self, mut reading: Reading) {
         let mut deltas = Vec::new();
         let read = self.decode(&mut reading.reply, &mut deltas).await;
         if !deltas.is_empty() {
@@ -101,8 +103,7 @@ impl Answer {
     async fn decode(&mut self, reply: &mut Reply, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if reply.kind() == Kind::Document {
             let body = reply.body(MAX_DOCUMENT_BYTES).await?;
-            // Some servers stream under this name.
-            if serde_json::from_slice::<IgnoredAny>(&body).is_ok() {
+            if !is_stream(&body) {
                 return self.decoder.whole(&body, out);
             }
             self.decoder.push(&body, out)?;
@@ -120,4 +121,15 @@ impl Answer {
         }
         delta
     }
+}
+
+/// Whether a body that says it is one document is a stream all the same: events, or a document a line.
+fn is_stream(body: &[u8]) -> bool {
+    if [&b"data:"[..], b"event:", b":"].iter().any(|begin| body.starts_with(begin)) {
+        return true;
+    }
+    let Some((line, rest)) = body.iter().position(|byte| *byte == b'\n').map(|end| body.split_at(end)) else {
+        return false;
+    };
+    !rest.trim_ascii().is_empty() && serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }

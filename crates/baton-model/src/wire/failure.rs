@@ -54,9 +54,11 @@ pub fn in_answer(error: &Value) -> Fault {
 
 /// An answer that is not in its format.
 pub(super) fn unreadable(answer: &str) -> Fault {
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(answer).is_ok();
+    let kind = if is_json { "answer" } else { "JSON" };
     let words = excerpt::plain(answer);
     let shown = if words.is_empty() { "nothing at all" } else { &words };
-    Fault::new(Code::LlmInvalidResponse, format!("the model's server sent what is no JSON: {shown}"))
+    Fault::new(Code::LlmInvalidResponse, format!("the model's server sent what is no {kind}: {shown}"))
 }
 
 /// The kinds of failure, as far as they call for different things.
@@ -177,7 +179,10 @@ impl Said {
         let table: [(&[&str], Class); 8] = [
             (&["authentication_error", "invalid_api_key", "permission_error"], Class::Key),
             (&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"], Class::Busy),
-            (&["overloaded_error", "server_error", "api_error", "internal_error", "internal_server_error"], Class::Server),
+            (
+                &["overloaded_error", "server_error", "api_error", "internal_error", "internal_server_error"],
+                Class::Server,
+            ),
             (&["unavailable_error", "service_unavailable"], Class::Server),
             (&["timeout_error", "request_timeout"], Class::Slow),
             (&["not_found_error", "model_not_found"], Class::Absent),

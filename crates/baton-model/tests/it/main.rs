@@ -15,5 +15,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
+mod calls;
+mod detection;
+mod failures;
+mod limits;
+mod pairs;
+mod proxies;
 mod recorded;
+mod server;
 mod splits;
+mod talk;

@@ -81,7 +81,8 @@ fn in_folder(folder: &Path, wire: Wire) -> Vec<Recording> {
 
 fn recording(file: &Path, wire: Wire) -> Recording {
     let expected = std::fs::read(file.with_extension("json")).unwrap();
-    let expected = serde_json::from_slice(&expected).unwrap_or_else(|bad| panic!("{}: {bad}", file.display()));
+    let expected =
+        serde_json::from_slice(&expected).unwrap_or_else(|bad| panic!("{}: {bad}", file.display()));
     let name = format!("{}/{}", wire.as_str(), file.file_name().unwrap().to_string_lossy());
     Recording { name, body: std::fs::read(file).unwrap(), expected, wire }
 }
@@ -103,7 +104,9 @@ fn shown(delta: &Delta) -> Value {
         Delta::Text(text) => json!({"text": text}),
         Delta::Reasoning(text) => json!({"reasoning": text}),
         Delta::ReasoningBlock(block) => json!({"reasoning_block": block}),
-        Delta::CallStart { index, id, name } => json!({"call_start": {"index": index, "id": id, "name": name}}),
+        Delta::CallStart { index, id, name } => {
+            json!({"call_start": {"index": index, "id": id, "name": name}})
+        }
         Delta::CallArguments { index, text } => json!({"call_arguments": {"index": index, "text": text}}),
         Delta::Usage(usage) => json!({"usage": usage}),
         Delta::Finish(reason) => json!({"finish": reason}),

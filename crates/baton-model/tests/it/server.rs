@@ -127,9 +127,14 @@ impl Answer {
         self.raw([format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat())
     }
 
-    /// The end of a body in chunks.
-    pub(crate) fn end(self) -> Self {
-        self.raw("0\r\n\r\n")
+    /// The end of a body in chunks. It goes out together with the bytes before it.
+    pub(crate) fn end(mut self) -> Self {
+        const END: &[u8] = b"0\r\n\r\n";
+        if let Some(Step::Send(bytes)) = self.steps.last_mut() {
+            bytes.extend_from_slice(END);
+            return self;
+        }
+        self.raw(END)
     }
 
     /// Waits until the test opens the barrier.
@@ -147,7 +152,7 @@ impl Answer {
         self.step(Step::HangUp)
     }
 
-    /// Resets the connection.
+    /// Resets the connection. The request has to have a body.
     pub(crate) fn reset(self) -> Self {
         self.step(Step::Reset)
     }
@@ -243,8 +248,9 @@ impl Server {
 
     fn until(&self, what: &str, happened: impl Fn(&Diary) -> bool) {
         let diary = self.diary.0.lock().unwrap();
-        let (_, wait) = self.diary.1.wait_timeout_while(diary, PATIENCE, |diary| !happened(diary)).unwrap();
-        assert!(!wait.timed_out(), "waited in vain for {what}");
+        let (diary, wait) =
+            self.diary.1.wait_timeout_while(diary, PATIENCE, |diary| !happened(diary)).unwrap();
+        assert!(!wait.timed_out(), "waited in vain for {what}: {diary:?}");
     }
 
     fn note<T>(&self, change: impl FnOnce(&mut Diary) -> T) -> T {
@@ -261,18 +267,22 @@ impl Server {
         let mut output = stream;
         while let Some((mut request, length)) = head(&mut input) {
             request.connection = connection;
-            // Whether the answer ends in a reset has to be known before the body is read, see below; bodies
-            // decide nothing then.
-            let n = self.note(|diary| diary.requests.len());
-            let unread = usize::from(length > 0 && (self.decide)(n, &request).resets());
-            let mut body = vec![0; length - unread];
-            input.read_exact(&mut body).unwrap();
+            let (mut body, last) = (vec![0; length], length.saturating_sub(1));
+            input.read_exact(&mut body[..last]).unwrap();
+            // The last byte is looked at and stays where it is, for the case that the answer is a reset.
+            if length > 0 && !matches!(output.peek(&mut body[last..]), Ok(1)) {
+                break;
+            }
             request.body = String::from_utf8(body).unwrap();
             let n = self.note(|diary| {
                 diary.requests.push(request.clone());
                 diary.requests.len() - 1
             });
-            for step in (self.decide)(n, &request).steps {
+            let answer = (self.decide)(n, &request);
+            if length > 0 && !answer.resets() {
+                input.read_exact(&mut [0]).unwrap();
+            }
+            for step in answer.steps {
                 match step {
                     Step::Send(bytes) => drop(output.write_all(&bytes)),
                     Step::Wait(barrier) => assert!(barrier.wait(), "nobody opened the barrier"),
@@ -280,12 +290,8 @@ impl Server {
                         self.gone(connection, &mut input);
                         return;
                     }
-                    Step::HangUp => return,
-                    // Closing a socket with something unread in it is a reset; here the last byte of the body.
-                    Step::Reset => {
-                        let _ = output.peek(&mut [0]);
-                        return;
-                    }
+                    // Closing a socket with something unread in it is a reset.
+                    Step::HangUp | Step::Reset => return,
                 }
             }
         }

@@ -13,9 +13,9 @@ use crate::app::App;
 use crate::failure::{Failure, exit};
 use crate::follow::{FollowOptions, follow, tail, taken_up};
 use crate::interrupts::Interrupts;
-use crate::models;
+use crate::models::Chosen;
 use crate::screen::Show;
-use crate::terminal::{DIM, note, styled};
+use crate::terminal::{DIM, note, plain, styled};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +23,7 @@ Examples:
   baton ask --thread trip \"And what does it cost?\"      goes on with a thread; answers its question
   git diff | baton ask -                                reads the message from a pipe
   baton ask --json \"What time is it?\"                   one JSON object a line, `done` last
+  baton ask --model ollama/llama3.2:3b \"Why?\"          asks a certain model; baton models ls shows who there is
   baton ask --model scripted/talk.json \"hello\"          plays a script, to test an agent
 
 Ctrl-C cancels the run and shows what became of its calls; a second one leaves at once.
@@ -43,7 +44,7 @@ pub(crate) struct AskArgs {
     /// On this branch of the thread; the current one if left out
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
-    /// Which model answers: `offline`, `scripted/FILE`
+    /// Which model answers, in every role: `ollama/llama3.2:3b`, `openai/…`, `offline`, `scripted/FILE`
     #[arg(long, value_name = "PROVIDER/NAME")]
     pub(crate) model: Option<String>,
     /// How much the agent may do
@@ -86,7 +87,8 @@ impl From<ModeArg> for Mode {
 pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
     let show = if app.json { Show::Json } else { Show::Text };
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
-    let request = request(app, args).await?;
+    let chosen = app.models.choose().await?;
+    let request = request(app, args, &chosen).await?;
     let interrupts = Interrupts::listen()?;
     let handle = match app.engine.submit(request).await {
         Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => handle,
@@ -98,22 +100,25 @@ pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
         Err(error) => return Err(error.into()),
     };
     if show == Show::Text {
-        introduce(app, &handle).await?;
+        introduce(app, &handle, &chosen).await?;
     }
     let options = FollowOptions { show, steps, show_reasoning, from: None, interrupts: Some(interrupts) };
     follow(app, handle, options).await
 }
 
-/// One line beside the answer: who answers, where it is kept, and that nothing leaves this machine.
-async fn introduce(app: &App, handle: &RunHandle) -> Result<(), Failure> {
+/// One line beside the answer: who answers and why, whether text leaves this machine, and where it is kept.
+async fn introduce(app: &App, handle: &RunHandle, chosen: &Chosen) -> Result<(), Failure> {
     let row = app.store().run(&app.tenant, handle.run).await?;
-    let model = app.store().definition(&app.tenant, &row.definition).await?.model;
+    let pinned = app.models.as_pinned(&app.store().definition(&app.tenant, &row.definition).await?);
+    // A message that answers a question goes to the run that asked, and to its models.
+    let is_new = (&pinned.model, &pinned.roles) == (&chosen.model, &chosen.roles);
+    let who = if is_new { chosen } else { &pinned };
     let (thread, run) = (&handle.thread, handle.run.short());
-    note(styled(DIM, format!("{model} · nothing leaves this machine · thread {thread} · run {run}")));
+    note(styled(DIM, format!("{} · thread {thread} · run {run}", plain(&who.in_one_line()))));
     Ok(())
 }
 
-async fn request(app: &App, args: AskArgs) -> Result<RunRequest, Failure> {
+async fn request(app: &App, args: AskArgs, chosen: &Chosen) -> Result<RunRequest, Failure> {
     let text = match args.message.as_str() {
         "-" => piped()?,
         _ => args.message,
@@ -122,14 +127,11 @@ async fn request(app: &App, args: AskArgs) -> Result<RunRequest, Failure> {
         return Err(Failure::usage("there is no message").hint("baton ask \"How is this machine doing?\""));
     }
     let bad = |error: BadId| Failure::usage(error.to_string());
-    let mut request = RunRequest::new(text, models::checked(&app.config.model)?);
-    request.tenant = app.tenant.clone();
+    let mut request = app.request(text, chosen)?;
     if let Some(thread) = &args.thread {
         request.thread = Some(thread_named(app, thread).await?);
     }
     request.branch = args.branch.map(|name| name.parse().map_err(bad)).transpose()?;
-    request.system = app.config.system.clone();
-    request.last_n = app.config.last_n;
     request.mode = args.mode.into();
     request.channel = args.channel;
     Ok(request)

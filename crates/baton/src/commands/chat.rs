@@ -9,7 +9,7 @@ mod prompt;
 mod slash;
 
 use baton_core::id::{RunId, ThreadId};
-use baton_engine::{RunHandle, RunRequest, Submitted};
+use baton_engine::{RunHandle, Submitted};
 use clap::Args;
 use uuid::Uuid;
 
@@ -18,9 +18,9 @@ use crate::app::App;
 use crate::failure::{Failure, exit};
 use crate::follow::{Rest, watch};
 use crate::interrupts::Interrupts;
-use crate::models;
+use crate::models::Chosen;
 use crate::screen::{Screen, Show};
-use crate::terminal::{BAD, DIM, note, styled};
+use crate::terminal::{BAD, DIM, note, plain, styled};
 use prompt::{Prompt, Said};
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ pub(crate) struct ChatArgs {
     /// Goes on with the latest thread
     #[arg(long)]
     last: bool,
-    /// Which model answers: `offline`, `scripted/FILE`
+    /// Which model answers, in every role: `ollama/llama3.2:3b`, `openai/…`, `offline`, `scripted/FILE`
     #[arg(long, value_name = "PROVIDER/NAME")]
     pub(crate) model: Option<String>,
     /// How much the agent may do
@@ -53,7 +53,7 @@ pub(crate) struct ChatArgs {
 struct Chat<'a> {
     app: &'a App,
     thread: ThreadId,
-    model: String,
+    chosen: Chosen,
     mode: ModeArg,
     prompt: Prompt,
     interrupts: Interrupts,
@@ -71,12 +71,12 @@ enum Going {
 
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: ChatArgs) -> Result<u8, Failure> {
-    let model = models::checked(&app.config.model)?;
+    let chosen = app.models.choose().await?;
     let thread = thread(app, &args).await?;
-    note(styled(DIM, format!("{model} · nothing leaves this machine · thread {thread}")));
+    note(styled(DIM, format!("{} · thread {thread}", plain(&chosen.in_one_line()))));
     note(styled(DIM, "/help lists the commands; Ctrl-C cancels a turn; Ctrl-D leaves"));
     let prompt = Prompt::open(&app.config.data)?;
-    let mut chat = Chat { app, thread, model, mode: args.mode, prompt, interrupts: Interrupts::listen()? };
+    let mut chat = Chat { app, thread, chosen, mode: args.mode, prompt, interrupts: Interrupts::listen()? };
     app.engine.adopt(app.tenant.clone());
     let mut going = chat.take_up().await?;
     while going == Going::On {
@@ -130,11 +130,8 @@ impl Chat<'_> {
     }
 
     async fn turn(&mut self, text: String) -> Result<Going, Failure> {
-        let mut request = RunRequest::new(text, &self.model);
-        request.tenant = self.app.tenant.clone();
+        let mut request = self.app.request(text, &self.chosen)?;
         request.thread = Some(self.thread.clone());
-        request.system = self.app.config.system.clone();
-        request.last_n = self.app.config.last_n;
         request.mode = self.mode.into();
         match self.app.engine.submit(request).await {
             Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => self.attend(handle).await,

@@ -4,6 +4,9 @@
 //! not need an app, because what keeps one from opening is what it is there to find.
 
 mod checks;
+mod providers;
+
+use std::borrow::Cow;
 
 use clap::Args;
 use serde::Serialize;
@@ -12,6 +15,7 @@ use serde_json::json;
 use crate::cli::Globals;
 use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
+use crate::models::Models;
 use crate::terminal::{BAD, CARE, GOOD, line, styled};
 
 const EXAMPLES: &str = "\
@@ -36,7 +40,7 @@ enum State {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     state: State,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,16 +48,30 @@ struct Check {
 }
 
 impl Check {
-    fn ok(name: &'static str, detail: impl Into<String>) -> Check {
-        Check { name, state: State::Ok, detail: detail.into(), fix: None }
+    fn ok(name: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Check {
+        Check { name: name.into(), state: State::Ok, detail: detail.into(), fix: None }
     }
 
-    fn warning(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
-        Check { name, state: State::Warning, detail: detail.into(), fix: Some(fix.into()) }
+    fn warning(
+        name: impl Into<Cow<'static, str>>,
+        detail: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Check {
+        Check { name: name.into(), state: State::Warning, detail: detail.into(), fix: Some(fix.into()) }
     }
 
-    fn failed(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
-        Check { name, state: State::Failed, detail: detail.into(), fix: Some(fix.into()) }
+    fn failed(
+        name: impl Into<Cow<'static, str>>,
+        detail: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Check {
+        Check { name: name.into(), state: State::Failed, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    /// What a command would have refused to begin with.
+    fn refused(name: impl Into<Cow<'static, str>>, failure: Failure) -> Check {
+        let otherwise = || "correct that line, or name another file with --config".to_owned();
+        Check::failed(name, failure.message, failure.hint.unwrap_or_else(otherwise))
     }
 }
 
@@ -74,16 +92,19 @@ async fn examine(globals: &Globals) -> Vec<Check> {
     let settled = match Settled::find(globals, None) {
         Ok(settled) => settled,
         Err(failure) => {
-            let fix = failure
-                .hint
-                .unwrap_or_else(|| "correct that line, or name another file with --config".to_owned());
-            checks.push(Check::failed("configuration", failure.message, fix));
+            checks.push(Check::refused("configuration", failure));
             return checks;
         }
     };
-    let config = Config::from(&settled);
     checks.push(checks::configuration(&settled));
-    checks.push(checks::model(&settled));
+    let config = match Config::new(&settled) {
+        Ok(config) => config,
+        Err(failure) => {
+            checks.push(Check::refused("settings", failure));
+            return checks;
+        }
+    };
+    checks.extend(providers::checks(&Models::new(&config)).await);
     let store = checks::store(&config);
     checks.push(checks::folder(&config));
     checks.push(checks::space(&config));

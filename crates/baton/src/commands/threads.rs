@@ -3,6 +3,7 @@
 mod archive;
 mod args;
 mod branches;
+mod render;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {
     match args.command {
         ThreadsCommand::Ls(args) => ls(app, args).await,
         ThreadsCommand::Show(args) => show(app, args).await,
+        ThreadsCommand::Render(args) => render::render(app, args).await,
         ThreadsCommand::Tree(args) => show_tree(app, &args.thread).await,
         ThreadsCommand::Fork(args) => branches::fork(app, args).await,
         ThreadsCommand::Checkout(args) => branches::checkout(app, args).await,

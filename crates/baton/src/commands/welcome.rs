@@ -2,19 +2,21 @@
 
 use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
-use crate::terminal::{BOLD, CODE, DIM, line, styled};
+use crate::models::Models;
+use crate::terminal::{BOLD, CODE, DIM, line, plain, styled};
 
 /// Runs the command.
-pub(crate) fn run(settled: &Settled) -> Result<u8, Failure> {
-    let config = Config::from(settled);
-    let origin = settled.get("model").map(|found| found.origin.to_string()).unwrap_or_default();
+pub(crate) async fn run(settled: &Settled) -> Result<u8, Failure> {
+    let chosen = Models::new(&Config::new(settled)?).choose().await?;
     line(format!("{} {}", styled(BOLD, "baton"), env!("CARGO_PKG_VERSION")))?;
     line("Runs AI agents that can be trusted with real work: every step is kept, every effect is governed.")?;
     line("")?;
-    line(format!("model: {} ({origin})", styled(BOLD, &config.model)))?;
-    if config.model == "offline" {
+    line(format!("model: {} ({})", styled(BOLD, plain(chosen.answers())), chosen.why))?;
+    if chosen.answers() == "offline" {
         line("  It is no language model: it picks a tool by your words and tells you what the tool found.")?;
+        line("  `baton doctor` says how to connect one.")?;
     }
+    line(format!("  {}.", sentence(&chosen.privacy())))?;
     line("")?;
     line("Try:")?;
     for (command, what) in [
@@ -27,4 +29,10 @@ pub(crate) fn run(settled: &Settled) -> Result<u8, Failure> {
     line("")?;
     line("baton --help lists all commands; baton doctor checks this installation.")?;
     Ok(exit::OK)
+}
+
+/// With a capital letter.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }

@@ -7,11 +7,11 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::Origin;
 use super::groups::Group;
 use super::named::{self, SECTIONS};
 use super::table::{self, SETTINGS};
 use super::value::{self, Value};
-use super::Origin;
 use crate::failure::Failure;
 
 /// The largest file that is read.

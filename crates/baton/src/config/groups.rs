@@ -85,7 +85,9 @@ impl Reading<'_> {
         groups: &mut Vec<Group>,
     ) -> Result<(), Failure> {
         let DeValue::Table(names) = value else {
-            return Err(self.wrong(at, &format!("`{}`: expected tables", section.key)).hint(example(section)));
+            return Err(self
+                .wrong(at, &format!("`{}`: expected tables", section.key))
+                .hint(example(section)));
         };
         for (name, value) in names {
             let (at, name) = (name.span().start, name.get_ref().as_ref());
@@ -134,9 +136,9 @@ impl Reading<'_> {
             let Some(field) = section.field(key.get_ref()) else {
                 let key = baton_core::id::excerpt(&format!("{}.{}", group.key(), key.get_ref()));
                 let nearest = nearest(&key, section.fields.iter().map(Field::name));
-                return Err(self.wrong(at, &format!("there is no setting `{key}`{nearest}")).hint(
-                    "docs/configuration.md lists all of them",
-                ));
+                return Err(self
+                    .wrong(at, &format!("there is no setting `{key}`{nearest}"))
+                    .hint("docs/configuration.md lists all of them"));
             };
             let value = value::from_toml(field.kind, value.get_ref()).map_err(|why| {
                 self.wrong(at, &format!("`{}.{}`: {why}, like {}", group.key(), field.name(), field.example))

@@ -100,17 +100,11 @@ pub(crate) static SECTIONS: &[Section] = &[
                 doc: "Where it is.",
                 example: "\"http://10.0.0.5:8080/v1\"",
             },
-            field(
-                "providers.*.api",
-                APIS,
-                FOUND_OUT,
-                "\"chat_completions\"",
-                "What it speaks.",
-            ),
+            field("providers.*.api", APIS, FOUND_OUT, "\"chat_completions\"", "What it speaks."),
             field(
                 "providers.*.key_env",
                 Kind::Variable,
-                "for `openai` `OPENAI_API_KEY`, for `anthropic` `ANTHROPIC_API_KEY`; otherwise not set: no key",
+                "at their usual address `OPENAI_API_KEY` for `openai`, `ANTHROPIC_API_KEY` for `anthropic`; otherwise not set: no key",
                 "\"LAB_KEY\"",
                 "The environment variable that holds its key. The key itself never stands here.",
             ),
@@ -129,13 +123,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         example: "reasoning",
         doc: "Who answers in a role: `router` (quick and small), `reasoning` (the one that thinks), `coding`, or one of your own. The first is asked; the others stand in for it when it fails.",
         fields: &[
-            field(
-                "roles.*.model",
-                Kind::Text,
-                "",
-                "\"ollama/qwen3:8b\"",
-                "Which model, as `provider/name`.",
-            ),
+            field("roles.*.model", Kind::Text, "", "\"ollama/qwen3:8b\"", "Which model, as `provider/name`."),
             field(
                 "roles.*.temperature",
                 Kind::Decimal,

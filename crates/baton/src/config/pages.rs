@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::named::{Field, SECTIONS};
 use super::table::{SETTINGS, Setting};
 
 const HEAD: &str = "\
@@ -38,7 +39,21 @@ pub(crate) fn commented_file() -> String {
             let _ = writeln!(page, "# {} = {shown}", setting.name());
         }
     }
+    for section in SECTIONS {
+        let _ = write!(page, "\n# {}\n# {}\n", section.doc, section.head(section.example));
+        for field in section.fields {
+            let _ = write!(page, "\n# {}\n", field.doc);
+            if let Some(outside) = outside_of(field) {
+                let _ = writeln!(page, "# ({outside})");
+            }
+            let _ = writeln!(page, "# {} = {}", field.name(), field.example);
+        }
+    }
     page
+}
+
+fn outside_of(field: &Field) -> Option<String> {
+    field.env.map(|(name, variable)| format!("for `{name}` also: environment {variable}"))
 }
 
 fn outside(setting: &Setting) -> Option<String> {
@@ -56,7 +71,7 @@ fn document() -> String {
     let mut page = "\
 # Configuration
 
-<!-- Made from the table in crates/baton/src/config/table.rs: UPDATE=1 cargo test -p baton configuration_document -->
+<!-- Made from the tables in crates/baton/src/config/table.rs and named.rs: UPDATE=1 cargo test -p baton configuration_document -->
 
 A value comes from a flag, else the environment, else `baton.toml`, else the default. `baton config show`
 lists every value and where it came from; `baton init` writes a commented file. A key that is not listed
@@ -92,7 +107,33 @@ Secrets are never values in `baton.toml`: it names an environment variable (`key
             let _ = writeln!(page, "- example: `{} = {}`", setting.name(), setting.example);
         }
     }
+    for section in SECTIONS {
+        let _ = write!(page, "\n## `{}`\n\n{}\n", section.head("NAME"), section.doc);
+        let example = |field: &Field| format!("{} = {}", field.name(), field.example);
+        // A key is in one place or in the other.
+        let shown: Vec<String> =
+            section.fields.iter().filter(|field| field.name() != "key_file").map(example).collect();
+        let _ = write!(page, "\n```toml\n{}\n{}\n```\n", section.head(section.example), shown.join("\n"));
+        for field in section.fields {
+            let _ = write!(page, "\n### `{}`\n\n{}\n\n", field.key, field.doc);
+            let _ = writeln!(page, "- holds {}", field.kind.in_words());
+            let _ = writeln!(page, "- default: {}", default_of(field));
+            if let Some(outside) = outside_of(field) {
+                let _ = writeln!(page, "- {outside}");
+            }
+            let _ = writeln!(page, "- example: `{} = {}`", field.name(), field.example);
+        }
+    }
     page
+}
+
+#[cfg(test)]
+fn default_of(field: &Field) -> String {
+    match field.default {
+        "" => "none, it has to be said".to_owned(),
+        default if default.contains(' ') || default.contains('`') => default.to_owned(),
+        default => format!("`{default}`"),
+    }
 }
 
 #[cfg(test)]

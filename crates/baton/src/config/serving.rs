@@ -45,8 +45,6 @@ pub(crate) struct Serving {
     pub(crate) providers: BTreeMap<String, ProviderSetting>,
     /// Who answers in which role.
     pub(crate) roles: Roles,
-    /// Where the first role is configured.
-    pub(crate) roles_from: Option<Origin>,
     /// How models are treated, by name.
     pub(crate) models: BTreeMap<String, ModelEntry>,
 }
@@ -54,8 +52,7 @@ pub(crate) struct Serving {
 impl Serving {
     /// Puts the tables together; `ollama` is where Ollama usually is.
     pub(super) fn of(groups: &[Group], ollama: &str) -> Result<Serving, Failure> {
-        let mut serving =
-            Serving { providers: usual(ollama)?, roles: Roles::new(), roles_from: None, models: BTreeMap::new() };
+        let mut serving = Serving { providers: usual(ollama)?, roles: Roles::new(), models: BTreeMap::new() };
         for group in groups.iter().filter(|group| group.section.key == "providers") {
             serving.provider(group)?;
         }
@@ -102,7 +99,9 @@ impl Serving {
             }
             (Some(stated), None, _) => KeyPlace::Variable(text(stated).to_owned()),
             (None, Some(stated), _) => KeyPlace::File(beside(stated), stated.origin.clone()),
-            (None, None, before) => before.map_or(KeyPlace::None, |before| before.key),
+            // A key is for the address that it was made for: another one has to name its own.
+            (None, None, Some(before)) if !moved => before.key,
+            (None, None, _) => KeyPlace::None,
         };
         let setting = ProviderSetting { base_url, address_from, api, key, is_configured: true };
         self.providers.insert(group.name.clone(), setting);
@@ -121,7 +120,6 @@ impl Serving {
             context_window: whole("context_window"),
         };
         self.treatment(group, &candidate.model, said)?;
-        self.roles_from.get_or_insert_with(|| group.origin.clone());
         self.roles.entry(group.name.clone()).or_default().push(candidate);
         Ok(())
     }
@@ -182,9 +180,7 @@ impl Serving {
             Some((provider, name)) if !name.is_empty() && name.trim() == name => {
                 match self.providers.contains_key(provider) {
                     true => Ok(()),
-                    false => {
-                        Err(format!("there is no provider {:?}", baton_core::id::excerpt(provider)))
-                    }
+                    false => Err(format!("there is no provider {:?}", baton_core::id::excerpt(provider))),
                 }
             }
             _ => Err(format!("{:?} is no model's name", baton_core::id::excerpt(model))),
@@ -244,7 +240,8 @@ fn endpoint(group: &Group, stated: &Stated) -> Result<Endpoint, Failure> {
             BadEndpoint::UserInfo => "a user or a password does not belong into a URL",
             BadEndpoint::Query => "a base URL has no query and no fragment",
         };
-        let hint = "write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file";
+        let hint =
+            "write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file";
         wrong(&stated.origin, &format!("`{}.base_url`: {why}", group.key())).hint(hint)
     })
 }

@@ -36,14 +36,27 @@ fn every_default_and_example_can_be_read() {
         assert!(table::parsed(setting.kind, setting.example).is_some(), "{}", setting.key);
         assert!(setting.doc.ends_with('.'), "{}", setting.key);
     }
+    for section in named::SECTIONS {
+        assert!(section.doc.ends_with('.'), "{}", section.key);
+        for field in section.fields {
+            assert!(table::parsed(field.kind, field.example).is_some(), "{}", field.key);
+            assert!(field.doc.ends_with('.') && field.key.starts_with(section.key), "{}", field.key);
+        }
+    }
 }
 
 #[test]
 fn the_defaults_are_those_of_the_crates() {
-    let config = Config::from(&settle("", &[], None).unwrap());
+    let config = Config::new(&settle("", &[], None).unwrap()).unwrap();
     assert_eq!(config.engine, Settings::default());
     assert_eq!(config.policy, Policy { rules: vec![], otherwise: default_decision() });
-    assert_eq!((config.model.as_str(), config.last_n), ("offline", None));
+    assert_eq!((config.model, config.last_n, config.template), (None, None, None));
+    assert_eq!(config.render, Rendering::default());
+    let times = baton_model::Timeouts::default();
+    let documented = ["connect_s", "first_byte_s", "idle_s", "total_s"]
+        .map(|name| named::section("roles").unwrap().field(name).unwrap().default.parse().unwrap());
+    let real = [times.connect, times.first_byte, times.idle, times.total];
+    assert_eq!(documented.map(Duration::from_secs), real);
 }
 
 #[test]
@@ -66,7 +79,7 @@ fn flag_before_environment_before_file_before_default() {
 #[test]
 fn sections_make_a_policy() {
     let text = "[policy]\napprove = [\"write_*\"]\npatience_s = 60\n[limits]\ntokens = 1_000\ncost_usd = 1\n";
-    let decision = Config::from(&settle(text, &[], None).unwrap()).policy.otherwise;
+    let decision = Config::new(&settle(text, &[], None).unwrap()).unwrap().policy.otherwise;
     let expected = Decision {
         rule: "baton.toml".into(),
         approvals: vec!["write_*".into()],
@@ -88,7 +101,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
         refused("[limits]\niterations = 0"),
         "2: `limits.iterations`: expected a whole number from 1 to 1000, like 4"
     );
-    assert_eq!(refused("model = 3"), "1: `model`: expected text, like \"scripted/talk.json\"");
+    assert_eq!(refused("model = 3"), "1: `model`: expected text, like \"ollama/llama3.2:3b\"");
     assert_eq!(refused("data = \"x\""), "1: `data` is not set in this file: use --data or BATON_DATA");
     assert!(refused("model = \n").starts_with("1: this is not TOML: "));
 }
@@ -100,6 +113,10 @@ fn a_secret_is_refused_and_never_repeated() {
         "[providers.x]\nurl = \"u\"\nAPI_KEY = \"sk-very-secret\"",
         "[x]\ntoken = \"sk-very-secret\"",
         "[x]\nkey = \"sk-very-secret\"",
+        "[providers.lab]\nbase_url = \"http://x\"\nkey = \"sk-very-secret\"",
+        "[[roles.reasoning]]\nmodel = \"offline\"\napi_key = \"sk-very-secret\"",
+        "[roles]\nreasoning = [{secret = \"sk-very-secret\"}]",
+        "[providers]\napi_key = \"sk-very-secret\"",
     ] {
         let failure = settle(text, &[], None).unwrap_err();
         assert!(failure.message.ends_with("secrets are never values in this file"), "{}", failure.message);
@@ -112,7 +129,7 @@ fn a_secret_is_refused_and_never_repeated() {
 #[test]
 fn levels_are_taken_in_any_case() {
     let level = |text: &str| {
-        settle("", &[("LOG_LEVEL", text)], None).map(|s| Config::from(&s).log).map_err(|f| f.message)
+        settle("", &[("LOG_LEVEL", text)], None).map(|s| Config::new(&s).unwrap().log).map_err(|f| f.message)
     };
     use tracing::level_filters::LevelFilter;
     assert_eq!(level("INFO"), Ok(LevelFilter::INFO));
@@ -131,10 +148,11 @@ fn a_named_file_must_be_there() {
 fn the_commented_file_is_read_back_as_nothing_and_uncommented_as_the_defaults() {
     let page = commented_file();
     let path = Path::new("baton.toml");
-    assert_eq!(file::parse(path, &page).unwrap(), []);
+    assert_eq!(file::parse(path, &page).unwrap(), file::Contents::default());
     let open: String = page
         .lines()
         .map(|line| match line.strip_prefix("# ") {
+            Some(head) if head.starts_with('[') => format!("{head}\n"),
             Some(rest) if rest.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ')) => {
                 format!("{rest}\n")
             }
@@ -142,5 +160,23 @@ fn the_commented_file_is_read_back_as_nothing_and_uncommented_as_the_defaults() 
         })
         .collect();
     let settings = SETTINGS.iter().filter(|setting| !setting.is_place()).count();
-    assert_eq!(file::parse(path, &open).unwrap().len(), settings, "{open}");
+    let contents = file::parse(path, &open).unwrap();
+    assert_eq!(contents.lines.len(), settings, "{open}");
+    let stated = |group: &Group| (group.section.key, group.values.len());
+    let expected: Vec<_> =
+        named::SECTIONS.iter().map(|section| (section.key, section.fields.len())).collect();
+    assert_eq!(contents.groups.iter().map(stated).collect::<Vec<_>>(), expected, "{open}");
+}
+
+#[test]
+fn values_that_do_not_go_together_say_so() {
+    let failure = Config::new(&settle("[render]\npolicy = \"last_n\"\n", &[], None).unwrap()).unwrap_err();
+    assert!(failure.message.ends_with("baton.toml:2) is \"last_n\", and `last_n` is not set"));
+    let policy = |text: &str| Config::new(&settle(text, &[], None).unwrap()).unwrap().render.policy;
+    assert_eq!(policy("last_n = 3\n[render]\npolicy = \"last_n\""), RenderPolicy::Full);
+    assert_eq!(policy("[render]\npolicy = \"summary\""), RenderPolicy::Summary);
+    assert_eq!(
+        refused("[render]\npolicy = \"half\""),
+        "2: `render.policy`: expected one of full, last_n, token_budget, summary, like \"summary\""
+    );
 }

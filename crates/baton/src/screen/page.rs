@@ -5,22 +5,19 @@
 //! else the exact text is written, piece by piece.
 
 use std::io;
-use std::time::Duration;
 
 use baton_core::event::Event;
 use baton_core::run::RunStatus;
 use baton_core::thread::Closing;
 use baton_core::tool::ASK_USER;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::receipt;
 use crate::markdown::Markdown;
-use crate::terminal::{BAD, CARE, DIM, answer, brief, note, plain, shows_answers, shows_notes, styled};
+use crate::terminal::{BAD, CARE, DIM, answer, brief, note, plain, shows_answers, styled, turning};
 
 /// How much of a call or its result is shown.
 const BRIEF: usize = 160;
-/// How often the sign of work moves.
-const TICK: Duration = Duration::from_millis(120);
 
 /// See the module.
 #[derive(Debug)]
@@ -149,15 +146,11 @@ impl Page {
 
     /// Something turns while tools run, for a person who waits.
     fn turn(&mut self) {
-        if self.running.is_empty() || !shows_notes() {
+        if self.running.is_empty() {
             return;
         }
         let names: Vec<&str> = self.running.iter().map(|(_, name)| name.as_str()).collect();
-        let style = ProgressStyle::with_template("{spinner} {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_spinner());
-        let turning = ProgressBar::new_spinner().with_style(style).with_message(names.join(", "));
-        turning.enable_steady_tick(TICK);
-        self.turning = Some(turning);
+        self.turning = turning(names.join(", "));
     }
 
     fn rest(&mut self) {

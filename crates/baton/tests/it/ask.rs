@@ -34,7 +34,8 @@ fn the_first_command_answers_with_real_numbers() {
     let did = World::new().baton(&["ask", "How is this machine doing?"]);
     assert_eq!(did.code, 0, "{did:?}");
     assert!(did.out.contains("**Memory**: ") && did.out.contains("cores"), "{}", did.out);
-    assert!(did.err.starts_with("offline · nothing leaves this machine · thread "), "{}", did.err);
+    let told = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing leaves this machine · --model PROVIDER/NAME changes it · thread ";
+    assert!(did.err.starts_with(told), "{}", did.err);
     assert!(did.err.contains("→ system_health {}"), "{}", did.err);
 }
 
@@ -206,7 +207,8 @@ fn a_failed_run_says_why() {
     let script = json!({"v": 1, "replies": [{"do": [{"error": {"code": "llm_auth", "message": "no key"}}]}]});
     let did = world.baton(&["ask", "--model", &world.script(&script), "hi"]);
     assert_eq!((did.code, did.out.as_str()), (1, ""));
-    assert!(did.err.ends_with("the run failed (llm_auth): no key\n"), "{}", did.err);
+    let told = "the run failed (llm_auth): The model's server did not accept us (no key). Check the key and the account; `baton doctor` says where the key is read from.\n";
+    assert!(did.err.ends_with(told), "{}", did.err);
     let objects = world.baton(&["ask", "--json", "--model", &world.script(&script), "hi"]).objects();
     let shown: Vec<(&Value, &Value)> =
         objects.iter().map(|object| (&object["type"], &object["seq"])).collect();
@@ -228,7 +230,12 @@ fn wrong_use_is_told_before_anything_happens() {
         assert_eq!((did.code, did.out.as_str()), (2, ""), "{args:?}");
         assert!(did.err.starts_with("error: "), "{}", did.err);
     }
-    assert!(world.baton(&["ask", "--model", "gpt", "hi"]).err.contains("this build has `offline`"));
+    assert!(
+        world
+            .baton(&["ask", "--model", "gpt", "hi"])
+            .err
+            .contains("\"gpt\" is no model's name\n  there are anthropic/MODEL, ")
+    );
 }
 
 #[test]

@@ -7,6 +7,17 @@ use serde_json::{Value, json};
 
 use crate::mask::Mask;
 
+/// Variables that decide who answers, or how it is reached.
+const OF_MODELS: [&str; 7] = [
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OLLAMA_BASE_URL",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+];
+
 /// What a command did.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Did {
@@ -94,6 +105,10 @@ impl Stage {
                 command.env_remove(name);
             }
         }
+        for name in OF_MODELS {
+            command.env_remove(name).env_remove(name.to_ascii_lowercase());
+        }
+        command.env("BATON_TEST_OLLAMA", "http://127.0.0.1:1");
         command.env_remove("LOG_LEVEL").env("HOME", self.folder.path()).env("NO_COLOR", "1");
         command.env("BATON_DATA", self.path("data")).env("BATON_CONFIG", self.path("baton.toml"));
         command.stdin(Stdio::null());

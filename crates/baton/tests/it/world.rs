@@ -1,5 +1,5 @@
 //! A fresh machine to run the real binary on: an empty home, no settings, no data, and nothing of the
-//! environment that the tests were started with.
+//! environment that the tests were started with: no key, no proxy, no address of a model's server.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -10,6 +10,10 @@ use serde_json::Value;
 
 use crate::mask::Mask;
 use crate::stage::Did;
+
+/// An address at which nobody listens, so that an Ollama of the machine is never found by a test. Builds
+/// with the feature `failpoints` look there instead of at the usual address.
+pub(crate) const NO_OLLAMA: (&str, &str) = ("BATON_TEST_OLLAMA", "http://127.0.0.1:1");
 
 /// See the module.
 pub(crate) struct World {
@@ -57,6 +61,7 @@ impl World {
         command.env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/config"));
         command.env("XDG_DATA_HOME", self.path("home/data"));
+        command.env(NO_OLLAMA.0, NO_OLLAMA.1);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -64,6 +69,11 @@ impl World {
     /// Runs a command to its end.
     pub(crate) fn baton(&self, args: &[&str]) -> Did {
         did(self.command(args).output().unwrap())
+    }
+
+    /// Runs a command to its end, with these variables.
+    pub(crate) fn baton_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Did {
+        did(self.command(args).envs(variables.iter().copied()).output().unwrap())
     }
 
     /// Runs a command to its end, with this on its standard input.

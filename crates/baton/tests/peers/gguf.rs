@@ -7,10 +7,12 @@
 //! A tool call needs no more than a beginning: the habit opens one, and llama.cpp's own grammar then admits only
 //! what the tool's schema allows. Habits choose where the grammar leaves a choice.
 
+mod file;
+
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::gguf_file::{Gguf, Value};
+use file::{Gguf, Value};
 
 /// What the model does when it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +28,8 @@ pub(crate) enum Habit {
 /// What a model recites. The face is said byte by byte: each of its tokens is a quarter of a code point.
 pub(crate) const RECITED: &str = "Random weights, firm habits: naïve 世界 🙂 done.";
 
-/// The pieces of it, one token each. No piece occurs twice, for a habit knows only the token before.
-const PIECES: [&str; 13] =
+/// The pieces of it, one token each but for the face. No piece occurs twice, for a habit knows only the token before.
+pub(crate) const PIECES: [&str; 13] =
     ["Random", " weights", ",", " firm", " habits", ":", " naïve", " 世", "界", " ", "🙂", " done", "."];
 
 /// What a call of `calculator` asks for; each character of it is a habit.
@@ -239,4 +241,27 @@ impl Noise {
         };
         (0..rows * WIDTH).map(|_| one()).collect()
     }
+}
+
+#[test]
+fn a_model_is_the_same_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, habit| {
+        write(&folder.path().join(name), habit);
+        std::fs::read(folder.path().join(name)).unwrap()
+    };
+    let calls = written("calls", Habit::Calls);
+    assert!(calls.starts_with(b"GGUF\x03\0\0\0"));
+    assert!(calls == written("again", Habit::Calls));
+    assert!(calls != written("babbles", Habit::Babbles));
+}
+
+#[test]
+fn what_is_recited_is_in_pieces_that_occur_once() {
+    assert_eq!(PIECES.concat(), RECITED);
+    let mut tokens = recited();
+    let count = tokens.len();
+    tokens.sort();
+    tokens.dedup();
+    assert_eq!(tokens.len(), count);
 }

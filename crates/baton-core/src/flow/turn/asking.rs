@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ladder::Remedy;
-use super::state::{Asking, Phase};
+use super::state::{Asking, Phase, Question};
 use super::{FAULT_BYTES, Turn};
 use crate::chat::{FinishReason, TokenUsage};
 use crate::effect::{Effect, EffectKind, Outcome, Purpose, Reply, Trim, View};
@@ -11,7 +11,6 @@ use crate::event::Event;
 use crate::fault::{Code, Fault};
 use crate::flow::{NextAction, Node, Record};
 use crate::json::cut_encoded;
-use crate::role::ROUTER;
 use crate::run::{StepKind, Verdict};
 use crate::thread::Entry;
 use crate::thread::entry::{AssistantMessage, Summary};
@@ -52,12 +51,11 @@ impl Turn {
         Effect { n, kind }
     }
 
-    /// A summary is the router's work, if it may be asked.
     pub(super) fn summary_effect(&self, n: u32, up_to: i64) -> Effect {
-        let may_route = self.setting.definition.decision.roles.iter().any(|role| role == ROUTER);
+        let (role, rung) = self.summariser();
         let kind = EffectKind::Model {
-            role: if may_route { ROUTER.to_owned() } else { self.role() },
-            rung: 0,
+            role,
+            rung,
             head: up_to,
             tools: false,
             message_id: self.call_id(n),
@@ -78,6 +76,10 @@ impl Turn {
                 self.state.question.summarised = true;
                 let n = self.state.number();
                 self.state.phase = Phase::Summarising { n, up_to };
+            }
+            Outcome::TooLong { .. } => {
+                let fault = Fault::new(Code::ContextTooLong, "it does not fit, even with a summary");
+                self.fail(fault, String::new(), record);
             }
             _ => {
                 let fault = Fault::new(Code::Internal, "the model call ended without an outcome");
@@ -161,10 +163,8 @@ impl Turn {
         record: &mut Record,
     ) {
         fault.message.truncate(cut_encoded(&fault.message, FAULT_BYTES).len());
-        if fault.code == Code::LlmTimeout
-            && let Some(rung) = self.rungs().into_iter().nth(self.state.question.rung as usize)
-        {
-            self.state.timed_out.push(rung.candidate.model);
+        if fault.code == Code::LlmTimeout {
+            self.not_again(&self.role(), self.state.question.rung);
         }
         let remedy = if shown.trim().is_empty() { self.remedy(asking, &fault) } else { Remedy::None };
         if remedy == Remedy::None {
@@ -213,32 +213,49 @@ impl Turn {
         record.warn_about(fault.code, format!("{}; {then}", fault.message), metadata);
     }
 
-    /// A summary is kept as an entry; without one, what does not fit is left out.
+    /// A summary is kept as an entry.
     pub(super) fn summarised(&mut self, up_to: i64, result: Outcome, record: &mut Record) {
         record.node = Node::Reasoning;
-        match result {
+        let fault = match result {
             Outcome::Reply(reply) if !reply.text.trim().is_empty() => {
                 let metadata = [
-                    ("model_role", Value::from(ROUTER)),
+                    ("model_role", Value::from(self.summariser().0)),
                     ("model", Value::from(reply.model.clone())),
                     ("usage", used(&reply.usage)),
                 ];
                 record.account(StepKind::Summary, format!("{} summarised the thread", reply.model), metadata);
                 record.append(Entry::Summary(Summary { text: reply.text, up_to: Some(up_to) }));
                 self.state.first = None;
+                return self.ask_try(1, record);
             }
-            other => {
-                let why = match other {
-                    Outcome::ModelFailed { fault, .. } => fault,
-                    _ => Fault::new(Code::LlmInvalidResponse, "the summary is empty"),
-                };
-                let why =
-                    format!("no summary could be made ({}); leaving out what does not fit", why.message);
-                record.warn(Code::ContextTooLong, why);
-                self.state.question.compacted = true;
-                self.state.question.trim = Trim::Compact { fits: None };
-            }
+            Outcome::Reply(_) => Fault::new(Code::LlmInvalidResponse, "it was empty"),
+            Outcome::ModelFailed { fault, .. } => fault,
+            _ => Fault::new(Code::Internal, "the model call ended without an outcome"),
+        };
+        self.go_without_summary(fault, record);
+    }
+
+    /// Without a summary, what does not fit is left out. Who did not summarise in time is not asked for
+    /// the answer, either.
+    fn go_without_summary(&mut self, mut fault: Fault, record: &mut Record) {
+        fault.message.truncate(cut_encoded(&fault.message, FAULT_BYTES).len());
+        if fault.code == Code::LlmTimeout {
+            let (role, rung) = self.summariser();
+            self.not_again(&role, rung);
         }
+        let Some(rung) = self.rung_or_next() else { return self.fail(fault, String::new(), record) };
+        let why = format!("no summary could be made ({}); leaving out what does not fit", fault.message);
+        let metadata = self.about_model([
+            ("error", Value::from(Code::ContextTooLong.as_str())),
+            ("reason", Value::from("compaction")),
+        ]);
+        record.warn_about(Code::ContextTooLong, why, metadata);
+        if rung != self.state.question.rung {
+            self.say_what_helps(Remedy::Instead { rung }, &fault, record);
+        }
+        let question = self.state.question;
+        self.state.question =
+            Question { rung, compacted: true, trim: Trim::Compact { fits: None }, ..question };
         self.ask_try(1, record);
     }
 }

@@ -5,7 +5,7 @@
 use super::Turn;
 use super::state::{Asking, Question};
 use crate::fault::{Code, Fault};
-use crate::role::Rung;
+use crate::role::{ROUTER, Rung};
 
 /// How often one model is asked again before the next one is.
 const MODEL_RETRIES: u32 = 2;
@@ -45,6 +45,13 @@ impl Turn {
         Question { rung: first as u32, ..Question::default() }
     }
 
+    /// Somebody who did not answer in time is not asked again in this turn.
+    pub(super) fn not_again(&mut self, role: &str, rung: u32) {
+        let rung = self.setting.definition.ladder(role).into_iter().nth(rung as usize);
+        let model = rung.map(|rung| rung.candidate.model);
+        self.state.timed_out.extend(model.filter(|model| !self.state.timed_out.contains(model)));
+    }
+
     fn may_be_asked(&self, rung: &Rung) -> bool {
         !self.state.timed_out.contains(&rung.candidate.model)
     }
@@ -56,6 +63,25 @@ impl Turn {
         let role = &rungs.get(now)?.role;
         let fits = |at: &usize| (!same_role || rungs[*at].role == *role) && self.may_be_asked(&rungs[*at]);
         (now + 1..rungs.len()).find(fits).map(|at| at as u32)
+    }
+
+    /// Where the question stands, or the next in the same role if that one is not asked any more.
+    pub(super) fn rung_or_next(&self) -> Option<u32> {
+        let now = self.state.question.rung;
+        let stays = self.rungs().get(now as usize).is_some_and(|rung| self.may_be_asked(rung));
+        if stays { Some(now) } else { self.next_rung(true) }
+    }
+
+    /// Who summarises, by role and place on its ladder: the router if it may be asked, else whoever is
+    /// asked for the answer.
+    pub(super) fn summariser(&self) -> (String, u32) {
+        let definition = &self.setting.definition;
+        let routes = definition.decision.roles.iter().any(|role| role == ROUTER);
+        let router = routes.then(|| definition.ladder(ROUTER)).into_iter().flatten();
+        match router.enumerate().find(|(_, rung)| self.may_be_asked(rung)) {
+            Some((at, _)) => (ROUTER.to_owned(), at as u32),
+            None => (self.role(), self.state.question.rung),
+        }
     }
 
     /// What helps against a failure of which nothing was shown.

@@ -66,7 +66,14 @@ pub(super) enum Phase {
     /// Calls are open.
     Calling,
     /// It ends when what has started is accounted for.
-    Ending { why: Ending, model: Option<u32>, shown: String },
+    Ending {
+        why: Ending,
+        model: Option<u32>,
+        /// What that model says is a summary, and nobody's answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unseen: bool,
+        shown: String,
+    },
     /// It is over.
     Ended(Verdict),
 }

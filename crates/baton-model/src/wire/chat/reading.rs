@@ -95,7 +95,13 @@ impl Reading {
     }
 
     /// Takes one piece of a call; `first`: it opens the list that it stands in.
-    fn call(&mut self, key: Option<u64>, first: bool, call: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn call(
+        &mut self,
+        key: Option<u64>,
+        first: bool,
+        call: &Value,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         let (id, function) = (text(&call["id"]), &call["function"]);
         let name = text(&function["name"]);
         let at = match self.continued(key, id, name, first) {
@@ -127,7 +133,13 @@ impl Reading {
     ///
     /// Only the first piece of a call has an id and a name by the book, and all have an index. But some
     /// servers repeat id and name, some count every call as 0, and some do not count at all.
-    fn continued(&self, key: Option<u64>, id: Option<&str>, name: Option<&str>, first: bool) -> Option<usize> {
+    fn continued(
+        &self,
+        key: Option<u64>,
+        id: Option<&str>,
+        name: Option<&str>,
+        first: bool,
+    ) -> Option<usize> {
         let same_id = |begun: &Begun| id.is_some() && begun.id.as_deref() == id;
         let at = match key {
             Some(key) => self.calls.iter().rposition(|begun| begun.key == key)?,

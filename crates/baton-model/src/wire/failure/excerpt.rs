@@ -6,22 +6,23 @@
 /// The most characters of a server's words that are kept.
 const MOST: usize = 300;
 
+/// How far into them it is looked, in bytes: an error page may begin with long styles.
+const FAR: usize = 64 * 1024;
+
 /// The shortest run of letters and digits that may be a key.
 const KEY: usize = 20;
 
 /// The words as one plain line.
 pub(super) fn plain(words: &str) -> String {
+    // What is far behind is not looked at: a body may be long.
+    let words = &words[..words.floor_char_boundary(FAR)];
     let bare = if words.trim_start().starts_with('<') { without_tags(words) } else { words.to_owned() };
     let mut line = String::new();
-    // What is far behind the end is not looked at: a body may be long.
     for word in bare.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > 4 * MOST {
-            break;
-        }
     }
     let line = hide(&line, |run| run.starts_with("sk-"));
     match line.char_indices().nth(MOST) {
@@ -59,17 +60,17 @@ fn without_tags(page: &str) -> String {
     while let Some((text, tag)) = rest.split_once('<') {
         out.push_str(text);
         out.push(' ');
-        let silent = ["script", "style"].into_iter().find(|name| starts_with(tag, name));
-        rest = match silent.and_then(|name| tag.split_once(&format!("</{name}"))) {
-            Some((_, after)) => after,
-            None => tag,
+        let end = if is(tag, "script") || is(tag, "style") {
+            tag.find("</").map_or(tag.len(), |at| at + 2)
+        } else {
+            0
         };
-        rest = rest.split_once('>').map_or("", |(_, after)| after);
+        rest = tag[end..].split_once('>').map_or("", |(_, after)| after);
     }
     out.push_str(rest);
     out
 }
 
-fn starts_with(tag: &str, name: &str) -> bool {
+fn is(tag: &str, name: &str) -> bool {
     tag.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }

@@ -15,8 +15,17 @@ const ABOUT: [&str; 7] = [
 ];
 
 /// … and what is wrong with it.
-const WRONG: [&str; 9] =
-    ["exceed", "too long", "too large", "larger than", "greater than", "longer than", "maximum", "overflow", "reduce"];
+const WRONG: [&str; 9] = [
+    "exceed",
+    "too long",
+    "too large",
+    "larger than",
+    "greater than",
+    "longer than",
+    "maximum",
+    "overflow",
+    "reduce",
+];
 
 /// What says both at once.
 const BOTH: [&str; 5] = [

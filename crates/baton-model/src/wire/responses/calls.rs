@@ -1,6 +1,7 @@
 //! The calls of an answer, and which of their arguments were told.
 
 use baton_core::fault::{Code, Fault};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::collect::MAX_CALLS;
@@ -29,8 +30,20 @@ impl Calls {
         self.0.is_empty()
     }
 
+    /// Whether the arguments of a call break off. Some servers say of an answer that ran into its limit of
+    /// tokens that it is complete, and half a call must not look like one.
+    pub(super) fn break_off(&self) -> bool {
+        let read = |begun: &Begun| serde_json::from_str::<IgnoredAny>(&begun.told);
+        self.0.iter().any(|begun| !begun.told.is_empty() && read(begun).is_err_and(|bad| bad.is_eof()))
+    }
+
     /// An item was added: a call begins.
-    pub(super) fn begin(&mut self, item: &Value, place: Option<u64>, out: &mut Vec<Delta>) -> Result<usize, Fault> {
+    pub(super) fn begin(
+        &mut self,
+        item: &Value,
+        place: Option<u64>,
+        out: &mut Vec<Delta>,
+    ) -> Result<usize, Fault> {
         if self.0.len() > MAX_CALLS {
             return Err(invalid(format!("the model wanted more than {MAX_CALLS} calls at once")));
         }
@@ -74,7 +87,12 @@ impl Calls {
     }
 
     /// An item is done: a call that was not told is told now, and arguments that were not are, too.
-    pub(super) fn done(&mut self, item: &Value, place: Option<u64>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn done(
+        &mut self,
+        item: &Value,
+        place: Option<u64>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         let at = match self.of_item(item, place) {
             Some(at) => at,
             None => self.begin(item, place, out)?,
@@ -120,7 +138,8 @@ impl Calls {
 
     fn named(&self, event: &Value) -> Option<usize> {
         let (item, place) = (event["item_id"].as_str(), event["output_index"].as_u64());
-        let by_item = item.and_then(|item| self.0.iter().position(|begun| begun.item.as_deref() == Some(item)));
+        let by_item =
+            item.and_then(|item| self.0.iter().position(|begun| begun.item.as_deref() == Some(item)));
         by_item.or_else(|| self.at(place))
     }
 

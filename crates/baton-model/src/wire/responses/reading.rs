@@ -112,6 +112,7 @@ impl Reading {
         out.push(Delta::Finish(match status {
             _ if self.refused || reason == Some("content_filter") => FinishReason::Refused,
             "completed" if self.calls.is_empty() => FinishReason::Stop,
+            "completed" if self.calls.break_off() => FinishReason::Length,
             "completed" => FinishReason::ToolCalls,
             "incomplete" => FinishReason::Length,
             _ => {

@@ -10,7 +10,6 @@ use crate::cli::Globals;
 use crate::config::{Config, Settled};
 use crate::failure::Failure;
 use crate::follow::{FollowOptions, follow};
-use crate::models;
 use crate::open::Purpose;
 use crate::screen::Show;
 
@@ -27,14 +26,14 @@ pub(crate) struct DriveArgs {
 
 /// Begins a run, or goes on with one.
 pub(super) async fn run(globals: &Globals, args: DriveArgs) -> Result<u8, Failure> {
-    let config = Config::from(&Settled::find(globals, args.model.as_deref())?);
+    let config = Config::new(&Settled::find(globals, args.model.as_deref())?)?;
     crate::log::begin(config.log);
     let app = App::open(config, Purpose { json: true, test_tools: true })?;
     let handle = match args.run {
         Some(run) => app.engine.resume(&app.tenant, run, ClaimMode::IfFree).await?,
         None => {
-            let model = models::checked(&app.config.model)?;
-            app.engine.start(RunRequest::new("Do the thing, once.", model)).await?
+            let chosen = app.models.choose().await?;
+            app.engine.start(RunRequest::new("Do the thing, once.", chosen.model)).await?
         }
     };
     follow(&app, handle, FollowOptions { show: Show::Json, ..FollowOptions::default() }).await

@@ -13,7 +13,6 @@ use serde_json::json;
 
 use super::Check;
 use crate::config::{Config, Origin, Settled};
-use crate::models;
 use crate::open;
 
 /// With less than this, nothing can be relied on.
@@ -23,25 +22,12 @@ const LITTLE: u64 = 1 << 30;
 
 pub(super) fn configuration(settled: &Settled) -> Check {
     let file = settled.config_file();
-    let from_file = settled.0.iter().filter(|found| matches!(found.origin, Origin::File(..))).count();
+    let from_file = settled.fixed.iter().filter(|found| matches!(found.origin, Origin::File(..))).count()
+        + settled.groups.iter().map(|group| group.values.len()).sum::<usize>();
     if file.exists() {
         return Check::ok("configuration", format!("{} ({from_file} settings)", file.display()));
     }
     Check::ok("configuration", format!("no file at {}; baton init writes one", file.display()))
-}
-
-pub(super) fn model(settled: &Settled) -> Check {
-    let config = Config::from(settled);
-    let origin = settled.get("model").map(|found| found.origin.to_string()).unwrap_or_default();
-    let change = "set `model` in baton.toml, BATON_MODEL or --model: `offline` or `scripted/FILE`; language models over the network are not in this version yet";
-    match models::checked(&config.model) {
-        Err(failure) => Check::failed("model", failure.message, change),
-        Ok(name) if name == "offline" => {
-            let detail = format!("offline ({origin}): built in, answers with rules; it is no language model");
-            Check::warning("model", detail, change)
-        }
-        Ok(name) => Check::ok("model", format!("{name} ({origin})")),
-    }
 }
 
 pub(super) fn store(config: &Config) -> Result<(Store, Check), Check> {

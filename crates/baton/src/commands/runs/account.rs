@@ -1,6 +1,6 @@
 //! A run as a person reads it.
 
-use baton_core::run::Usage;
+use baton_core::run::{Step, Usage};
 use baton_engine::RunView;
 use serde_json::Value;
 
@@ -33,7 +33,8 @@ pub(super) fn account(view: &RunView, standing: &str) -> String {
         fact("waiting", format!("{kind} {} until {until}{}", waiting.id, question.unwrap_or_default()));
     }
     for step in &view.steps {
-        fact("step", format!("{:<10} {}", word(&step.kind), brief(&step.description, 160)));
+        let used = used_by(step).map(|used| format!(" ({used})")).unwrap_or_default();
+        fact("step", format!("{:<10} {}{used}", word(&step.kind), brief(&step.description, 160)));
     }
     if let Some(result) = &view.result {
         lines.push("  result".to_owned());
@@ -43,11 +44,24 @@ pub(super) fn account(view: &RunView, standing: &str) -> String {
 }
 
 fn used(usage: &Usage, model_calls: u32, tool_calls: u32) -> String {
-    let cost = usage.cost_usd.map_or_else(|| "cost not known".to_owned(), |cost| format!("{cost:.6} USD"));
+    let cost = cost_in_words(usage.cost_usd);
     format!(
         "{} tokens ({} read, {} written), {cost}, model calls: {model_calls}, tool calls: {tool_calls}",
         usage.tokens, usage.prompt_tokens, usage.completion_tokens
     )
+}
+
+/// What one model call used, where it says so.
+fn used_by(step: &Step) -> Option<String> {
+    let usage = step.metadata.get("usage")?;
+    let (read, written) = (usage["prompt_tokens"].as_u64()?, usage["completion_tokens"].as_u64()?);
+    let cost = cost_in_words(usage["cost_usd"].as_f64());
+    (read + written > 0).then(|| format!("{read} read, {written} written, {cost}"))
+}
+
+/// What it cost. What nobody knows is not 0.
+pub(crate) fn cost_in_words(usd: Option<f64>) -> String {
+    usd.map_or_else(|| "cost not known".to_owned(), |usd| format!("{usd:.6} USD"))
 }
 
 /// A name as the API has it.
@@ -66,11 +80,11 @@ mod tests {
     use baton_core::flow::WaitingOn;
     use baton_core::id::RunId;
     use baton_core::policy::{Mode, default_decision};
-    use baton_core::run::{Definition, Step, StepKind};
+    use baton_core::run::{Definition, StepKind};
     use baton_core::thread::WaitingKind;
     use baton_core::time::Timestamp;
     use baton_store::RunRow;
-    use serde_json::Map;
+    use serde_json::{Map, json};
     use uuid::Uuid;
 
     #[test]
@@ -90,6 +104,8 @@ mod tests {
             flow: "turn".to_owned(),
             system: String::new(),
             model: "offline".to_owned(),
+            roles: baton_core::role::Roles::new(),
+            render: baton_core::render::Rendering::default(),
             mode: Mode::Moderate,
             channel: "CHAT".to_owned(),
             decision: default_decision(),
@@ -102,6 +118,11 @@ mod tests {
             deadline: at,
             question: question.map(str::to_owned),
         };
+        let asked = |usage: Value| Step {
+            kind: StepKind::LlmCall,
+            description: "asked".to_owned(),
+            metadata: Map::from_iter([("usage".to_owned(), usage)]),
+        };
         let view = RunView {
             row: RunRow { definition: "ff00".to_owned(), ended: Some(at), budget, ..row },
             definition: Some(definition),
@@ -111,11 +132,12 @@ mod tests {
                 waiting(WaitingKind::Approval, None),
                 waiting(WaitingKind::UserInput, Some("Which?")),
             ],
-            steps: vec![Step {
-                kind: StepKind::ToolCall,
-                description: "called it".to_owned(),
-                metadata: Map::new(),
-            }],
+            steps: vec![
+                asked(json!({"prompt_tokens": 30, "completion_tokens": 12, "cost_usd": 0.0015})),
+                asked(json!({"prompt_tokens": 1, "completion_tokens": 0, "cost_usd": null})),
+                asked(json!({"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": null})),
+                Step { kind: StepKind::ToolCall, description: "called it".to_owned(), metadata: Map::new() },
+            ],
         };
         let expected = "\
 run 00000000-0000-0000-0000-000000000007
@@ -129,6 +151,9 @@ run 00000000-0000-0000-0000-000000000007
   error      refused: no\u{fffd}
   waiting    approval w-1 until 2026-01-01 00:00:00Z
   waiting    user_input w-1 until 2026-01-01 00:00:00Z: Which?
+  step       llm_call   asked (30 read, 12 written, 0.001500 USD)
+  step       llm_call   asked (1 read, 0 written, cost not known)
+  step       llm_call   asked
   step       tool_call  called it
   result
     one

@@ -24,6 +24,9 @@ pub(super) enum ThreadsCommand {
     Ls(ListArgs),
     /// Shows what was said on a branch
     Show(ShowArgs),
+    /// Shows the messages that a model would be sent, as JSON in OpenAI's schema
+    #[command(after_help = "Example: baton threads render 3f2a --policy last_n --last-n 10")]
+    Render(RenderArgs),
     /// Shows the branches as a tree
     Tree(OneArgs),
     /// Adds a branch that ends at an entry; does not switch to it
@@ -78,6 +81,38 @@ pub(super) struct ShowArgs {
     /// Only entries before this index
     #[arg(long, value_name = "INDEX", allow_negative_numbers = true)]
     pub(super) before: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RenderArgs {
+    /// The thread: its name, or the beginning or end of an id that Baton made
+    pub(super) thread: String,
+    /// Which branch; the current one if left out
+    #[arg(long)]
+    pub(super) branch: Option<BranchName>,
+    /// Only the last so many entries; a call and its result stay together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) last_n: Option<u32>,
+    /// How much of the thread; what the settings say if left out
+    #[arg(long, value_enum)]
+    pub(super) policy: Option<PolicyArg>,
+    /// Leaves out entries of this type, too; may be given more than once
+    #[arg(long, value_name = "TYPE")]
+    pub(super) exclude: Vec<String>,
+}
+
+/// How much of a thread a model sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(super) enum PolicyArg {
+    /// All of it
+    Full,
+    /// The last so many entries
+    LastN,
+    /// What fits the model's context window
+    TokenBudget,
+    /// The same, with the summary that is there
+    Summary,
 }
 
 #[derive(Debug, Args)]

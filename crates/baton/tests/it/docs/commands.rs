@@ -1,12 +1,15 @@
 //! Every `baton …` line of a fenced `console` or `sh` block runs, in order, with the real binary.
 //!
 //! The commands of one page share a folder and its data, as they would for somebody who follows the page.
-//! A block whose info string says `no-test: WHY` is left out. Lines of other programs are not run.
+//! A block whose info string says `no-test: WHY` is left out. Lines of other programs are not run. On the
+//! page about models an imitation of Ollama answers; everywhere else there is none.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::imitation::ollama;
 use crate::tidy::{none, texts};
+use crate::world::NO_OLLAMA;
 
 /// The commands of a page.
 fn commands(page: &str) -> Vec<String> {
@@ -36,7 +39,7 @@ fn is_run(info: &str) -> bool {
 }
 
 /// Runs a command in a folder that is its whole world; answers what went wrong.
-fn run(command: &str, folder: &Path) -> Result<(), String> {
+fn run(command: &str, folder: &Path, ollama: &str) -> Result<(), String> {
     let program = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
     let path = std::env::join_paths(
         std::iter::once(program.to_owned())
@@ -48,6 +51,7 @@ fn run(command: &str, folder: &Path) -> Result<(), String> {
         .env_clear()
         .env("PATH", path.unwrap())
         .env("HOME", folder)
+        .env(NO_OLLAMA.0, ollama)
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -65,11 +69,15 @@ fn every_command_that_is_shown_works() {
     });
     let mut breaches = Vec::new();
     let mut count = 0;
+    let imitation = ollama(&["llama3.2:3b"], ["Yes, ", "I do."]).url();
     for page in pages {
         let folder = tempfile::tempdir().unwrap();
+        let ollama = if page.path == "docs/models.md" { imitation.as_str() } else { NO_OLLAMA.1 };
         for command in commands(&page.text) {
             count += 1;
-            breaches.extend(run(&command, folder.path()).err().map(|why| format!("{}: {why}", page.path)));
+            breaches.extend(
+                run(&command, folder.path(), ollama).err().map(|why| format!("{}: {why}", page.path)),
+            );
         }
     }
     println!("{count} commands");

@@ -10,9 +10,11 @@ use uuid::Uuid;
 use crate::chat::{FinishReason, TokenUsage};
 use crate::effect::{Admission, CheckedCall, Effect, EffectKind, Outcome, Reply, ToolOutcome};
 use crate::event::Event;
+use crate::fault::Fault;
 use crate::flow::{Flow, FlowRecord, Input, Next, Record, Setting, WaitingOn};
 use crate::id::{FramePath, RunId};
 use crate::policy::{Decision, Mode, default_decision};
+use crate::role::Candidate;
 use crate::run::{Approval, ApprovalStatus, Definition, Message, Step, Verdict};
 use crate::thread::{Closing, Entry, Tail};
 use crate::time::Timestamp;
@@ -58,6 +60,13 @@ pub(super) fn definition() -> Definition {
     }
 }
 
+/// The same, with two models that reason and a small one that routes.
+pub(super) fn laddered() -> Definition {
+    let of = |models: &[&str]| models.iter().map(|model| Candidate::of(*model)).collect();
+    let roles = [("reasoning".to_owned(), of(&["a/big", "b/mid"])), ("router".to_owned(), of(&["c/small"]))];
+    Definition { roles: roles.into(), ..definition() }
+}
+
 fn class(name: &str) -> EffectClass {
     if name == "write" { EffectClass::Unsafe } else { EffectClass::SideEffectFree }
 }
@@ -66,6 +75,7 @@ pub(super) fn setting(definition: Definition) -> Setting {
     Setting { run: RunId(Uuid::from_u128(1)), path: FramePath::root(), definition: Arc::new(definition) }
 }
 
+#[derive(Clone)]
 pub(super) struct Drive {
     setting: Setting,
     pub(super) flow: Flow,
@@ -174,6 +184,11 @@ impl Drive {
         }
     }
 
+    /// What it is pinned to.
+    pub(super) fn definition(&self) -> Definition {
+        self.setting.definition.as_ref().clone()
+    }
+
     /// What is wanted now.
     pub(super) fn wants(&self) -> Vec<Effect> {
         match self.flow.next() {
@@ -204,6 +219,12 @@ impl Drive {
 
     pub(super) fn outcome(&mut self, effect: u32, result: Outcome) {
         self.apply(Input::Outcome { effect, result });
+    }
+
+    /// The model that is asked fails, of which nothing was shown.
+    pub(super) fn model_fails(&mut self, fault: Fault) {
+        let n = self.model().0;
+        self.outcome(n, Outcome::ModelFailed { fault, shown: String::new(), used: None });
     }
 
     /// The model that is asked answers.
@@ -261,6 +282,16 @@ impl Drive {
 pub(super) fn said(entries: &[Entry]) -> Value {
     let said = |entry: &Entry| json!({ entry.type_name(): entry.data() });
     plain(&entries.iter().map(said).collect::<Vec<_>>())
+}
+
+/// What is left of a failure when it ends a turn: in words for whoever asked.
+pub(super) fn told(fault: Fault) -> Verdict {
+    Verdict::Error(Fault { message: fault.for_people(), ..fault })
+}
+
+/// What the account says of a call that used nothing.
+pub(super) fn no_usage() -> Value {
+    json!({"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": null})
 }
 
 /// A value as JSON, with `#n` for the id of a call.

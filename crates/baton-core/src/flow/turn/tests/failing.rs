@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::drive::{Drive, NOW, call_id, calls, definition, failed, ok, said, text};
-use crate::effect::{Effect, EffectKind, Outcome, Wait};
+use super::drive::{Drive, NOW, call_id, calls, definition, failed, no_usage, ok, said, text, told};
+use crate::effect::{Effect, EffectKind, Outcome, Trim, View, Wait};
 use crate::fault::{Code, Fault};
 use crate::flow::{Node, WaitingOn};
 use crate::run::Verdict;
@@ -27,7 +27,7 @@ fn a_failure_worth_another_try_pauses_and_asks_again_twice() {
         );
         assert_eq!(
             drive.account(),
-            json!([{"type": "warning", "description": "slow down; trying again", "metadata": {"error": "llm_rate_limited"}}])
+            json!([{"type": "warning", "description": "slow down; trying again", "metadata": {"error": "llm_rate_limited", "reason": "retry", "model": "m/x", "model_role": "reasoning"}}])
         );
         assert_eq!(drive.last.node, Node::Reasoning);
         let kind = EffectKind::Wait { what: Wait::Time, deadline: NOW.plus_ms(500) };
@@ -44,7 +44,7 @@ fn a_failure_worth_another_try_pauses_and_asks_again_twice() {
         drive.said(),
         json!([{"AssistantMessage": {"content": "", "meta": "error:llm_rate_limited"}}])
     );
-    assert_eq!(drive.verdict(), Verdict::Error(slow_down()));
+    assert_eq!(drive.verdict(), told(slow_down()));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_was_shown_is_not_said_twice() {
         drive.said(),
         json!([{"AssistantMessage": {"content": "Once upon", "meta": "error:llm_rate_limited"}}])
     );
-    assert_eq!((drive.last.node, drive.verdict()), (Node::Respond, Verdict::Error(slow_down())));
+    assert_eq!((drive.last.node, drive.verdict()), (Node::Respond, told(slow_down())));
 }
 
 #[test]
@@ -76,25 +76,47 @@ fn a_failure_that_is_final_ends_the_turn_and_is_remembered() {
     assert_eq!(drive.said(), json!([{"AssistantMessage": {"content": "", "meta": "error:llm_auth"}}]));
     assert_eq!(
         drive.account(),
-        json!([{"type": "warning", "description": "the key was not accepted", "metadata": {"error": "llm_auth"}}])
+        json!([{"type": "warning", "description": "the key was not accepted", "metadata": {"error": "llm_auth", "model": "m/x", "model_role": "reasoning"}}])
     );
-    assert_eq!((drive.events.len(), drive.verdict()), (0, Verdict::Error(fault)), "the end itself says it");
+    let message = "The model's server did not accept us (the key was not accepted). Check the key and the account; `baton doctor` says where the key is read from.";
+    let said = Verdict::Error(Fault::new(Code::LlmAuth, message));
+    assert_eq!((drive.events.len(), drive.verdict()), (0, said), "the end itself says it");
 }
 
 #[test]
-fn a_pause_of_any_length_can_be_stored() {
-    let mut drive = Drive::start();
-    drive.outcome(0, model_failed(slow_down().retry_after_ms(u64::MAX), ""));
-    assert_eq!(drive.numbers(), [1]);
+fn a_server_that_wants_more_than_a_minute_is_not_waited_for() {
+    for (after_ms, waits) in [(60_000, true), (60_001, false), (u64::MAX, false)] {
+        let mut drive = Drive::start();
+        let fault = slow_down().retry_after_ms(after_ms);
+        drive.outcome(0, model_failed(fault.clone(), ""));
+        if waits {
+            let kind = EffectKind::Wait { what: Wait::Time, deadline: NOW.plus_ms(after_ms) };
+            assert_eq!(drive.wants(), [Effect { n: 1, kind }]);
+        } else {
+            assert_eq!((drive.verdict(), drive.warnings()), (told(fault), vec![]));
+        }
+    }
 }
 
 #[test]
-fn an_empty_answer_is_an_error() {
+fn a_second_empty_answer_is_an_error() {
     for empty in ["", " \n\t"] {
         let mut drive = Drive::start();
         drive.reply(text(empty));
+        let asked = json!({"type": "llm_call", "description": "m/x answered", "metadata": {"model": "m/x", "model_role": "reasoning", "usage": no_usage()}});
+        let message = "the model gave an empty answer; asking again, more simply";
+        let warned = json!({"type": "warning", "description": message, "metadata": {"error": "llm_invalid_response", "reason": "simplified", "model": "m/x", "model_role": "reasoning"}});
+        assert_eq!((drive.said(), drive.account()), (json!([]), json!([asked, warned])));
+        assert_eq!(
+            drive.shown(),
+            json!([{"type": "warning", "code": "llm_invalid_response", "message": message}])
+        );
+        let EffectKind::Model { attempt, view, .. } = drive.wants()[0].kind else { panic!() };
+        assert_eq!((attempt, view), (2, View { first: Some(0), trim: Trim::Simple }));
+
+        drive.reply(text(empty));
         let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-        assert_eq!(drive.verdict(), Verdict::Error(fault));
+        assert_eq!(drive.verdict(), told(fault));
         assert_eq!(
             drive.said(),
             json!([{"AssistantMessage": {"content": "", "meta": "error:llm_invalid_response"}}])

@@ -1,24 +1,27 @@
-//! A state that was stored by every released version is read, and goes on.
+//! A state that was stored by every version is read, and goes on.
 //!
-//! A released version's file never changes. Until the first release: delete it and run this module with
-//! `UPDATE=1` to write it anew.
+//! The file of an older version never changes. That of the newest one may until it is released: delete
+//! it and run this module with `UPDATE=1` to write it anew.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::drive::{Drive, call_id, calls, definition, failed, ok, setting, text};
+use super::drive::{Drive, call_id, calls, definition, failed, laddered, ok, setting, text, told};
 use crate::budget::Limit;
-use crate::effect::Outcome;
+use crate::effect::{Effect, EffectKind, Outcome, Purpose, Reply, Trim, View};
 use crate::fault::{Code, Fault};
 use crate::flow::{Flow, FlowRecord, Input, UnknownFlow};
 use crate::run::{Choice, Message, Receipt, ReceiptCall, Verdict};
 use crate::thread::Tail;
 use crate::tool::ASK_USER;
 
-fn file() -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", "turn_v1.json"].iter().collect()
+/// What is stored today.
+const NEWEST: u32 = 2;
+
+fn file(v: u32) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", &format!("turn_v{v}.json")].iter().collect()
 }
 
 fn decide(drive: &mut Drive, n: u32, choice: Choice) {
@@ -62,6 +65,9 @@ fn phases() -> BTreeMap<&'static str, Drive> {
     ended.apply(Input::Cancel { in_flight: vec![] });
     let mut erred = Drive::start();
     erred.reply(text(""));
+    erred.reply(text(""));
+    let mut unseen = summarising();
+    unseen.apply(Input::Cancel { in_flight: vec![4] });
     [
         ("begun", begun),
         ("asking", asking),
@@ -73,34 +79,95 @@ fn phases() -> BTreeMap<&'static str, Drive> {
         ("last_answer", last),
         ("ended", ended),
         ("erred", erred),
+        ("summarising", summarising()),
+        ("unseen", unseen),
+        ("down_the_ladder", down_the_ladder()),
     ]
     .into()
 }
 
-fn stored() -> BTreeMap<String, FlowRecord> {
-    serde_json::from_slice(&std::fs::read(file()).unwrap()).unwrap()
+/// A turn whose first model did not answer in time and whose second has too much to read.
+fn summarising() -> Drive {
+    let mut drive = Drive::start_with(laddered());
+    drive.model_fails(Fault::new(Code::LlmTimeout, "too slow"));
+    drive.reply(Reply { first: 0, ..calls(&[("look", json!({}))]) });
+    drive.outcome(2, ok("seen"));
+    drive.outcome(3, Outcome::TooLong { up_to: 0 });
+    drive
+}
+
+/// A question for which everything was tried that there is.
+fn down_the_ladder() -> Drive {
+    let mut drive = summarising();
+    drive.outcome(4, Outcome::Reply(text("in short")));
+    drive.reply(Reply { first: 1, ..text("") });
+    drive.model_fails(Fault { fits_tokens: Some(900), ..Fault::new(Code::ContextTooLong, "too much") });
+    drive
+}
+
+fn stored(v: u32) -> BTreeMap<String, FlowRecord> {
+    serde_json::from_slice(&std::fs::read(file(v)).unwrap()).unwrap()
 }
 
 #[test]
-fn a_state_of_version_1_is_what_is_stored_today() {
+fn a_state_of_version_2_is_what_is_stored_today() {
     let today: BTreeMap<&str, FlowRecord> =
         phases().iter().map(|(name, drive)| (*name, drive.flow.record())).collect();
-    assert_eq!(serde_json::to_value(stored()).unwrap(), serde_json::to_value(today).unwrap());
+    assert_eq!(serde_json::to_value(stored(NEWEST)).unwrap(), serde_json::to_value(today).unwrap());
 }
 
 /// Goes on from a stored state, at the end of the branch that it was stored with.
-fn go_on(name: &str) -> Drive {
-    let flow = Flow::restore(setting(definition()), stored().remove(name).unwrap()).unwrap();
+fn go_on(v: u32, name: &str) -> Drive {
     let before = &phases()[name];
+    let flow = Flow::restore(setting(before.definition()), stored(v).remove(name).unwrap()).unwrap();
     let (tail, head): (Tail, i64) = (before.tail.clone(), before.head);
-    let mut drive = Drive::on(flow, definition(), tail, head);
+    let mut drive = Drive::on(flow, before.definition(), tail, head);
     drive.entries = before.entries.clone();
     drive.events = before.events.clone();
     drive
 }
 
 #[test]
-fn a_state_of_version_1_goes_on() {
+fn an_old_state_goes_on() {
+    goes_on(|name| go_on(1, name));
+    let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
+    assert_eq!(go_on(1, "erred").verdict(), Verdict::Error(fault));
+}
+
+#[test]
+fn a_state_of_version_2_goes_on() {
+    goes_on(|name| go_on(2, name));
+    let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
+    assert_eq!(go_on(2, "erred").verdict(), told(fault));
+
+    let mut summarising = go_on(2, "summarising");
+    summarising.outcome(4, Outcome::Reply(text("in short")));
+    assert_eq!(summarising.said(), json!([{"Summary": {"text": "in short", "up_to": 0}}]));
+    let mut unseen = go_on(2, "unseen");
+    unseen.outcome(4, Outcome::Reply(text("in short")));
+    assert_eq!(unseen.said(), json!([{"AssistantMessage": {"content": "", "meta": "cancelled"}}]));
+    let mut tried = go_on(2, "down_the_ladder");
+    let kind = EffectKind::Model {
+        role: "reasoning".to_owned(),
+        rung: 1,
+        head: 4,
+        tools: true,
+        message_id: call_id(7),
+        attempt: 3,
+        purpose: Purpose::Answer,
+        view: View { first: Some(1), trim: Trim::Compact { fits: Some(900) } },
+        last_resort: false,
+    };
+    assert_eq!(tried.wants(), [Effect { n: 7, kind }]);
+    tried.outcome(7, Outcome::TooLong { up_to: 2 });
+    assert_eq!(
+        tried.verdict(),
+        told(Fault::new(Code::ContextTooLong, "it does not fit, even with a summary"))
+    );
+}
+
+/// What every version knows.
+fn goes_on(go_on: impl Fn(&str) -> Drive) {
     let mut begun = go_on("begun");
     begun.apply(Input::Start { text: "hi".to_owned() });
     let mut pausing = go_on("pausing");
@@ -140,18 +207,16 @@ fn a_state_of_version_1_goes_on() {
     assert_eq!(limited.verdict(), Verdict::Ok);
     assert!(!go_on("last_answer").model().2);
     assert!(matches!(go_on("ended").verdict(), Verdict::Cancelled(_)));
-    let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-    assert_eq!(go_on("erred").verdict(), Verdict::Error(fault));
 }
 
 #[test]
 fn a_state_that_this_build_does_not_know_is_refused() {
-    let whole = stored().remove("asking").unwrap();
+    let whole = stored(NEWEST).remove("asking").unwrap();
     let why = |record: FlowRecord| Flow::restore(setting(definition()), record).unwrap_err();
-    let newer = FlowRecord { v: 2, ..whole.clone() };
+    let newer = FlowRecord { v: 3, ..whole.clone() };
     assert_eq!(
         why(newer).to_string(),
-        "the state of flow \"turn\" has version 2, and this build knows up to 1"
+        "the state of flow \"turn\" has version 3, and this build knows up to 2"
     );
     let other = FlowRecord { flow: "dance".to_owned(), ..whole.clone() };
     assert_eq!(why(other), UnknownFlow::Name("dance".to_owned()));
@@ -174,8 +239,9 @@ fn write_if_it_is_missing() {
     }
     let all: BTreeMap<&str, FlowRecord> =
         phases().iter().map(|(name, drive)| (*name, drive.flow.record())).collect();
-    std::fs::create_dir_all(file().parent().unwrap()).unwrap();
-    if !file().exists() {
-        std::fs::write(file(), format!("{:#}\n", serde_json::to_value(all).unwrap())).unwrap();
+    let file = file(NEWEST);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    if !file.exists() {
+        std::fs::write(file, format!("{:#}\n", serde_json::to_value(all).unwrap())).unwrap();
     }
 }

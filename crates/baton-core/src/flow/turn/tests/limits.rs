@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::drive::{Drive, calls, definition, ok, refused, text};
+use super::drive::{Drive, calls, definition, ok, refused, text, told};
 use crate::budget::Limit;
 use crate::effect::{Outcome, Reply};
 use crate::fault::{Code, Fault};
@@ -54,9 +54,14 @@ fn a_model_that_calls_tools_in_its_last_answer_is_not_obeyed() {
 
     let mut drive = Drive::start_with(rounds(1));
     drive.round(&[("look", json!({}))]);
-    drive.reply(Reply { text: String::new(), ..calls(&[("look", json!({}))]) });
+    for again in [true, false] {
+        drive.reply(Reply { text: String::new(), ..calls(&[("look", json!({}))]) });
+        if again {
+            assert_eq!(drive.model(), (3, 3, false), "asked once more, and still without tools");
+        }
+    }
     let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-    assert_eq!(drive.verdict(), Verdict::Error(fault), "no text is no answer");
+    assert_eq!(drive.verdict(), told(fault), "no text is no answer");
 }
 
 #[test]

@@ -7,14 +7,17 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 
-use super::drive::{Drive, call_id, calls, checked, definition, failed, ok, refused, text};
+use super::drive::{Drive, call_id, calls, checked, definition, failed, laddered, ok, refused, text};
 use crate::budget::Limit;
 use crate::chat::FinishReason;
-use crate::effect::{Effect, EffectKind, Outcome, Reply};
+use crate::effect::{Effect, EffectKind, Outcome, Purpose, Reply};
 use crate::fault::{Code, Fault};
 use crate::flow::{Input, Next};
 use crate::run::{Choice, Message};
 use crate::tool::ASK_USER;
+
+/// Three tries on each of three rungs, one more in other words, one more with less, and a summary.
+const MOST_IN_VAIN: usize = 3 * 3 + 1 + 1 + 4;
 
 /// What happens next; the numbers choose among what is there.
 #[derive(Debug, Clone)]
@@ -46,6 +49,8 @@ struct Engine {
     drive: Drive,
     flying: BTreeSet<u32>,
     ends: bool,
+    /// Model calls that came to nothing since somebody answered.
+    in_vain: usize,
 }
 
 impl Engine {
@@ -85,7 +90,9 @@ impl Engine {
                 let Some(n) = pick(&flying, *which) else { return };
                 self.flying.remove(&n);
                 let effect = self.wants().into_iter().find(|effect| effect.n == n);
-                self.apply(Input::Outcome { effect: n, result: outcome(effect.as_ref(), *how) });
+                let result = outcome(effect.as_ref(), *how);
+                self.count(effect.as_ref(), &result);
+                self.apply(Input::Outcome { effect: n, result });
             }
             Move::Expire(which) => {
                 let waiting: Vec<_> = self.wants().into_iter().filter(waits).collect();
@@ -112,6 +119,15 @@ impl Engine {
                 self.apply(Input::Cancel { in_flight: self.flying.iter().copied().collect() });
             }
         }
+    }
+
+    /// However models fail, one question is not asked for ever.
+    fn count(&mut self, effect: Option<&Effect>, result: &Outcome) {
+        let Some(EffectKind::Model { purpose, .. }) = effect.map(|effect| &effect.kind) else { return };
+        let said = |reply: &Reply| !reply.text.trim().is_empty() || !reply.calls.is_empty();
+        let answered = matches!(result, Outcome::Reply(reply) if said(reply)) && *purpose == Purpose::Answer;
+        self.in_vain = if answered { 0 } else { self.in_vain + 1 };
+        assert!(self.in_vain <= MOST_IN_VAIN, "asked {} times in vain", self.in_vain);
     }
 
     fn limit(&mut self, which: u8, effect: usize) {
@@ -150,7 +166,10 @@ fn outcome(effect: Option<&Effect>, how: u8) -> Outcome {
     match effect.map(|effect| &effect.kind) {
         None if how < 128 => Outcome::Stopped { shown: "so far".to_owned(), used: None },
         None => Outcome::Unknown,
-        Some(EffectKind::Model { .. }) => answer(how),
+        Some(EffectKind::Model { purpose: Purpose::Summary { .. }, .. }) if how.is_multiple_of(2) => {
+            Outcome::Reply(text("in short"))
+        }
+        Some(EffectKind::Model { head, .. }) => answer(how, *head),
         Some(_) => match how % 8 {
             0..=3 => ok("done"),
             4..=5 => failed("the same"),
@@ -160,19 +179,30 @@ fn outcome(effect: Option<&Effect>, how: u8) -> Outcome {
     }
 }
 
-fn answer(how: u8) -> Outcome {
-    let fault = Fault::new(Code::LlmServer, "down");
-    let shown = String::new();
+/// A failure of any class, some of them worth another try.
+fn fault(how: u8) -> Fault {
+    let codes = [
+        Code::LlmServer,
+        Code::LlmTimeout,
+        Code::LlmConnection,
+        Code::LlmInvalidResponse,
+        Code::LlmRateLimited,
+        Code::ContextTooLong,
+        Code::LlmAuth,
+        Code::Refused,
+    ];
+    let code = codes[usize::from(how / 16) % codes.len()];
+    let fault = Fault { fits_tokens: (how > 128).then_some(9), ..Fault::new(code, "down") };
+    if how.is_multiple_of(3) { fault } else { fault.retry_after_ms(1 << (how % 64)) }
+}
+
+fn answer(how: u8, head: i64) -> Outcome {
+    let (fault, shown) = (fault(how), String::new());
     Outcome::Reply(match how % 16 {
-        0..=1 => text("an answer"),
+        0 => text("an answer"),
+        1 => return Outcome::TooLong { up_to: head - 1 },
         2 => Reply { finish: FinishReason::Length, ..calls(&[("look", json!({})), ("write", json!({}))]) },
-        3 => {
-            return Outcome::ModelFailed {
-                fault: fault.retry_after_ms(u64::from(how) << 56),
-                shown,
-                used: None,
-            };
-        }
+        3..=5 if how < 200 => return Outcome::ModelFailed { fault, shown, used: None },
         4 if how > 200 => return Outcome::ModelFailed { fault, shown: "partly".to_owned(), used: None },
         5 if how > 200 => text(""),
         6 => Reply { calls: vec![refused("gone", "no such tool"); 3], ..calls(&[]) },
@@ -192,12 +222,12 @@ fn any_sequence_of_inputs_comes_to_an_end() {
     let config =
         Config { cases: if full { 20_000 } else { 1_000 }, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let moves = (0u32..6, prop::collection::vec(any_move(), 0..80));
-    let run = TestRunner::new_with_rng(config, rng).run(&moves, |(iterations, moves)| {
-        let mut definition = definition();
+    let moves = (0u32..6, any::<bool>(), prop::collection::vec(any_move(), 0..80));
+    let run = TestRunner::new_with_rng(config, rng).run(&moves, |(iterations, many, moves)| {
+        let mut definition = if many { laddered() } else { definition() };
         definition.decision.limits.iterations = iterations;
-        let mut engine =
-            Engine { drive: Drive::start_with(definition), flying: BTreeSet::new(), ends: false };
+        let drive = Drive::start_with(definition);
+        let mut engine = Engine { drive, flying: BTreeSet::new(), ends: false, in_vain: 0 };
         for step in &moves {
             if engine.is_over() {
                 break;

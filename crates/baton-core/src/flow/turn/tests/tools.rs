@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::drive::{Drive, call_id, calls, checked, definition, failed, ok, plain, refused, said, text};
+use super::drive::{
+    Drive, call_id, calls, checked, definition, failed, no_usage, ok, plain, refused, said, text,
+};
 use crate::chat::FinishReason;
 use crate::effect::{BlobRef, Effect, EffectKind, Outcome, Purpose, Reply, ToolOutcome, Trim, View};
 use crate::flow::{Input, Next, NextAction, Node};
@@ -47,7 +49,7 @@ fn an_answer_without_tools_is_two_entries() {
     assert_eq!(drive.events, []);
     assert_eq!(
         plain(&drive.steps),
-        json!([{"type": "llm_call", "description": "m/x answered", "metadata": {"model": "m/x", "model_role": "reasoning"}}])
+        json!([{"type": "llm_call", "description": "m/x answered", "metadata": {"model": "m/x", "model_role": "reasoning", "usage": no_usage()}}])
     );
     assert_eq!(drive.verdict(), Verdict::Ok);
     let before = drive.flow.record();
@@ -74,7 +76,7 @@ fn a_round_of_one_tool() {
     );
     assert_eq!(
         drive.account(),
-        json!([{"type": "llm_call", "description": "m/x asked for look", "metadata": {"model": "m/x", "model_role": "reasoning"}}])
+        json!([{"type": "llm_call", "description": "m/x asked for look", "metadata": {"model": "m/x", "model_role": "reasoning", "usage": no_usage()}}])
     );
     assert_eq!((drive.last.node, drive.last.next_action), (Node::Reasoning, Some(NextAction::CallTool)));
     assert_eq!(drive.wants(), [tool(1, "look", 2)]);

@@ -1,0 +1,231 @@
+//! The window that a policy comes to: which entries one model call sees.
+//!
+//! A window is a function of the entries alone, and it moves seldom: what no longer fits is cut down to
+//! half the room at once, so that the calls after it begin with the same bytes until it is full again.
+//! Providers keep what they read by its beginning, and a beginning that moves with every call is paid anew.
+//! So a window also says whether it goes on from the last call that was answered, and if not, why.
+
+use super::policy::RenderPolicy;
+use super::weight::{Weights, weight_of_text};
+use super::whole_groups;
+use crate::effect::{CutReason, Trim, View};
+use crate::thread::Entry;
+
+/// What a window is cut from, and the room that it has.
+pub struct Look<'a> {
+    /// The entries that are known, oldest first, without a gap.
+    pub entries: &'a [Entry],
+    /// The index of the first of them.
+    pub from: i64,
+    /// How much of the thread is wanted.
+    pub policy: RenderPolicy,
+    /// At most so many entries.
+    pub last_n: Option<u32>,
+    /// How many tokens of history fit; absent: not known.
+    pub room: Option<u64>,
+    /// What the flow says of this call.
+    pub view: View,
+    /// How many tokens a text is.
+    pub count: &'a dyn Fn(&str) -> u64,
+}
+
+/// What a model sees.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Window {
+    /// These entries.
+    From {
+        /// The first of them.
+        first: i64,
+        /// The summary that stands for what is before it.
+        summary: Option<i64>,
+        /// What the person asked in the turn that it begins in, if that stands before it.
+        question: Option<i64>,
+        /// Why it is no continuation of the call before.
+        cut: Option<CutReason>,
+    },
+    /// First, what is up to here has to be summarised.
+    Summarise {
+        /// The last index that the summary stands for.
+        up_to: i64,
+    },
+    /// Nothing can be left out any more, and it does not fit.
+    Full,
+}
+
+/// Where a thread begins for whoever reads it up to some place.
+#[derive(Clone, Copy)]
+struct Ground {
+    /// The summary that stands for what is before.
+    summary: Option<usize>,
+    /// What the summary weighs.
+    weight: u64,
+    /// The first entry that it does not stand for.
+    base: usize,
+}
+
+/// What one call sees, by place. Two that are equal begin with the same bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    first: usize,
+    summary: Option<usize>,
+    question: Option<usize>,
+}
+
+impl Look<'_> {
+    /// Decides what is seen.
+    pub fn window(&self) -> Window {
+        let end = self.entries.len();
+        let ground = self.ground(end);
+        let start = match self.view.first {
+            Some(first) => self.place(first).max(ground.base),
+            None => self.start(ground, end),
+        };
+        let counted = if self.view.first.is_some() { start } else { ground.base };
+        let uncounted: &dyn Fn(&str) -> u64 = &|_| 0;
+        let weights = Weights::of(self.entries, counted, if self.counts() { self.count } else { uncounted });
+        let start = weights.shown_from(start, end);
+        let first = match self.view.trim {
+            Trim::Simple => weights.asked(end).unwrap_or(start).max(start),
+            Trim::Compact { fits } => match self.compacted(&weights, ground, start, fits) {
+                Some(first) => first,
+                None => return Window::Full,
+            },
+            Trim::None => match self.to_be_summarised(&weights, ground, start) {
+                Some(up_to) => return Window::Summarise { up_to },
+                None => self.fitting(&weights, ground, start, end),
+            },
+        };
+        let now = self.seen(&weights, ground, first, end);
+        let cut = match self.view.trim {
+            Trim::Simple => Some(CutReason::Simplified),
+            Trim::Compact { .. } => Some(CutReason::ContextTooLong),
+            Trim::None => self.cut(&weights, ground, start, now),
+        };
+        let index = |at: usize| self.index(at);
+        Window::From {
+            first: self.index(now.first),
+            summary: now.summary.map(index),
+            question: now.question.map(index),
+            cut,
+        }
+    }
+
+    fn index(&self, at: usize) -> i64 {
+        self.from + at as i64
+    }
+
+    fn place(&self, index: i64) -> usize {
+        usize::try_from(index.saturating_sub(self.from)).unwrap_or(0).min(self.entries.len())
+    }
+
+    /// Whether it matters how many tokens a text is.
+    fn counts(&self) -> bool {
+        let compacts = matches!(self.view.trim, Trim::Compact { .. });
+        compacts || (self.room.is_some() && self.policy != RenderPolicy::Full)
+    }
+
+    /// The newest summary before a place that stands for others. It stands for nothing that comes after
+    /// it and for no half of a group, whatever it says.
+    fn ground(&self, end: usize) -> Ground {
+        let replaces = |(at, entry): (usize, &Entry)| match entry {
+            Entry::Summary(summary) => {
+                let next = self.place(summary.up_to?.saturating_add(1)).min(at);
+                let base = whole_groups(&self.entries[..end], end - next);
+                let weight = if self.counts() { weight_of_text(&summary.text, self.count) } else { 0 };
+                Some(Ground { summary: Some(at), weight, base })
+            }
+            _ => None,
+        };
+        let newest = self.entries[..end].iter().enumerate().rev().find_map(replaces);
+        newest.unwrap_or(Ground { summary: None, weight: 0, base: 0 })
+    }
+
+    /// Where the first call of a turn begins, if all of it fits.
+    fn start(&self, ground: Ground, end: usize) -> usize {
+        let counted = self.last_n.map(|n| whole_groups(&self.entries[..end], n as usize));
+        counted.unwrap_or(0).max(ground.base)
+    }
+
+    /// How much fits beside the summary.
+    fn room_beside(&self, ground: Ground) -> Option<u64> {
+        let room = self.room.filter(|_| self.policy != RenderPolicy::Full)?;
+        Some(room.saturating_sub(ground.weight))
+    }
+
+    /// Where what is read up to a place begins, so that it fits. A summary that has just been made is not
+    /// made again: what is too much beside it is left out.
+    fn fitting(&self, weights: &Weights, ground: Ground, start: usize, end: usize) -> usize {
+        let just_made = ground.summary.is_some_and(|at| weights.between(at, end) == 0);
+        match self.room_beside(ground) {
+            Some(room) if self.policy == RenderPolicy::TokenBudget || just_made => {
+                weights.walk(start, end, room)
+            }
+            _ => start,
+        }
+    }
+
+    /// Where a compaction leads: to half of what the model said that fits, or half of what it saw.
+    fn compacted(&self, weights: &Weights, ground: Ground, start: usize, fits: Option<u64>) -> Option<usize> {
+        let end = self.entries.len();
+        let saw = self.fitting(weights, ground, start, end);
+        let all = weights.total(saw, end).saturating_add(ground.weight);
+        let most = fits.into_iter().chain(self.room).fold(all, u64::min);
+        let first = weights.lightened(saw, end, (most / 2).saturating_sub(ground.weight));
+        (weights.total(first, end) < weights.total(saw, end)).then_some(first)
+    }
+
+    /// The last index that a summary would stand for, if what is seen is too much.
+    fn to_be_summarised(&self, weights: &Weights, ground: Ground, start: usize) -> Option<i64> {
+        let end = self.entries.len();
+        let just_made = ground.summary.is_some_and(|at| weights.between(at, end) == 0);
+        let room = self.room_beside(ground).filter(|_| self.policy == RenderPolicy::Summary && !just_made)?;
+        if weights.total(start, end) <= room {
+            return None;
+        }
+        let first = weights.lightened(start, end, room / 2);
+        (weights.total(first, end) < weights.total(start, end)).then(|| self.index(first) - 1)
+    }
+
+    /// What a call sees that begins at a place: with what was asked in that turn, though where entries
+    /// are counted only in the turn of now; and told in one way, if it could be told in several.
+    fn seen(&self, weights: &Weights, ground: Ground, first: usize, end: usize) -> Seen {
+        let first = weights.shown_from(first, end);
+        let summary = ground.summary;
+        let is_missing = |at: &usize| self.last_n.is_none() || weights.asked(end) == Some(*at);
+        match weights.missing_question(first).filter(is_missing) {
+            Some(at) if weights.between(at + 1, first) == 0 => Seen { first: at, summary, question: None },
+            question => Seen { first, summary, question },
+        }
+    }
+
+    /// Why what is seen now does not begin with what the last answered call saw, if it does not.
+    fn cut(&self, weights: &Weights, ground: Ground, start: usize, now: Seen) -> Option<CutReason> {
+        let before = self.before(weights, ground)?;
+        if now == before {
+            None
+        } else if now.summary != before.summary {
+            Some(CutReason::Summary)
+        } else if self.last_n.is_none() || now != self.seen(weights, ground, start, self.entries.len()) {
+            Some(CutReason::TokenBudget)
+        } else {
+            Some(CutReason::LastN)
+        }
+    }
+
+    /// What the last call that was answered saw: the flow says so within a turn, the entries tell of
+    /// earlier ones.
+    fn before(&self, weights: &Weights, ground: Ground) -> Option<Seen> {
+        if let Some(first) = self.view.first {
+            let first = self.place(first).max(ground.base);
+            return Some(self.seen(weights, ground, first, self.entries.len()));
+        }
+        let answers = |entry: &Entry| matches!(entry, Entry::AssistantMessage(m) if m.meta.is_none());
+        let end = self.entries.iter().rposition(answers)?;
+        let ground = self.ground(end);
+        // Entries are counted once a turn, by its first call or by the one after its summary.
+        let begun = weights.asked(end).max(ground.summary).map_or(end, |at| at + 1);
+        let start = weights.shown_from(self.start(ground, begun), end);
+        let first = self.fitting(weights, ground, start, end);
+        Some(self.seen(weights, ground, first, end))
+    }
+}

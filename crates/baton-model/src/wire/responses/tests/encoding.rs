@@ -1,0 +1,149 @@
+use baton_core::chat::{ChatCall, ChatMessage, Reasoning, Role};
+use baton_core::tool::{EffectClass, ToolSpec};
+use serde_json::{Value, json};
+
+use crate::port::{ModelRequest, OutputSchema, ToolChoice};
+use crate::wire::{Call, Names, Wire};
+
+fn encode(name: &str, request: &ModelRequest) -> Value {
+    let names = Names::of(&request.tools, &request.messages);
+    let (_, model) = name.split_once('/').unwrap();
+    let body = Wire::Responses.encode(&Call { model, name, request, names: &names });
+    serde_json::from_slice(&body).unwrap()
+}
+
+fn said(role: Role, text: &str) -> ChatMessage {
+    ChatMessage::text(role, text)
+}
+
+#[test]
+fn t16_a_request_with_nothing_but_a_question_has_nothing_else() {
+    let request = ModelRequest::new("main", vec![said(Role::User, "hi")]);
+    let expected = json!({
+        "model": "tiny",
+        "input": [{"role": "user", "content": "hi"}],
+        "stream": true,
+        "store": false,
+        "max_output_tokens": 4096,
+    });
+    assert_eq!(encode("llama/tiny", &request), expected);
+}
+
+#[test]
+fn a_whole_conversation_with_calls_and_reasoning() {
+    let sealed = json!({"id": "rs_1", "type": "reasoning", "encrypted_content": "gA==", "summary": [], "status": null});
+    let own = Reasoning {
+        model: "openai/gpt-5-mini".into(),
+        wire: "responses".into(),
+        blocks: vec![sealed.clone()],
+    };
+    let call =
+        |id: &str, name: &str, arguments: Value| ChatCall { id: id.into(), name: name.into(), arguments };
+    let calls = vec![call("c1", "exec.calculator", json!({"b": 1, "a": "é"})), call("c2", "now", json!({}))];
+    let result =
+        |id: &str, text: &str| ChatMessage { tool_call_id: Some(id.into()), ..said(Role::Tool, text) };
+    let messages = vec![
+        said(Role::System, "be brief"),
+        said(Role::System, "be kind"),
+        said(Role::User, "1+1?"),
+        ChatMessage {
+            tool_calls: calls,
+            reasoning: Some(own.clone()),
+            ..said(Role::Assistant, "Let me see.")
+        },
+        result("c1", "2"),
+        result("c2", "noon"),
+        said(Role::Assistant, "two"),
+        said(Role::System, "a summary"),
+        ChatMessage { reasoning: Some(own), ..said(Role::Assistant, "") },
+        said(Role::User, "sure?"),
+    ];
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: "does it".into(),
+        input_schema: json!({"type": "object"}),
+        output_schema: None,
+        class: EffectClass::SideEffectFree,
+        timeout_ms: 1,
+    };
+    let request = ModelRequest {
+        tools: vec![tool("exec.calculator")].into(),
+        tool_choice: ToolChoice::Required,
+        schema: Some(OutputSchema { name: "verdict".into(), schema: json!({"type": "object"}) }),
+        temperature: Some(0.0),
+        max_tokens: 100,
+        ..ModelRequest::new("main", messages)
+    };
+    let expected = json!({
+        "model": "gpt-5-mini",
+        "instructions": "be brief\n\nbe kind",
+        "input": [
+            {"role": "user", "content": "1+1?"},
+            sealed,
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me see."}]},
+            {"type": "function_call", "call_id": "c1", "name": "exec__calculator", "arguments": "{\"a\":\"é\",\"b\":1}"},
+            {"type": "function_call", "call_id": "c2", "name": "now", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "2"},
+            {"type": "function_call_output", "call_id": "c2", "output": "noon"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "two"}]},
+            {"role": "system", "content": "a summary"},
+            {"role": "user", "content": "sure?"},
+        ],
+        "stream": true,
+        "store": false,
+        "include": ["reasoning.encrypted_content"],
+        "max_output_tokens": 100,
+        "temperature": 0.0,
+        "tools": [{"type": "function", "name": "exec__calculator", "description": "does it",
+            "parameters": {"type": "object", "properties": {}}, "strict": false}],
+        "tool_choice": "required",
+        "text": {"format":
+            {"type": "json_schema", "name": "verdict", "schema": {"type": "object"}, "strict": true}},
+    });
+    assert_eq!(encode("openai/gpt-5-mini", &request), expected);
+}
+
+#[test]
+fn sealed_reasoning_is_asked_for_only_where_it_is_known() {
+    let asks = |name: &str| encode(name, &ModelRequest::new("main", vec![])).get("include").is_some();
+    for name in [
+        "openai/o3",
+        "openai/o4-mini",
+        "openai/gpt-5",
+        "openai/gpt-5.1-mini",
+        "openai/gpt-10",
+        "openai/codex-mini",
+    ] {
+        assert!(asks(name), "{name}");
+    }
+    for name in [
+        "openai/gpt-4o",
+        "openai/gpt-4.1",
+        "openai/gpt-5-chat-latest",
+        "openai/omni",
+        "llama/o3",
+        "proxy/gpt-5",
+    ] {
+        assert!(!asks(name), "{name}");
+    }
+}
+
+#[test]
+fn t17_reasoning_goes_back_unchanged_to_its_model_and_to_no_other() {
+    let plain = json!({"id": "rs", "type": "reasoning", "summary": [], "encrypted_content": "",
+        "content": [{"type": "reasoning_text", "text": "hm"}]});
+    let empty =
+        json!({"id": "rs", "type": "reasoning", "summary": [], "encrypted_content": "", "content": []});
+    let bare = json!({"id": "rs", "type": "reasoning", "summary": []});
+    let input = |model: &str, wire: &str| {
+        let blocks = vec![empty.clone(), plain.clone(), bare.clone()];
+        let own = Reasoning { model: model.into(), wire: wire.into(), blocks };
+        let message = ChatMessage { reasoning: Some(own), ..said(Role::Assistant, "x") };
+        encode("local/qwen", &ModelRequest::new("main", vec![message]))["input"].clone()
+    };
+    let text =
+        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]});
+    assert_eq!(input("local/qwen", "responses"), json!([plain, text]));
+    assert_eq!(input("local/other", "responses"), json!([text]));
+    assert_eq!(input("local/qwen", "chat_completions"), json!([text]));
+}

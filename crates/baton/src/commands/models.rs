@@ -1,0 +1,53 @@
+//! `baton models`: who answers in which role, and whether they do.
+//!
+//! Keys are never shown, only where they are expected.
+
+mod list;
+mod trial;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::Globals;
+use crate::config::{Config, Settled};
+use crate::failure::Failure;
+use crate::log;
+use crate::models::Models;
+
+const EXAMPLES: &str = "\
+Examples:
+  baton models ls                            who answers in which role
+  baton models test                          asks each of them three small questions
+  baton models test ollama/llama3.2:3b       asks this one
+  baton models test --json                   one document; exit code 1 if one does not answer";
+
+/// The arguments of `baton models`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ModelsArgs {
+    #[command(subcommand)]
+    command: ModelsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelsCommand {
+    /// Lists the roles and who answers in each, best first
+    Ls,
+    /// Asks models: do they answer, how fast, with tools and in a given shape
+    #[command(after_help = EXAMPLES)]
+    Test {
+        /// Which; everybody who may be asked if left out
+        #[arg(value_name = "PROVIDER/NAME")]
+        names: Vec<String>,
+    },
+}
+
+/// Runs the command.
+pub(crate) async fn run(globals: &Globals, args: ModelsArgs) -> Result<u8, Failure> {
+    let config = Config::new(&Settled::find(globals, None)?)?;
+    log::begin(config.log);
+    let models = Models::new(&config);
+    match args.command {
+        ModelsCommand::Ls => list::run(&models, globals.json).await,
+        ModelsCommand::Test { names } => trial::run(&models, names, globals.json).await,
+    }
+}

@@ -1,0 +1,102 @@
+//! `baton threads render`: what a model would be sent of a branch.
+//!
+//! It makes no model call: where a summary would be written first, what there is already stands for it.
+
+use baton_core::effect::View;
+use baton_core::policy::{CallRule, Mode, Request};
+use baton_core::render::{Look, RenderPolicy, Window, chosen, messages};
+use baton_core::role::{Candidate, REASONING};
+use baton_core::thread::Entry;
+use baton_core::tool::ToolSpec;
+use baton_engine::template;
+use baton_store::Slice;
+use serde_json::{Value, json};
+
+use super::args::{PolicyArg, RenderArgs};
+use super::say_json;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::shape;
+
+/// As `ask` and `chat` come in.
+const CHANNEL: &str = "CHAT";
+
+pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
+    let id = app.thread_id(&args.thread).await?;
+    let slice = Slice { before: None, last_n: None };
+    let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
+    let entries: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
+    let (policy, last_n) = how_much(app, &args)?;
+    let tools = offered(app);
+    let system = instructions(app, &tools)?;
+    let candidate = app.models.configured()?.role(REASONING).into_iter().next().unwrap_or_default();
+    let model = app.models.model(&candidate.model).ok();
+    let count = |text: &str| match &model {
+        Some(model) => model.count(text),
+        None => (text.chars().count() as u64).div_ceil(4),
+    };
+    let room = room(app, &candidate, &system, &tools, &count);
+    let look = |policy| {
+        let view = View::default();
+        Look { entries: &entries, from: 0, policy, last_n, room, view, count: &count }.window()
+    };
+    let window = match look(policy) {
+        // It would be summarised first, by a model. Here, an earlier summary stands for what it stands for.
+        Window::Summarise { .. } => look(RenderPolicy::Full),
+        window => window,
+    };
+    let (first, before) = match window {
+        Window::From { first, summary, question, .. } => (first, [summary, question]),
+        Window::Summarise { .. } | Window::Full => (0, [None, None]),
+    };
+    let exclude = [app.config.render.exclude.clone(), args.exclude].concat();
+    let shown = messages(&system, chosen(&entries, 0, first, before, &exclude));
+    let shown: Vec<Value> = shown.iter().map(shape::message).collect();
+    say_json(&json!({ "messages": shown }))
+}
+
+fn how_much(app: &App, args: &RenderArgs) -> Result<(RenderPolicy, Option<u32>), Failure> {
+    let (settings, last_n) = (&app.config.render, args.last_n.or(app.config.last_n));
+    Ok(match args.policy {
+        None => (settings.policy, last_n),
+        Some(PolicyArg::LastN) if last_n.is_none() => {
+            return Err(Failure::usage("how many entries? --policy last_n needs --last-n N"));
+        }
+        Some(PolicyArg::LastN) => (RenderPolicy::Full, last_n),
+        Some(PolicyArg::Full) => (RenderPolicy::Full, args.last_n),
+        Some(PolicyArg::TokenBudget) => (RenderPolicy::TokenBudget, args.last_n),
+        Some(PolicyArg::Summary) => (RenderPolicy::Summary, args.last_n),
+    })
+}
+
+/// The tools that the policy would offer.
+fn offered(app: &App) -> Vec<ToolSpec> {
+    let asked = Request { mode: Mode::default(), channel: CHANNEL };
+    let decision = app.config.policy.evaluate(&asked);
+    let allowed = |spec: &ToolSpec| decision.call(&spec.name) != CallRule::Denied;
+    app.engine.tools().specs().into_iter().filter(allowed).collect()
+}
+
+fn instructions(app: &App, tools: &[ToolSpec]) -> Result<String, Failure> {
+    let system = app.config.system.as_str();
+    let Some(template) = &app.config.template else { return Ok(system.to_owned()) };
+    let known = template::Known { system, mode: Mode::default(), channel: CHANNEL, tools };
+    template::render(&template.text()?, &known).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// How many tokens of history fit, as a run reckons it: a tenth is left over, because counts are guesses.
+fn room(
+    app: &App,
+    candidate: &Candidate,
+    system: &str,
+    tools: &[ToolSpec],
+    count: &dyn Fn(&str) -> u64,
+) -> Option<u64> {
+    let window = candidate.context_window?;
+    let tool = |tool: &ToolSpec| {
+        count(&tool.name) + count(&tool.description) + count(&tool.input_schema.to_string())
+    };
+    let fixed = count(system) + tools.iter().map(tool).sum::<u64>();
+    let answer = candidate.max_tokens.unwrap_or(app.config.policy.otherwise.limits.answer_tokens);
+    Some(window.saturating_sub(answer + fixed) / 10 * 9)
+}

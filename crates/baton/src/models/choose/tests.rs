@@ -1,0 +1,153 @@
+use super::*;
+
+fn origin(text: &str) -> Origin {
+    match text {
+        "flag" => Origin::Flag("--model"),
+        "environment" => Origin::Environment("BATON_MODEL"),
+        "OLLAMA_BASE_URL" => Origin::Environment("OLLAMA_BASE_URL"),
+        "default" => Origin::Default,
+        _ => Origin::File("baton.toml".into(), 1),
+    }
+}
+
+fn cool(model: &str) -> Candidate {
+    Candidate { temperature: Some(0.0), ..Candidate::of(model) }
+}
+
+fn everywhere(candidate: Candidate) -> Roles {
+    ROLES.map(|role| (role.to_owned(), vec![candidate.clone()])).into()
+}
+
+fn lists(roles: &[(&str, &[&str])]) -> Roles {
+    let of = |models: &[&str]| models.iter().map(|model| Candidate::of(*model)).collect();
+    roles.iter().map(|(role, models)| ((*role).to_owned(), of(models))).collect()
+}
+
+/// Everything at once; each row takes the strongest fact away.
+fn all() -> Facts {
+    Facts {
+        named: Some(("openai/flagged".to_owned(), origin("flag"))),
+        roles: lists(&[("reasoning", &["lab/big", "ollama/mid"]), ("router", &["ollama/small"])]),
+        ollama_from: Some(origin("OLLAMA_BASE_URL")),
+        ollama_lists: true,
+        keys: vec![
+            ("openai", "OPENAI_API_KEY is set".to_owned()),
+            ("anthropic", "ANTHROPIC_API_KEY is set".to_owned()),
+        ],
+        hosts: [("openai", "api.openai.com"), ("anthropic", "api.anthropic.com"), ("lab", "10.0.0.5")]
+            .map(|(name, host)| (name.to_owned(), host.to_owned()))
+            .into(),
+    }
+}
+
+fn chosen(model: &str, roles: Roles, why: &str, hosts: &[&str]) -> Chosen {
+    let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+    Chosen { model: model.to_owned(), roles, why: why.to_owned(), hosts }
+}
+
+#[test]
+fn the_order_is_flag_environment_roles_file_ollama_keys_offline() {
+    let mut facts = all();
+    assert_eq!(
+        choose(&facts),
+        chosen("openai/flagged", Roles::new(), "named by --model", &["api.openai.com"])
+    );
+    facts.named = Some(("ollama/env".to_owned(), origin("environment")));
+    assert_eq!(choose(&facts), chosen("ollama/env", Roles::new(), "named by BATON_MODEL", &[]));
+    facts.named = Some(("anthropic/file".to_owned(), origin("file")));
+    let why = "the roles in baton.toml";
+    let hosts = ["10.0.0.5", "api.anthropic.com"];
+    assert_eq!(choose(&facts), chosen("anthropic/file", facts.roles.clone(), why, &hosts));
+    facts.named = None;
+    assert_eq!(choose(&facts), chosen("lab/big", facts.roles.clone(), why, &["10.0.0.5"]));
+    facts.roles = Roles::new();
+    facts.named = Some(("anthropic/file".to_owned(), origin("file")));
+    assert_eq!(
+        choose(&facts),
+        chosen("anthropic/file", Roles::new(), "`model` in baton.toml", &["api.anthropic.com"])
+    );
+    facts.named = None;
+    let llama = |why: &str| chosen("ollama/llama3.2:3b", everywhere(cool("ollama/llama3.2:3b")), why, &[]);
+    assert_eq!(choose(&facts), llama("OLLAMA_BASE_URL is set"));
+    facts.ollama_from = Some(origin("file"));
+    assert_eq!(choose(&facts), llama("`providers.ollama` in baton.toml"));
+    facts.ollama_from = Some(origin("default"));
+    assert_eq!(choose(&facts), llama("Ollama runs here and has it"));
+    facts.ollama_lists = false;
+    assert_eq!(
+        choose(&facts),
+        chosen("openai/gpt-5-mini", Roles::new(), "OPENAI_API_KEY is set", &["api.openai.com"])
+    );
+    facts.keys.remove(0);
+    assert_eq!(
+        choose(&facts),
+        chosen(
+            "anthropic/claude-sonnet-4-5",
+            Roles::new(),
+            "ANTHROPIC_API_KEY is set",
+            &["api.anthropic.com"]
+        )
+    );
+    facts.keys.clear();
+    let why = "nothing is configured, and no Ollama here has llama3.2:3b";
+    assert_eq!(choose(&facts), chosen("offline", Roles::new(), why, &[]));
+}
+
+#[test]
+fn what_is_configured_is_never_replaced_by_offline_and_never_looked_for() {
+    let named = |model: &str, at| Facts { named: Some((model.to_owned(), origin(at))), ..Facts::default() };
+    let configured = [
+        named("ollama/x", "flag"),
+        named("ollama/x", "environment"),
+        named("ollama/x", "file"),
+        Facts { roles: lists(&[("own", &["ollama/x"])]), ..Facts::default() },
+        Facts { ollama_from: Some(origin("OLLAMA_BASE_URL")), ..Facts::default() },
+        Facts { ollama_from: Some(origin("file")), ..Facts::default() },
+    ];
+    for facts in configured {
+        assert!(!facts.is_open(), "{facts:?}");
+        assert!(choose(&facts).answers().starts_with("ollama/"), "{facts:?}");
+    }
+    let open = Facts { ollama_from: Some(Origin::Default), keys: all().keys, ..Facts::default() };
+    assert!(open.is_open() && Facts::default().is_open());
+}
+
+#[test]
+fn roles_without_a_list_are_answered_by_the_first_that_reasons() {
+    let who = |roles: &[(&str, &[&str])]| choose(&Facts { roles: lists(roles), ..Facts::default() }).model;
+    assert_eq!(who(&[("coding", &["a/c"]), ("reasoning", &["a/r", "a/s"])]), "a/r");
+    assert_eq!(who(&[("coding", &["a/c"]), ("router", &["a/q"])]), "a/q");
+    assert_eq!(who(&[("own", &["a/o"])]), "a/o");
+}
+
+#[test]
+fn what_the_roles_say_about_a_model_holds_wherever_it_answers() {
+    let small = Candidate { context_window: Some(4096), ..cool("ollama/small") };
+    let roles: Roles = [("router".to_owned(), vec![small.clone()])].into();
+    let mut facts =
+        Facts { named: Some(("ollama/small".to_owned(), origin("flag"))), roles, ..Facts::default() };
+    assert_eq!(choose(&facts).roles, everywhere(small.clone()));
+    facts.named = Some(("ollama/other".to_owned(), origin("flag")));
+    assert_eq!(choose(&facts).roles, Roles::new());
+    facts.named = None;
+    assert_eq!(choose(&facts).roles, everywhere(small));
+}
+
+#[test]
+fn one_line_says_who_why_where_and_what_to_type() {
+    let away = choose(&all());
+    let expected =
+        "openai/flagged (named by --model) · text goes to api.openai.com · --model PROVIDER/NAME changes it";
+    assert_eq!((away.in_one_line().as_str(), away.leaves_this_machine()), (expected, true));
+    let here = choose(&Facts::default());
+    let expected = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing leaves this machine · --model PROVIDER/NAME changes it";
+    assert_eq!((here.in_one_line().as_str(), here.leaves_this_machine()), (expected, false));
+}
+
+#[test]
+fn everybody_who_may_be_asked_is_named_once() {
+    let chosen = choose(&Facts { named: None, ..all() });
+    assert_eq!(chosen.role_names(), ["reasoning", "router", "coding"]);
+    assert_eq!(chosen.everybody(), ["lab/big", "ollama/mid", "ollama/small"]);
+    assert_eq!(chosen.answers(), "lab/big");
+}

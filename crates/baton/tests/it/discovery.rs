@@ -1,0 +1,188 @@
+//! Who answers where nothing, or something, is configured; and that what is configured is never replaced.
+
+use serde_json::{Value, json};
+
+use crate::imitation::{compatible, ollama, said_to, tags};
+use crate::server::{Answer, Server};
+use crate::world::World;
+
+const LLAMA: &[&str] = &["other:latest", "llama3.2:3b"];
+const CHANGE: &str = "--model PROVIDER/NAME changes it";
+const OFFLINE: &str =
+    "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing leaves this machine";
+
+/// The line that `ask` says beside its answer, without the thread and the run.
+fn introduced(err: &str) -> &str {
+    err.lines().next().unwrap().split(" · thread ").next().unwrap()
+}
+
+#[test]
+fn an_ollama_that_has_the_model_answers_by_itself() {
+    let (world, server) = (World::new(), ollama(LLAMA, ["Good ", "day."]));
+    let did = world.baton_with(&[("BATON_TEST_OLLAMA", &server.url())], &["ask", "Hello"]);
+    assert_eq!((did.code, did.out.as_str()), (0, "Good day.\n"), "{did:?}");
+    let told =
+        format!("ollama/llama3.2:3b (Ollama runs here and has it) · nothing leaves this machine · {CHANGE}");
+    assert_eq!(introduced(&did.err), told);
+    assert_eq!(server.paths(), ["/api/tags", "/api/chat"]);
+    let body: Value = serde_json::from_str(&server.requests()[1].body).unwrap();
+    assert_eq!((&body["model"], &body["options"]["temperature"]), (&json!("llama3.2:3b"), &json!(0.0)));
+    assert_eq!(said_to(&server.requests()[1]), [json!({"role": "user", "content": "Hello"})]);
+}
+
+#[test]
+fn an_ollama_without_the_model_is_left_alone() {
+    let (world, server) = (World::new(), ollama(&["other:latest"], ["x", "y"]));
+    let did = world.baton_with(&[("BATON_TEST_OLLAMA", &server.url())], &["ask", "What is 1+1?"]);
+    assert_eq!((did.code, introduced(&did.err)), (0, format!("{OFFLINE} · {CHANGE}").as_str()));
+    assert_eq!(server.paths(), ["/api/tags"]);
+}
+
+#[test]
+fn a_server_that_is_slow_or_no_ollama_is_not_waited_for() {
+    let stalls = Server::answering([Answer::nothing().stall()]);
+    let other = Server::answering([Answer::whole(200, &[("content-type", "text/html")], "<html>")]);
+    for server in [stalls, other] {
+        let world = World::new();
+        let did = world.baton_with(&[("BATON_TEST_OLLAMA", &server.url())], &["ask", "What is 1+1?"]);
+        assert_eq!((did.code, introduced(&did.err)), (0, format!("{OFFLINE} · {CHANGE}").as_str()));
+        assert_eq!(server.paths(), ["/api/tags"]);
+    }
+}
+
+#[test]
+fn commands_that_ask_no_model_look_for_nobody() {
+    let (world, server) = (World::new(), ollama(LLAMA, ["x", "y"]));
+    let here = server.url();
+    let quiet = [
+        "threads ls",
+        "runs ls",
+        "approvals ls",
+        "tools ls",
+        "usage",
+        "config show",
+        "completions bash",
+        "init",
+    ];
+    for command in quiet {
+        let args: Vec<&str> = command.split(' ').collect();
+        assert_eq!(world.baton_with(&[("BATON_TEST_OLLAMA", &here)], &args).code, 0, "{command}");
+    }
+    let named =
+        world.baton_with(&[("BATON_TEST_OLLAMA", &here)], &["ask", "--model", "offline", "What is 1+1?"]);
+    assert_eq!(
+        introduced(&named.err),
+        format!("offline (named by --model) · nothing leaves this machine · {CHANGE}")
+    );
+    let nobody: Vec<String> = Vec::new();
+    assert_eq!(server.paths(), nobody);
+}
+
+#[test]
+fn a_configured_ollama_that_is_down_is_a_failure_and_never_offline() {
+    let nobody = Server::nobody();
+    let by_variable = |world: &World| world.baton_with(&[("OLLAMA_BASE_URL", &nobody)], &["ask", "Hello"]);
+    let by_file = |world: &World| {
+        world.settings(&format!("[providers.ollama]\nbase_url = \"{nobody}\"\n"));
+        world.baton(&["ask", "Hello"])
+    };
+    let by_model = |world: &World| {
+        world.settings("model = \"ollama/llama3.2:3b\"\n");
+        world.baton(&["ask", "Hello"])
+    };
+    let by_role = |world: &World| {
+        world.settings("[[roles.reasoning]]\nmodel = \"ollama/llama3.2:3b\"\n");
+        world.baton(&["ask", "Hello"])
+    };
+    let by_flag = |world: &World| world.baton(&["ask", "--model", "ollama/llama3.2:3b", "Hello"]);
+    let ways: [&dyn Fn(&World) -> crate::stage::Did; 5] =
+        [&by_variable, &by_file, &by_model, &by_role, &by_flag];
+    for ask in ways {
+        let did = ask(&World::new());
+        assert_eq!(did.code, 1, "{did:?}");
+        assert!(did.err.contains("the run failed (llm_connection): "), "{}", did.err);
+        assert!(!did.err.contains("offline") && !did.out.contains("offline"), "{did:?}");
+        assert!(introduced(&did.err).starts_with("ollama/llama3.2:3b ("), "{}", did.err);
+    }
+}
+
+#[test]
+fn where_ollama_is_may_be_said_by_a_variable() {
+    let (world, server) = (World::new(), ollama(LLAMA, ["Good ", "day."]));
+    let did = world.baton_with(&[("OLLAMA_BASE_URL", &server.url())], &["ask", "Hello"]);
+    assert_eq!((did.code, did.out.as_str()), (0, "Good day.\n"));
+    let told =
+        format!("ollama/llama3.2:3b (OLLAMA_BASE_URL is set) · nothing leaves this machine · {CHANGE}");
+    assert_eq!(introduced(&did.err), told);
+    assert_eq!(server.paths(), ["/api/chat"], "what is configured is not looked for");
+}
+
+#[test]
+fn text_that_leaves_this_machine_is_told_with_its_host() {
+    // The proxy is on loopback: nothing of this test leaves the machine, but for all that Baton knows it does.
+    let (world, proxy) = (World::new(), compatible(["From ", "afar."]));
+    world.settings("[providers.lab]\nbase_url = \"http://models.example/v1\"\napi = \"chat_completions\"\n");
+    let variables = [("HTTP_PROXY", proxy.url()), ("http_proxy", proxy.url())];
+    let variables: Vec<(&str, &str)> = variables.iter().map(|(name, url)| (*name, url.as_str())).collect();
+    let did = world.baton_with(&variables, &["ask", "--model", "lab/big", "Hello"]);
+    assert_eq!((did.code, did.out.as_str()), (0, "From afar.\n"), "{did:?}");
+    let told = format!("lab/big (named by --model) · text goes to models.example · {CHANGE}");
+    assert_eq!(introduced(&did.err), told);
+    let chat = world.command(&["chat", "--model", "lab/big"]).output().unwrap();
+    let chat = String::from_utf8(chat.stderr).unwrap();
+    assert_eq!(introduced(&chat), told);
+    let listed = world.baton_with(&[("BATON_MODEL", "lab/big")], &["models", "ls", "--json"]).json();
+    let found = (&listed["leaves_this_machine"], &listed["hosts"], &listed["why"]);
+    assert_eq!(found, (&json!(true), &json!(["models.example"]), &json!("named by BATON_MODEL")));
+}
+
+#[test]
+fn a_key_alone_chooses_its_provider() {
+    let world = World::new();
+    let who = |variables: &[(&str, &str)]| {
+        let listed = world.baton_with(variables, &["models", "ls", "--json"]).json();
+        (listed["roles"][0]["candidates"][0]["model"].clone(), listed["why"].clone(), listed["hosts"].clone())
+    };
+    let (openai, anthropic) = (("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2"));
+    let first = (json!("openai/gpt-5-mini"), json!("OPENAI_API_KEY is set"), json!(["api.openai.com"]));
+    assert_eq!(who(&[openai, anthropic]), first);
+    let second = (
+        json!("anthropic/claude-sonnet-4-5"),
+        json!("ANTHROPIC_API_KEY is set"),
+        json!(["api.anthropic.com"]),
+    );
+    assert_eq!(who(&[anthropic]), second);
+    let server = Server::deciding(|_, _| tags(LLAMA));
+    let ollama = ("BATON_TEST_OLLAMA", server.url());
+    let third = (json!("ollama/llama3.2:3b"), json!("Ollama runs here and has it"), json!([]));
+    assert_eq!(who(&[openai, (ollama.0, &ollama.1)]), third, "what stays here comes first");
+    assert_eq!(who(&[("OPENAI_API_KEY", "")]).0, json!("offline"), "an empty variable is none");
+}
+
+#[test]
+fn an_answer_goes_to_the_models_of_the_run_that_asked() {
+    let world = World::new();
+    let model = world.script(&json!({"v": 1, "replies": [
+        {"do": [{"call": {"name": "ask_user", "arguments": {"question": "Which colour?"}}}]},
+        {"do": [{"text": "You like {last_result}."}]},
+    ]}));
+    assert_eq!(world.baton(&["ask", "--thread", "t", "--model", &model, "hi"]).code, 3);
+    let did = world.baton(&["ask", "--thread", "t", "blue"]);
+    assert_eq!((did.code, did.out.as_str()), (0, "You like blue.\n"), "{did:?}");
+    let told = format!("{model} (as this run began) · nothing leaves this machine · {CHANGE}");
+    assert_eq!(introduced(&did.err), told);
+}
+
+#[test]
+fn a_role_s_second_model_stands_in_for_the_first() {
+    let (world, server) = (World::new(), compatible(["I stand ", "in."]));
+    world.settings(&format!(
+        "[providers.lab]\nbase_url = \"{}/v1\"\napi = \"chat_completions\"\n\
+         [[roles.reasoning]]\nmodel = \"ollama/gone\"\n[[roles.reasoning]]\nmodel = \"lab/big\"\n",
+        server.url()
+    ));
+    let did = world.baton(&["ask", "Hello"]);
+    assert_eq!((did.code, did.out.as_str()), (0, "I stand in.\n"), "{did:?}");
+    let told = format!("ollama/gone (the roles in baton.toml) · nothing leaves this machine · {CHANGE}");
+    assert_eq!(introduced(&did.err), told);
+}

@@ -1,0 +1,236 @@
+//! `baton models`, and what is said about a configuration of models that is not right.
+
+use serde_json::{Value, json};
+
+use crate::imitation::{compatible, ollama};
+use crate::server::{Answer, Server};
+use crate::world::World;
+
+/// Two providers, two roles, a price.
+fn configured(ollama: &Server, lab: &Server) -> World {
+    let world = World::new();
+    world.settings(&format!(
+        "[providers.ollama]\nbase_url = \"{}\"\n\
+         [providers.lab]\nbase_url = \"{}/v1\"\napi = \"chat_completions\"\n\
+         [[roles.reasoning]]\nmodel = \"lab/big\"\ncontext_window = 32768\ntemperature = 0.2\n\
+         [[roles.reasoning]]\nmodel = \"openai/gpt-5-mini\"\n\
+         [[roles.router]]\nmodel = \"ollama/small\"\n\
+         [prices.\"openai/gpt-5-mini\"]\ninput = 0.25\noutput = 2\n",
+        ollama.url(),
+        lab.url()
+    ));
+    world
+}
+
+/// Times are never the same twice.
+fn without_times(text: &str) -> String {
+    let masked = |line: &str| {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        while let Some(at) = words.iter().position(|word| *word == "ms" || *word == "s") {
+            words.splice(at - 1..=at, ["TIME"]);
+        }
+        words.join(" ")
+    };
+    text.lines().map(masked).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn roles_are_listed_with_everybody_who_may_answer() {
+    let (ollama, lab) = (ollama(&["small:latest"], ["a", "b"]), compatible(["a", "b"]));
+    let did = configured(&ollama, &lab).baton(&["models", "ls"]);
+    let expected = "\
+ROLE       MODEL              WHERE           API               CONTEXT  USD PER MILLION  KEY
+reasoning  lab/big            this machine    chat_completions  32768    0 in, 0 out      not needed
+           openai/gpt-5-mini  api.openai.com  responses         -        0.25 in, 2 out   OPENAI_API_KEY is not set
+router     ollama/small       this machine    ollama            -        0 in, 0 out      not needed
+coding     lab/big            this machine    chat_completions  32768    0 in, 0 out      not needed
+";
+    assert_eq!((did.code, did.out.as_str()), (0, expected));
+    let told = "lab/big (the roles in baton.toml) · text goes to api.openai.com · --model PROVIDER/NAME changes it\n";
+    assert_eq!(did.err, told);
+    assert!(ollama.requests().is_empty() && lab.requests().is_empty(), "listing asks nobody");
+}
+
+#[test]
+fn the_list_is_a_document_too() {
+    let (ollama, lab) = (ollama(&[], ["a", "b"]), compatible(["a", "b"]));
+    let document = configured(&ollama, &lab).baton(&["models", "ls", "--json"]).json();
+    let of_lab = json!({
+        "model": "lab/big", "provider": "lab", "base_url": lab.url(), "api": "chat_completions", "local": true,
+        "temperature": 0.2, "max_tokens": null, "context_window": 32768, "price": {"input": 0.0, "output": 0.0},
+        "key": "not needed",
+    });
+    let of_openai = json!({
+        "model": "openai/gpt-5-mini", "provider": "openai", "base_url": "https://api.openai.com",
+        "api": "responses", "local": false, "temperature": null, "max_tokens": null, "context_window": null,
+        "price": {"input": 0.25, "output": 2.0}, "key": "OPENAI_API_KEY is not set",
+    });
+    let of_ollama = json!({
+        "model": "ollama/small", "provider": "ollama", "base_url": ollama.url(), "api": "ollama", "local": true,
+        "temperature": null, "max_tokens": null, "context_window": null, "price": {"input": 0.0, "output": 0.0},
+        "key": "not needed",
+    });
+    let expected = json!({
+        "why": "the roles in baton.toml", "leaves_this_machine": true, "hosts": ["api.openai.com"],
+        "roles": [
+            {"role": "reasoning", "candidates": [of_lab, of_openai]},
+            {"role": "router", "candidates": [of_ollama]},
+            {"role": "coding", "candidates": [of_lab]},
+        ],
+    });
+    assert_eq!(document, expected);
+    let offline = World::new().baton(&["models", "ls", "--json"]).json();
+    let candidate = json!({
+        "model": "offline", "provider": null, "base_url": null, "api": null, "local": true, "temperature": null,
+        "max_tokens": null, "context_window": null, "price": {"input": 0.0, "output": 0.0}, "key": null,
+    });
+    assert_eq!(offline["roles"][0], json!({"role": "reasoning", "candidates": [candidate]}));
+}
+
+#[test]
+fn models_are_tried_out_and_one_that_is_silent_fails_the_command() {
+    let (ollama, lab) = (ollama(&["small:latest"], ["one ", "two"]), compatible(["one ", "two"]));
+    let world = configured(&ollama, &lab);
+    let did = world.baton(&["models", "test"]);
+    let expected = "\
+MODEL ANSWERS FIRST BYTE IN ALL STREAMED TOOLS STRUCTURED READ WRITTEN
+lab/big yes TIME TIME yes yes yes 12 3
+openai/gpt-5-mini no - - - - - - -
+ollama/small yes TIME TIME yes yes yes 12 3
+
+openai/gpt-5-mini, answer: The model's server did not accept us (the key of openai is expected in OPENAI_API_KEY; it is not set). Check the key and the account; `baton doctor` says where the key is read from.";
+    assert_eq!((did.code, without_times(&did.out), did.err.as_str()), (1, expected.to_owned(), ""));
+    let did = world.baton(&["models", "test", "ollama/small", "--json"]);
+    let mut document = did.json();
+    let tried = document["models"][0].as_object_mut().unwrap();
+    assert!(["first_ms", "total_ms"].iter().all(|name| tried.remove(*name).unwrap().is_u64()));
+    let expected = json!({"ok": true, "models": [{
+        "model": "ollama/small", "api": "ollama", "local": true, "answers": true, "streamed": true, "tools": true,
+        "structured": true, "usage": {"prompt_tokens": 12, "completion_tokens": 3, "cost_usd": 0.0}, "problems": [],
+    }]});
+    assert_eq!((did.code, document), (0, expected));
+}
+
+#[test]
+fn a_model_that_cannot_be_reached_says_so() {
+    let world = World::new();
+    let nobody = Server::nobody();
+    let did = world.baton_with(&[("OLLAMA_BASE_URL", &nobody)], &["models", "test", "--json"]);
+    let document = did.json();
+    let tried = &document["models"][0];
+    assert_eq!(
+        (did.code, &document["ok"], &tried["model"]),
+        (1, &json!(false), &json!("ollama/llama3.2:3b"))
+    );
+    assert_eq!((&tried["answers"], &tried["problems"][0]["code"]), (&json!(false), &json!("llm_connection")));
+    let wrong = world.baton(&["models", "test", "gpt"]);
+    assert_eq!((wrong.code, wrong.out.as_str()), (2, ""));
+    assert!(
+        wrong.err.starts_with("error: \"gpt\" is no model's name\n  there are anthropic/MODEL, "),
+        "{}",
+        wrong.err
+    );
+}
+
+#[test]
+fn the_doctor_looks_at_every_provider_that_is_used() {
+    let (ollama, lab) = (ollama(&["other:latest"], ["a", "b"]), compatible(["a", "b"]));
+    let world = configured(&ollama, &lab);
+    let did = world.baton_with(&[], &["doctor", "--json"]);
+    let found = did.json();
+    let check = |name: &str| {
+        let checks = found["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["name"] == name).cloned().unwrap()
+    };
+    let change =
+        "choose with --model PROVIDER/NAME, BATON_MODEL, or `model` and [[roles.NAME]] in baton.toml";
+    let expected: [Value; 4] = [
+        json!({"name": "model", "state": "ok", "fix": change,
+               "detail": "lab/big (the roles in baton.toml); text goes to api.openai.com"}),
+        json!({"name": "provider lab", "state": "ok",
+               "detail": format!("{} (key: not needed) answers and has big", lab.url())}),
+        json!({"name": "provider ollama", "state": "failed", "fix": "ollama pull small",
+               "detail": format!("{} (key: not needed) answers, and does not list small", ollama.url())}),
+        json!({"name": "provider openai", "state": "failed",
+               "detail": "the key of openai is expected in OPENAI_API_KEY; it is not set",
+               "fix": "export OPENAI_API_KEY=…; [providers.openai] in baton.toml names another place"}),
+    ];
+    let names = ["model", "provider lab", "provider ollama", "provider openai"];
+    assert_eq!((did.code, names.map(check)), (1, expected));
+}
+
+#[test]
+fn the_doctor_waits_for_nobody_for_long() {
+    let world = World::new();
+    let stalls = Server::deciding(|_, _| Answer::nothing().stall());
+    let nobody = Server::nobody();
+    world.settings(&format!(
+        "model = \"offline\"\n[providers.gone]\nbase_url = \"{nobody}\"\n[providers.slow]\nbase_url = \"{}\"\n",
+        stalls.url()
+    ));
+    let did = world.baton(&["doctor", "--json"]);
+    let found = did.json();
+    let checks = found["checks"].as_array().unwrap().iter();
+    let told: Vec<Value> = checks.filter(|check| check["state"] == "failed").cloned().collect();
+    let expected = [
+        json!({"name": "provider gone", "state": "failed", "fix": "is it running, and is `providers.gone.base_url` right?",
+               "detail": format!("{nobody} (key: not needed): cannot connect to {nobody}: Connection refused (os error 111); is the server running?")}),
+        json!({"name": "provider slow", "state": "failed", "fix": "is it running, and is `providers.slow.base_url` right?",
+               "detail": format!("{} (key: not needed) did not answer within 2 s", stalls.url())}),
+    ];
+    assert_eq!((did.code, told), (1, expected.to_vec()));
+}
+
+#[test]
+fn a_wrong_table_is_told_with_its_line_by_every_command() {
+    let world = World::new();
+    let file = world.path("home/config/baton/baton.toml");
+    world.settings("[[roles.reasoning]]\nmodel = \"lab/big\"\n");
+    let there = "there are anthropic/MODEL, ollama/MODEL, openai/MODEL, `offline` and `scripted/FILE`; [providers.NAME] in baton.toml adds a provider";
+    let expected = format!(
+        "error: {}:2: `roles.reasoning[0]`: there is no provider \"lab\"\n  {there}\n",
+        file.display()
+    );
+    for command in ["ask hi", "chat", "models ls", "threads ls", "config show"] {
+        let did = world.baton(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!((did.code, did.out.as_str(), did.err.as_str()), (2, "", expected.as_str()), "{command}");
+    }
+    let did = World::new().baton_with(&[("OLLAMA_BASE_URL", "localhost:11434")], &["ask", "hi"]);
+    let expected = "error: OLLAMA_BASE_URL: `providers.ollama.base_url`: only http and https are spoken\n  \
+                    write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file\n";
+    assert_eq!((did.code, did.err.as_str()), (2, expected));
+}
+
+#[test]
+fn tables_are_shown_with_where_they_came_from() {
+    let world = World::new();
+    world.settings(
+        "[providers.ollama]\nbase_url = \"http://127.0.0.1:2\"\n[[roles.router]]\nmodel = \"ollama/x\"\n",
+    );
+    let shown =
+        world.baton_with(&[("OLLAMA_BASE_URL", "http://127.0.0.1:3")], &["config", "show", "--json"]).json();
+    let settings = shown["settings"].as_array().unwrap();
+    let tables: Vec<&Value> = settings.iter().rev().take(2).rev().collect();
+    let file = world.path("home/config/baton/baton.toml");
+    let expected = [
+        json!({"key": "providers.ollama.base_url", "value": "http://127.0.0.1:3", "from": "environment", "place": "OLLAMA_BASE_URL"}),
+        json!({"key": "roles.router[0].model", "value": "ollama/x", "from": "file", "place": format!("{}:4", file.display())}),
+    ];
+    assert_eq!(tables, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn every_table_that_is_shown_is_right() {
+    let pages = crate::tidy::texts().into_iter().filter(|file| file.path.ends_with(".md"));
+    let mut count = 0;
+    for page in pages {
+        for block in page.text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            let world = World::new();
+            world.settings(block);
+            let did = world.baton(&["config", "show"]);
+            assert_eq!(did.code, 0, "{}: {}\n{block}", page.path, did.err);
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "{count}");
+}

@@ -1,0 +1,105 @@
+//! A foreign program that is running: where it listens, and what it has logged.
+//!
+//! It listens on a port that the system chose, so tests run side by side, and it is killed when the test ends,
+//! in whatever way.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a peer may take for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub(crate) struct Peer {
+    child: Child,
+    log: Arc<Log>,
+    address: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Peer {
+    /// Starts an installed peer and waits until it listens. The folder is its own and goes when it does.
+    pub(crate) fn start(name: &str, arguments: &[String], folder: tempfile::TempDir) -> Peer {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
+        assert!(program.exists(), "{name} is not installed: run peers/install");
+        let mut command = Command::new(program.canonicalize().unwrap());
+        command.args(arguments).current_dir(folder.path()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = Arc::new(Log::default());
+        log.follow(child.stdout.take().unwrap());
+        log.follow(child.stderr.take().unwrap());
+        let mut peer = Peer { child, log, address: String::new(), _folder: folder };
+        let line = peer.until_logged("listening on http://");
+        peer.address = line.rsplit("http://").next().unwrap_or_default().to_owned();
+        peer
+    }
+
+    /// Its host and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where to find it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Waits until it has logged a line with this text; answers the first such line.
+    #[track_caller]
+    pub(crate) fn until_logged(&self, text: &str) -> String {
+        self.log.until(text)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lines, and whether more can come.
+#[derive(Default)]
+struct Log {
+    lines: Mutex<(Vec<String>, u8)>,
+    grew: Condvar,
+}
+
+impl Log {
+    /// Keeps what comes out of a pipe.
+    fn follow(self: &Arc<Log>, pipe: impl Read + Send + 'static) {
+        let log = Arc::clone(self);
+        log.lines.lock().unwrap().1 += 1;
+        thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                log.lines.lock().unwrap().0.push(text);
+                log.grew.notify_all();
+                line.clear();
+            }
+            log.lines.lock().unwrap().1 -= 1;
+            log.grew.notify_all();
+        });
+    }
+
+    #[track_caller]
+    fn until(&self, text: &str) -> String {
+        let (deadline, mut looked) = (Instant::now() + PATIENCE, self.lines.lock().unwrap());
+        loop {
+            if let Some(line) = looked.0.iter().find(|line| line.contains(text)) {
+                return line.clone();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(looked.1 > 0 && !left.is_zero(), "it never logged {text:?}: {:#?}", looked.0);
+            looked = self.grew.wait_timeout(looked, left).unwrap().0;
+        }
+    }
+}

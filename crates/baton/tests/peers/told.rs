@@ -1,0 +1,50 @@
+//! What a test compares: what Baton was told to use, what it showed, and what it kept.
+
+use serde_json::{Value, json};
+
+use crate::mask::Mask;
+use crate::stage::Did;
+use crate::world::World;
+
+/// Settings for one peer: its address, its format (found out if there is none), its model, and any more.
+pub(crate) fn settings(world: &World, url: &str, api: Option<&str>, model: &str, more: &str) {
+    let api = api.map(|api| format!("api = {api:?}\n")).unwrap_or_default();
+    world.settings(&format!(
+        "[providers.peer]\nbase_url = {url:?}\n{api}\n\
+         [[roles.reasoning]]\nmodel = \"peer/{model}\"\ntemperature = 0\n{more}"
+    ));
+}
+
+/// The pieces of text that were shown, one after the other.
+pub(crate) fn pieces(objects: &[Value]) -> Vec<&str> {
+    let pieces = objects.iter().filter(|object| object["type"] == "thinking");
+    pieces.map(|piece| piece["content"].as_str().unwrap()).collect()
+}
+
+/// What was shown, in order: each type with its code or status. Text counts once, in however many pieces it came.
+pub(crate) fn outline(objects: &[Value]) -> String {
+    let word = |object: &Value, field: &str| object[field].as_str().map(str::to_owned);
+    let mut lines: Vec<String> = objects
+        .iter()
+        .map(|object| {
+            let detail = word(object, "code").or_else(|| word(object, "status"));
+            [word(object, "type"), detail].into_iter().flatten().collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    lines.dedup_by(|next, before| next == before && next == "thinking");
+    lines.join(", ")
+}
+
+/// The entries of a thread: type and data, our ids masked and the provider's left out.
+pub(crate) fn entries(world: &World, thread: &str) -> Vec<Value> {
+    let shown: Did = world.baton(&["threads", "show", thread, "--json"]);
+    let shown = shown.json();
+    let mut mask = Mask::default();
+    let items = shown["items"].as_array().unwrap().iter();
+    let kept = items.map(|item| {
+        let mut data = item["data"].clone();
+        data.as_object_mut().unwrap().remove("provider_id");
+        mask.value(json!({"t": item["t"], "data": data}))
+    });
+    kept.collect()
+}

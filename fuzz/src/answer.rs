@@ -1,0 +1,54 @@
+//! What holds for the deltas of any answer, whole or not.
+
+use std::collections::BTreeSet;
+
+use baton_core::fault::Fault;
+use baton_model::{Collector, Delta, MAX_CALLS, MAX_REPLY_BYTES};
+
+/// What came of some bytes: the deltas, and whether they are a whole answer.
+pub(crate) type Read = (Vec<Delta>, Result<(), Fault>);
+
+/// Checks what a decoder gave: it finishes exactly once, at its end, if and only if the answer is whole;
+/// what a collector makes of it is what the deltas say.
+pub(crate) fn check((deltas, end): &Read) {
+    let finishes = deltas.iter().filter(|delta| matches!(delta, Delta::Finish(_))).count();
+    let is_last = matches!(deltas.last(), Some(Delta::Finish(_)));
+    assert_eq!((finishes, is_last), if end.is_ok() { (1, true) } else { (0, false) }, "{end:?}: {deltas:?}");
+    calls_are_sound(deltas);
+
+    let mut collector = Collector::new();
+    let collected = deltas.iter().try_for_each(|delta| collector.push(delta));
+    match collected.and_then(|()| collector.finish()) {
+        Ok(reply) => {
+            assert_eq!(*end, Ok(()), "half an answer was taken for a whole one: {deltas:?}");
+            assert_eq!(reply.text, text(deltas));
+            let starts = deltas.iter().filter(|delta| matches!(delta, Delta::CallStart { .. })).count();
+            assert_eq!(reply.calls.len(), starts);
+            assert!(starts <= MAX_CALLS && reply.text.len() <= MAX_REPLY_BYTES);
+        }
+        // A refusal, too many calls, or half an answer.
+        Err(fault) => assert!(!fault.message.is_empty()),
+    }
+}
+
+/// No call begins twice, and no arguments come for one that has not begun.
+fn calls_are_sound(deltas: &[Delta]) {
+    let mut begun = BTreeSet::new();
+    for delta in deltas {
+        match delta {
+            Delta::CallStart { index, .. } => assert!(begun.insert(index), "{index} began twice: {deltas:?}"),
+            Delta::CallArguments { index, .. } => {
+                assert!(begun.contains(index), "{index} had not begun: {deltas:?}");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn text(deltas: &[Delta]) -> String {
+    let texts = deltas.iter().filter_map(|delta| match delta {
+        Delta::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
