@@ -16,7 +16,8 @@ pub fn check(input: &[u8]) {
     let lines = || text.split('\n').filter_map(|line| line.split_at_checked(1));
     let of_kind = |kind| lines().filter(move |(first, _)| *first == kind).map(|(_, name)| name);
     let tools: Vec<_> = of_kind("t").map(tool).collect();
-    let messages: Vec<_> = lines().filter(|(kind, _)| *kind != "t").map(|(kind, it)| said(kind, it)).collect();
+    let messages: Vec<_> =
+        lines().filter(|(kind, _)| *kind != "t").map(|(kind, it)| said(kind, it)).collect();
     let names = Names::of(&tools, &messages);
 
     let mut theirs = BTreeMap::new();

@@ -97,37 +97,37 @@ impl Fault {
         Fault { code, message: message.into(), retry_after_ms: None, fits_tokens: None }
     }
 
-    /// What happened and what helps, for whoever asked. What a model's server said stands in brackets.
+    /// What happened and what helps, for whoever asked.
     pub fn for_people(&self) -> String {
+        let another = "Ask again in a moment, or choose another model.";
         let (what, helps) = match self.code {
             Code::LlmTimeout => {
-                ("The model did not answer in time", "Ask again later, or choose another model.")
+                ("The model did not answer in time: ", "Ask again later, or choose another model.")
             }
             Code::LlmInvalidResponse => {
-                ("The model's answer could not be understood", "Ask again, perhaps in other words.")
+                ("The model's answer could not be understood: ", "Ask again, perhaps in other words.")
             }
             Code::LlmConnection => (
-                "The model could not be reached",
+                "The connection to the model failed: ",
                 "`baton models test` shows which models answer; choose another one with --model.",
             ),
-            Code::LlmServer => {
-                ("The model's server failed", "Ask again in a moment, or choose another model.")
+            Code::LlmServer | Code::LlmRateLimited => ("", another),
+            Code::LlmAuth => {
+                ("", "Check the key and the account; `baton doctor` says where the key is read from.")
             }
-            Code::LlmRateLimited => {
-                ("The model's server has too much to do", "Ask again in a moment, or choose another model.")
-            }
-            Code::LlmAuth => (
-                "The model's server did not accept us",
-                "Check the key and the account; `baton doctor` says where the key is read from.",
-            ),
             Code::ContextTooLong => (
-                "The conversation is too long for the model",
+                "",
                 "Begin a new thread, fork from an earlier point, or choose a model with a larger window.",
             ),
-            Code::Refused => ("The model refused", "Ask in another way, or ask another model."),
+            Code::Refused => ("The model refused: ", "Ask in another way, or ask another model."),
             _ => return self.message.clone(),
         };
-        format!("{what} ({}). {helps}", self.message.trim_end_matches('.'))
+        let mut said = format!("{what}{}", self.message);
+        if let Some(first) = said.get(..1).map(str::to_ascii_uppercase) {
+            said.replace_range(..1, &first);
+        }
+        let ends = said.ends_with(['.', '?', '!']);
+        format!("{said}{} {helps}", if ends { "" } else { "." })
     }
 
     /// The same failure, worth another try after a while.

@@ -10,6 +10,8 @@ use baton_core::fault::{Code, Fault};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::http::words;
+
 /// A gate. Clones are the same gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
@@ -48,16 +50,6 @@ impl Gate {
                 ),
             )),
         }
-    }
-}
-
-/// A span of time as people say it.
-pub(crate) fn words(time: Duration) -> String {
-    let ms = time.as_millis();
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        _ if ms.is_multiple_of(1000) => format!("{} s", ms / 1000),
-        _ => format!("{:.1} s", time.as_secs_f64()),
     }
 }
 
@@ -111,13 +103,5 @@ mod tests {
         drop(held);
         let waited = gate.enter(soon(1)).await.unwrap().waited;
         assert_eq!(waited, Duration::ZERO);
-    }
-
-    #[test]
-    fn time_in_words() {
-        let table = [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (1500, "1.5 s"), (900_000, "900 s")];
-        for (ms, expected) in table {
-            assert_eq!(words(Duration::from_millis(ms)), expected);
-        }
     }
 }

@@ -29,11 +29,10 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValu
 use reqwest::{Client, Url};
 
 use crate::endpoint::Endpoint;
-use crate::gate::words;
 use crate::secret::Secret;
 use crate::wire::Wire;
-pub(crate) use limits::Limits;
 pub use limits::Timeouts;
+pub(crate) use limits::{Limits, words};
 pub(crate) use reply::{Kind, Reply};
 pub(crate) use retry::settle;
 

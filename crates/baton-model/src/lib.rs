@@ -1,7 +1,7 @@
 //! Models: what talks.
 //!
 //! One port, [`Model`], whose primitive is a stream of [`Delta`]s; a [`Collector`] makes a whole answer of
-//! one, and [`respond`] and [`respond_json`] do that for callers that show nothing of it. A [`Catalog`] has
+//! one, and [`respond()`] and [`respond_json`] do that for callers that show nothing of it. A [`Catalog`] has
 //! all models by name. Two need neither a network nor a key: [`Scripted`] plays a file and [`Offline`]
 //! answers with rules. All others are at a [`Provider`], which is asked in one of four formats ([`wire`]:
 //! pure conversions, without a socket) over one HTTP path, within time limits, past a gate and a circuit

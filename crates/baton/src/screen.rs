@@ -43,7 +43,7 @@ impl Account {
     /// The account of a run.
     pub(crate) fn of(view: &RunView) -> Account {
         let mut account = Account {
-            reply: view.result.clone().unwrap_or_default(),
+            reply: reply(view),
             steps: view.steps.clone(),
             trace_id: trace_id(view.row.id),
         };
@@ -161,6 +161,15 @@ pub(crate) fn receipt(receipt: &Receipt) -> String {
         .map(|(what, calls)| format!("{what}: {}", names(calls)))
         .collect();
     if told.is_empty() { "no tool had been called".to_owned() } else { told.join("; ") }
+}
+
+/// What the person reads: the answer, or why there is none.
+fn reply(view: &RunView) -> String {
+    let said = view.result.clone().unwrap_or_default();
+    match &view.error {
+        Some(fault) if said.trim().is_empty() => fault.message.clone(),
+        _ => said,
+    }
 }
 
 #[cfg(test)]

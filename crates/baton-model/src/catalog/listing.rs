@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Catalog;
 use crate::endpoint::Endpoint;
-use crate::http::{Addressee, Http, Limits, Timeouts, settle, shown};
+use crate::http::{Addressee, Http, Limits, Timeouts, settle, shown, words};
 use crate::remote::is_absent;
 use crate::secret::Secret;
 use crate::wire::{self, Wire};
@@ -66,8 +66,7 @@ async fn list(
         Ok(Ok(Err(none))) => Ok(Err(none)),
         Ok(Err(fault)) => Err(settled(fault, to.key)),
         Err(_) => {
-            let told =
-                format!("{} did not list its models within {}", to.endpoint, crate::gate::words(within));
+            let told = format!("{} did not list its models within {}", to.endpoint, words(within));
             Err(Fault::new(Code::LlmTimeout, told))
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::chat::{ChatMessage, Role, TokenUsage};
-use baton_core::fault::Fault;
+use baton_core::fault::{Code, Fault};
 use baton_core::tool::{EffectClass, ToolSpec};
 use futures_util::StreamExt;
 use serde_json::json;
@@ -66,25 +66,24 @@ pub enum Finding {
 impl Catalog {
     /// Tries a model out. It takes up to three calls.
     pub async fn probe(&self, name: &str) -> Probe {
-        let mut probe = Probe {
-            model: name.to_owned(),
-            wire: "",
-            is_local: self.is_local(name).unwrap_or(false),
-            answer: Err(Fault::new(baton_core::fault::Code::Internal, "")),
-            tools: Finding::NotAsked,
-            structured: Finding::NotAsked,
+        let is_local = self.is_local(name).unwrap_or(false);
+        let probe = |wire, answer| {
+            let (tools, structured) = (Finding::NotAsked, Finding::NotAsked);
+            Probe { model: name.to_owned(), wire, is_local, answer, tools, structured }
         };
         let model = match self.model(name) {
             Ok(model) => model,
-            Err(fault) => return Probe { answer: Err(fault), ..probe },
+            Err(fault) => return probe("", Err(fault)),
         };
-        probe.answer = answers(model.as_ref()).await;
-        if probe.answer.is_ok() {
-            probe.tools = calls(model.as_ref()).await;
-            probe.structured = structures(model.as_ref()).await;
+        match answers(model.as_ref()).await {
+            // What it speaks may have been found out only now.
+            Err(fault) => probe(model.wire(), Err(fault)),
+            Ok(answered) => Probe {
+                tools: calls(model.as_ref()).await,
+                structured: structures(model.as_ref()).await,
+                ..probe(model.wire(), Ok(answered))
+            },
         }
-        probe.wire = model.wire();
-        probe
     }
 }
 
@@ -144,7 +143,7 @@ async fn structures(model: &dyn Model) -> Finding {
     let request = ModelRequest { schema, ..question("Is a leaf green in spring? Answer in JSON.") };
     match respond_json(model, request).await {
         Ok(_) => Finding::Yes,
-        Err(fault) if fault.code == baton_core::fault::Code::LlmInvalidResponse => Finding::No(fault.message),
+        Err(fault) if fault.code == Code::LlmInvalidResponse => Finding::No(fault.message),
         Err(fault) => Finding::Failed(fault),
     }
 }

@@ -8,8 +8,6 @@ use std::time::Duration;
 use baton_core::fault::{Code, Fault};
 use tokio::time::{Instant, timeout_at};
 
-use crate::gate::words;
-
 /// The limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
@@ -91,6 +89,16 @@ fn late(words: String) -> Fault {
     Fault::new(Code::LlmTimeout, words)
 }
 
+/// A span of time as people say it.
+pub(crate) fn words(time: Duration) -> String {
+    let ms = time.as_millis();
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        _ if ms.is_multiple_of(1000) => format!("{} s", ms / 1000),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +129,13 @@ mod tests {
         let total = Err(late("the call took longer than 100 ms (total)".to_owned()));
         assert_eq!(limits.next(after(10)).await, total);
         assert_eq!(limits.next(after(0)).await, total);
+    }
+
+    #[test]
+    fn time_in_words() {
+        let table = [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (1500, "1.5 s"), (900_000, "900 s")];
+        for (ms, expected) in table {
+            assert_eq!(words(Duration::from_millis(ms)), expected);
+        }
     }
 }

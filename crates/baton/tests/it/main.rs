@@ -6,6 +6,7 @@ mod approvals;
 mod ask;
 mod bombs;
 mod chat;
+mod classes;
 mod crash;
 mod demo;
 mod discovery;
@@ -15,6 +16,7 @@ mod keys;
 mod mask;
 mod models;
 mod rendering;
+mod roles;
 mod runs;
 #[path = "../../../baton-model/tests/it/server.rs"]
 mod server;

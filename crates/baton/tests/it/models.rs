@@ -98,7 +98,7 @@ lab/big yes TIME TIME yes yes yes 12 3
 openai/gpt-5-mini no - - - - - - -
 ollama/small yes TIME TIME yes yes yes 12 3
 
-openai/gpt-5-mini, answer: The model's server did not accept us (the key of openai is expected in OPENAI_API_KEY; it is not set). Check the key and the account; `baton doctor` says where the key is read from.";
+openai/gpt-5-mini, answer (llm_auth): the key of openai is expected in OPENAI_API_KEY; it is not set";
     assert_eq!((did.code, without_times(&did.out), did.err.as_str()), (1, expected.to_owned(), ""));
     let did = world.baton(&["models", "test", "ollama/small", "--json"]);
     let mut document = did.json();

@@ -5,6 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -77,24 +78,33 @@ impl Wire {
             kept.len() - 1
         };
         let ends = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
+        let closed = Arc::new(AtomicBool::new(false));
         for (side, (from, to)) in ends.into_iter().enumerate() {
-            let (wire, from, to) = (Arc::clone(self), from.unwrap(), to.unwrap());
-            thread::spawn(move || wire.carry(connection, side, from, to));
+            let (wire, closed, from, to) =
+                (Arc::clone(self), Arc::clone(&closed), from.unwrap(), to.unwrap());
+            thread::spawn(move || wire.carry(connection, side, &closed, from, to));
         }
     }
 
-    fn carry(&self, connection: usize, side: usize, mut from: TcpStream, mut to: TcpStream) {
+    fn carry(
+        &self,
+        connection: usize,
+        side: usize,
+        closed: &AtomicBool,
+        mut from: TcpStream,
+        mut to: TcpStream,
+    ) {
         let mut piece = [0; 4096];
         while let Ok(read) = from.read(&mut piece) {
-            if read == 0 || to.write_all(&piece[..read]).is_err() {
+            if read == 0 || closed.load(Ordering::SeqCst) || to.write_all(&piece[..read]).is_err() {
                 break;
             }
             self.kept.lock().unwrap()[connection][side].extend_from_slice(&piece[..read]);
         }
-        if self.late && side == 1 {
-            return; // the other direction closes both, when it cannot write any more
+        // Whoever closes has closed for both: a peer sees that Baton has gone. Baton may have to find out.
+        if !closed.swap(true, Ordering::SeqCst) && self.late && side == 1 {
+            return;
         }
-        // Whoever closes has closed for both: a peer sees that Baton has gone.
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
     }

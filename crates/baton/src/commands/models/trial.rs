@@ -45,7 +45,10 @@ fn text(probes: &[Probe]) -> String {
         ["MODEL", "ANSWERS", "FIRST BYTE", "IN ALL", "STREAMED", "TOOLS", "STRUCTURED", "READ", "WRITTEN"];
     let rows: Vec<_> = probes.iter().map(row).collect();
     let told = probes.iter().flat_map(|probe| {
-        problems(probe).into_iter().map(|(what, _, why)| format!("{}, {what}: {why}", probe.model))
+        problems(probe).into_iter().map(|(what, code, why)| {
+            let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
+            format!("{}, {what}{code}: {why}", probe.model)
+        })
     });
     let told: Vec<String> = told.collect();
     match told.as_slice() {
@@ -83,7 +86,7 @@ fn row(probe: &Probe) -> [String; 9] {
 
 /// What did not go well: what it was about, the code if a call failed, and why.
 fn problems(probe: &Probe) -> Vec<(&'static str, Option<&'static str>, String)> {
-    let failed = |fault: &Fault| (Some(fault.code.as_str()), brief(&fault.for_people(), BRIEF));
+    let failed = |fault: &Fault| (Some(fault.code.as_str()), brief(&fault.message, BRIEF));
     let of = |finding: &Finding| match finding {
         Finding::Yes | Finding::NotAsked => None,
         Finding::No(why) => Some((None, brief(why, BRIEF))),
@@ -184,7 +187,7 @@ ollama/x  yes      80 ms       1.2 s   yes       yes    no          12    9
 lab/y     no       -           -       -         -      -           -     -
 
 ollama/x, structured: it wrote prose
-lab/y, answer: The model's server did not accept us (no\u{fffd} key). Check the key and the account; `baton doctor` says where the key is read from.";
+lab/y, answer (llm_auth): no\u{fffd} key";
         assert_eq!(text(&[well(), badly()]), expected);
     }
 
@@ -197,11 +200,10 @@ lab/y, answer: The model's server did not accept us (no\u{fffd} key). Check the 
             "problems": [{"what": "structured", "code": null, "message": "it wrote prose"}],
         });
         assert_eq!(object(&well()), expected);
-        let told = "The model's server did not accept us (no\u{fffd} key). Check the key and the account; `baton doctor` says where the key is read from.";
         let expected = json!({
             "model": "lab/y", "api": null, "local": false, "answers": false, "first_ms": null, "total_ms": null,
             "streamed": null, "tools": null, "structured": null, "usage": null,
-            "problems": [{"what": "answer", "code": "llm_auth", "message": told}],
+            "problems": [{"what": "answer", "code": "llm_auth", "message": "no\u{fffd} key"}],
         });
         assert_eq!(object(&badly()), expected);
     }
