@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tool::ToolSpec;
+
 /// Quick and small: short facts, choices, checks, summaries.
 pub const ROUTER: &str = "router";
 /// The one that thinks.
@@ -35,6 +37,29 @@ impl Candidate {
     /// A model with nothing said about it.
     pub fn of(model: impl Into<String>) -> Self {
         Candidate { model: model.into(), ..Candidate::default() }
+    }
+
+    /// How many tokens one answer may have: what the run allows, and never more than a quarter of the window.
+    pub fn answer_tokens(&self, allowed: u64) -> u64 {
+        let most = self.max_tokens.unwrap_or(allowed).min(allowed);
+        self.context_window.map_or(most, |window| most.min((window / 4).max(1)))
+    }
+
+    /// How many tokens of history fit beside the answer, the instructions and the tools; none where nobody
+    /// knows. A tenth is left over: a tokenizer that is only guessed is wrong by about that much.
+    pub fn room(
+        &self,
+        answer: u64,
+        system: &str,
+        tools: &[ToolSpec],
+        count: &dyn Fn(&str) -> u64,
+    ) -> Option<u64> {
+        let window = self.context_window?;
+        let tool = |tool: &ToolSpec| {
+            count(&tool.name) + count(&tool.description) + count(&tool.input_schema.to_string())
+        };
+        let fixed = count(system) + tools.iter().map(tool).sum::<u64>();
+        Some(window.saturating_sub(answer + fixed) / 10 * 9)
     }
 }
 
@@ -96,6 +121,21 @@ mod tests {
             pairs(&[("reasoning", "big"), ("reasoning", "mid")])
         );
         assert_eq!(rungs(roles, &["router"], "router"), pairs(&[("router", "mid"), ("router", "small")]));
+    }
+
+    #[test]
+    fn an_answer_and_the_history_share_the_window() {
+        let count = |text: &str| text.len() as u64;
+        let asked = |max_tokens, context_window| {
+            let candidate = Candidate { max_tokens, context_window, ..Candidate::of("m") };
+            let answer = candidate.answer_tokens(100);
+            (answer, candidate.room(answer, "sys", &[], &count))
+        };
+        assert_eq!(asked(None, None), (100, None));
+        assert_eq!(asked(Some(30), None), (30, None));
+        assert_eq!(asked(Some(300), Some(1003)), (100, Some(810)));
+        assert_eq!(asked(None, Some(200)), (50, Some(126)), "a quarter for the answer");
+        assert_eq!(asked(None, Some(1)), (1, Some(0)));
     }
 
     #[test]

@@ -172,8 +172,7 @@ impl Performer {
             return Err(Fault::new(Code::PriceUnknown, why));
         }
         let tools = if *tools { self.definition.tools.clone() } else { Arc::default() };
-        let most = candidate.max_tokens.unwrap_or(limits.answer_tokens).min(limits.answer_tokens);
-        let max_tokens = candidate.context_window.map_or(most, |window| most.min((window / 4).max(1)));
+        let max_tokens = candidate.answer_tokens(limits.answer_tokens);
         let (purpose, view) = (*purpose, *view);
         let showing = Showing {
             model: model.as_ref(),

@@ -50,7 +50,8 @@ pub fn render(text: &str, known: &Known<'_>) -> Result<String, BadTemplate> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
-    let tool = |tool: &ToolSpec| context! { name => tool.name.as_str(), description => tool.description.as_str() };
+    let tool =
+        |tool: &ToolSpec| context! { name => tool.name.as_str(), description => tool.description.as_str() };
     let tools: Vec<_> = known.tools.iter().map(tool).collect();
     let (system, mode, channel) = (known.system, known.mode.as_str(), known.channel);
     let context = context! { system, mode, channel, tools };

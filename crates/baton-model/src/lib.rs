@@ -37,6 +37,6 @@ pub use http::Timeouts;
 pub use offline::Offline;
 pub use port::{Delta, DeltaStream, Model, ModelRequest, OutputSchema, ToolChoice};
 pub use provider::{ModelEntry, Price, Provider};
-pub use respond::{respond, respond_json};
+pub use respond::{respond, respond_json, stream_respond};
 pub use scripted::{BadScript, Scripted};
 pub use secret::Secret;

@@ -12,15 +12,20 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use crate::collect::Collector;
-use crate::port::{Model, ModelRequest, OutputSchema};
+use crate::port::{DeltaStream, Model, ModelRequest, OutputSchema};
 
 /// How much is told of one mismatch, in bytes, and of how many.
 const MAX_MISMATCH_BYTES: usize = 300;
 const MAX_MISMATCHES: usize = 3;
 
+/// The answer to a request as it arrives: what [`respond`] collects.
+pub fn stream_respond(model: &dyn Model, request: ModelRequest) -> DeltaStream {
+    model.stream(request)
+}
+
 /// The whole answer to a request.
 pub async fn respond(model: &dyn Model, request: ModelRequest) -> Result<RawReply, Fault> {
-    let mut stream = model.stream(request);
+    let mut stream = stream_respond(model, request);
     let mut collector = Collector::new();
     while let Some(delta) = stream.next().await {
         collector.push(&delta?)?;

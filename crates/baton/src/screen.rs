@@ -42,11 +42,8 @@ pub(crate) struct Account {
 impl Account {
     /// The account of a run.
     pub(crate) fn of(view: &RunView) -> Account {
-        let mut account = Account {
-            reply: reply(view),
-            steps: view.steps.clone(),
-            trace_id: trace_id(view.row.id),
-        };
+        let mut account =
+            Account { reply: reply(view), steps: view.steps.clone(), trace_id: trace_id(view.row.id) };
         if let Some(waiting) = view.waiting.first() {
             account.wait(view, waiting);
         }

@@ -49,16 +49,9 @@ pub(super) enum Sight {
 }
 
 impl Showing<'_> {
-    /// How many tokens of history fit, with room for the answer; none where nobody knows.
+    /// How many tokens of history fit under these instructions.
     fn room(&self, system: &str) -> Option<u64> {
-        let window = self.candidate.context_window?;
-        let count = |text: &str| self.model.count(text);
-        let tool = |tool: &ToolSpec| {
-            count(&tool.name) + count(&tool.description) + count(&tool.input_schema.to_string())
-        };
-        let fixed = count(system) + self.tools.iter().map(tool).sum::<u64>();
-        // A tenth is left over: a tokenizer that is only guessed is wrong by about that much.
-        Some((window.saturating_sub(self.max_tokens + fixed)) / 10 * 9)
+        self.candidate.room(self.max_tokens, system, self.tools, &|text| self.model.count(text))
     }
 }
 

@@ -166,6 +166,12 @@ fn a_question_and_the_first_answer_to_it_are_not_told_apart() {
         assert_eq!(seen(entries, RenderPolicy::Summary, Some(room), again(0)), from(0, None));
     }
     assert_eq!(seen(entries, RenderPolicy::TokenBudget, None, COMPACT), Window::Full);
+    let mut later = talk(3);
+    later.extend([note(), ten(4, says), call("1"), result("1", "     1")]);
+    for room in [0, 50] {
+        let window = seen(&later, RenderPolicy::Summary, Some(room), again(0));
+        assert_eq!(window, Window::Summarise { up_to: 1 }, "what is still asked is not summarised");
+    }
     let after = seen(&rounds(), RenderPolicy::Full, None, again(1));
     assert_eq!(after, from(0, None), "told in one way");
 }
@@ -268,6 +274,11 @@ fn a_summary_of_any_index_replaces_only_whole_groups_before_it() {
         };
         assert_eq!((seen, asked), (first, question), "{up_to}");
     }
+    entries.extend([ten(8, says), ten(9, user), ten(10, says)]);
+    let window = seen(&entries, RenderPolicy::Full, None, View::default());
+    let Window::From { first: 8, summary: Some(7), question: Some(0), .. } = window else {
+        panic!("what came after it is seen: {window:?}")
+    };
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use baton_core::effect::View;
 use baton_core::policy::{CallRule, Mode, Request};
 use baton_core::render::{Look, RenderPolicy, Window, chosen, messages};
-use baton_core::role::{Candidate, REASONING};
+use baton_core::role::REASONING;
 use baton_core::thread::Entry;
 use baton_core::tool::ToolSpec;
 use baton_engine::template;
@@ -35,7 +35,8 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
         Some(model) => model.count(text),
         None => (text.chars().count() as u64).div_ceil(4),
     };
-    let room = room(app, &candidate, &system, &tools, &count);
+    let answer = candidate.answer_tokens(app.config.policy.otherwise.limits.answer_tokens);
+    let room = candidate.room(answer, &system, &tools, &count);
     let look = |policy| {
         let view = View::default();
         Look { entries: &entries, from: 0, policy, last_n, room, view, count: &count }.window()
@@ -82,21 +83,4 @@ fn instructions(app: &App, tools: &[ToolSpec]) -> Result<String, Failure> {
     let Some(template) = &app.config.template else { return Ok(system.to_owned()) };
     let known = template::Known { system, mode: Mode::default(), channel: CHANNEL, tools };
     template::render(&template.text()?, &known).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// How many tokens of history fit, as a run reckons it: a tenth is left over, because counts are guesses.
-fn room(
-    app: &App,
-    candidate: &Candidate,
-    system: &str,
-    tools: &[ToolSpec],
-    count: &dyn Fn(&str) -> u64,
-) -> Option<u64> {
-    let window = candidate.context_window?;
-    let tool = |tool: &ToolSpec| {
-        count(&tool.name) + count(&tool.description) + count(&tool.input_schema.to_string())
-    };
-    let fixed = count(system) + tools.iter().map(tool).sum::<u64>();
-    let answer = candidate.max_tokens.unwrap_or(app.config.policy.otherwise.limits.answer_tokens);
-    Some(window.saturating_sub(answer + fixed) / 10 * 9)
 }
