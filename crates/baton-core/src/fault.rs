@@ -173,20 +173,31 @@ mod tests {
 
     #[test]
     fn what_a_model_did_wrong_is_told_with_what_helps() {
-        let told = |code| Fault::new(code, "it said so.").for_people();
+        let told = |code| Fault::new(code, "it said so").for_people();
         let expected = [
-            "The model did not answer in time (it said so). Ask again later, or choose another model.",
-            "The model's answer could not be understood (it said so). Ask again, perhaps in other words.",
-            "The model could not be reached (it said so). `baton models test` shows which models answer; choose another one with --model.",
-            "The model's server failed (it said so). Ask again in a moment, or choose another model.",
-            "The model's server has too much to do (it said so). Ask again in a moment, or choose another model.",
-            "The model's server did not accept us (it said so). Check the key and the account; `baton doctor` says where the key is read from.",
-            "The conversation is too long for the model (it said so). Begin a new thread, fork from an earlier point, or choose a model with a larger window.",
-            "The model refused (it said so). Ask in another way, or ask another model.",
+            "The model did not answer in time: it said so. Ask again later, or choose another model.",
+            "The model's answer could not be understood: it said so. Ask again, perhaps in other words.",
+            "The connection to the model failed: it said so. `baton models test` shows which models answer; choose another one with --model.",
+            "It said so. Ask again in a moment, or choose another model.",
+            "It said so. Ask again in a moment, or choose another model.",
+            "It said so. Check the key and the account; `baton doctor` says where the key is read from.",
+            "It said so. Begin a new thread, fork from an earlier point, or choose a model with a larger window.",
+            "The model refused: it said so. Ask in another way, or ask another model.",
         ];
         assert_eq!(ALL[..8].iter().map(|code| told(*code)).collect::<Vec<_>>(), expected);
         for code in &ALL[8..] {
-            assert_eq!(told(*code), "it said so.", "what is ours is said as it is");
+            assert_eq!(told(*code), "it said so", "what is ours is said as it is");
+        }
+    }
+
+    #[test]
+    fn whatever_a_server_said_is_a_sentence() {
+        let told = |message: &str| Fault::new(Code::LlmServer, message).for_people();
+        let helps = "Ask again in a moment, or choose another model.";
+        for (message, said) in
+            [("busy.", "Busy."), ("why now?", "Why now?"), ("Stop!", "Stop!"), ("überlastet", "überlastet.")]
+        {
+            assert_eq!(told(message), format!("{said} {helps}"));
         }
     }
 

@@ -23,6 +23,7 @@ const PAGE: usize = 128;
 const STEPS: u32 = 32;
 
 /// What a reader sees.
+#[allow(clippy::large_enum_variant, reason = "almost all of them are events")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     /// The next event.

@@ -104,6 +104,6 @@ mod tests {
             rendered("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"),
             Err(BadTemplate::TooMuch)
         );
-        assert_eq!(rendered("{{ 'x' * 2000000 }}").is_err(), true);
+        assert!(rendered("{{ 'x' * 2000000 }}").is_err());
     }
 }

@@ -123,6 +123,9 @@ fn build(kin: Kinship) -> reqwest::Result<Client> {
         builder = builder.no_proxy();
     }
     if kin.local && kin.plain {
+        // A local server may close a connection after its answer although it promised to keep it (llama.cpp's
+        // does), and a request that crosses that close is lost. A new connection to loopback costs nothing.
+        builder = builder.pool_max_idle_per_host(0);
         // Reading the system's certificates takes time, and fails where there are none.
         builder = builder.tls_certs_only([]);
     }

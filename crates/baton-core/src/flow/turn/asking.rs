@@ -78,7 +78,8 @@ impl Turn {
                 self.state.phase = Phase::Summarising { n, up_to };
             }
             Outcome::TooLong { .. } => {
-                let fault = Fault::new(Code::ContextTooLong, "it does not fit, even with a summary");
+                let fault =
+                    Fault::new(Code::ContextTooLong, "the conversation does not fit, even with a summary");
                 self.fail(fault, String::new(), record);
             }
             _ => {

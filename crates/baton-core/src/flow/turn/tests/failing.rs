@@ -78,7 +78,7 @@ fn a_failure_that_is_final_ends_the_turn_and_is_remembered() {
         drive.account(),
         json!([{"type": "warning", "description": "the key was not accepted", "metadata": {"error": "llm_auth", "model": "m/x", "model_role": "reasoning"}}])
     );
-    let message = "The model's server did not accept us (the key was not accepted). Check the key and the account; `baton doctor` says where the key is read from.";
+    let message = "The key was not accepted. Check the key and the account; `baton doctor` says where the key is read from.";
     let said = Verdict::Error(Fault::new(Code::LlmAuth, message));
     assert_eq!((drive.events.len(), drive.verdict()), (0, said), "the end itself says it");
 }

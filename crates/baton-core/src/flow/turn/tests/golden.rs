@@ -64,8 +64,7 @@ fn phases() -> BTreeMap<&'static str, Drive> {
     let mut ended = calling();
     ended.apply(Input::Cancel { in_flight: vec![] });
     let mut erred = Drive::start();
-    erred.reply(text(""));
-    erred.reply(text(""));
+    erred.outcome(0, Outcome::Unknown);
     let mut unseen = summarising();
     unseen.apply(Input::Cancel { in_flight: vec![4] });
     [
@@ -137,8 +136,8 @@ fn an_old_state_goes_on() {
 #[test]
 fn a_state_of_version_2_goes_on() {
     goes_on(|name| go_on(2, name));
-    let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-    assert_eq!(go_on(2, "erred").verdict(), told(fault));
+    let fault = Fault::new(Code::Internal, "the model call ended without an outcome");
+    assert_eq!(go_on(2, "erred").verdict(), Verdict::Error(fault));
 
     let mut summarising = go_on(2, "summarising");
     summarising.outcome(4, Outcome::Reply(text("in short")));
@@ -162,7 +161,7 @@ fn a_state_of_version_2_goes_on() {
     tried.outcome(7, Outcome::TooLong { up_to: 2 });
     assert_eq!(
         tried.verdict(),
-        told(Fault::new(Code::ContextTooLong, "it does not fit, even with a summary"))
+        told(Fault::new(Code::ContextTooLong, "the conversation does not fit, even with a summary"))
     );
 }
 

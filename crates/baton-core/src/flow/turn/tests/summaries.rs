@@ -164,7 +164,7 @@ fn a_second_time_too_long_is_an_error() {
     let mut drive = too_long(laddered());
     drive.outcome(3, Outcome::Reply(text("in short")));
     drive.outcome(4, Outcome::TooLong { up_to: 2 });
-    let fault = Fault::new(Code::ContextTooLong, "it does not fit, even with a summary");
+    let fault = Fault::new(Code::ContextTooLong, "the conversation does not fit, even with a summary");
     assert_eq!((drive.verdict(), drive.warnings()), (told(fault), vec![]));
     assert_eq!(
         drive.said(),
