@@ -6,8 +6,14 @@
 use baton_model::wire::Wire;
 use serde_json::Value;
 
-/// Whether the marker is there.
+/// Whether the marker is there. A last line that the end cut in two may hold half a character, and is then
+/// no part of its event.
 pub(crate) fn is_in(body: &[u8], wire: Wire) -> bool {
+    let whole_lines = body.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(0);
+    is_among(body, wire) || is_among(&body[..whole_lines], wire)
+}
+
+fn is_among(body: &[u8], wire: Wire) -> bool {
     let text = String::from_utf8_lossy(body);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");

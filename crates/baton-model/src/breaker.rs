@@ -1,8 +1,9 @@
 //! The circuit breaker: the mark "temporarily degraded", shared by all calls of one endpoint or model.
 //!
 //! Closed, it lets everyone through and remembers how the calls of the last [`WINDOW`] went. It opens when
-//! there were at least [`ENOUGH`] failures and they are half of all, and at once on a timeout, which costs
-//! too much to be repeated. Open, it refuses for [`PAUSE`], so that a run goes on to the next model without
+//! there were [`ENOUGH`] failures and nothing else, when there were [`MANY`] and they are half of all (an
+//! endpoint that fails now and then is better than none), and at once on a timeout, which costs too much to
+//! be repeated. Open, it refuses for [`PAUSE`], so that a run goes on to the next model without
 //! waiting; after that it lets one probe at a time through, and a probe that is answered closes it.
 //!
 //! It decides and nothing else: moments are passed in, and what counts as a failure is for the caller to
@@ -20,8 +21,11 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(30);
 /// How long nobody is let through.
 pub(crate) const PAUSE: Duration = Duration::from_secs(30);
 
-/// The fewest failures that open it.
+/// The fewest failures that open it where nothing went well.
 pub(crate) const ENOUGH: usize = 5;
+
+/// The fewest failures that open it where something did.
+pub(crate) const MANY: usize = 20;
 
 /// The most calls that are remembered; busier endpoints are judged by their latest ones.
 const MOST: usize = 1000;
@@ -63,14 +67,14 @@ impl Breaker {
     pub(crate) fn admit(&self, now: Instant, last_resort: bool) -> Result<Permit, Fault> {
         let mut state = self.lock();
         let Some(open) = state.open else {
-            return Ok(Permit { breaker: self.clone(), probe: false });
+            return Ok(Permit { breaker: self.clone(), probe: false, begun: false });
         };
         let resting = now < open.until;
         if state.probing || (resting && !last_resort) {
             return Err(self.refusal(open, now));
         }
         state.probing = true;
-        Ok(Permit { breaker: self.clone(), probe: true })
+        Ok(Permit { breaker: self.clone(), probe: true, begun: false })
     }
 
     fn refusal(&self, open: Open, now: Instant) -> Fault {
@@ -100,21 +104,27 @@ impl Breaker {
 pub(crate) struct Permit {
     breaker: Breaker,
     probe: bool,
+    /// Whether an answer has begun.
+    begun: bool,
 }
 
 impl Permit {
     /// An answer has begun. That is all a probe has to find out: the breaker closes, however long the
-    /// answer takes, and the call goes on as any other.
-    pub(crate) fn answering(&mut self) {
+    /// answer takes, and the call goes on as any other. It counts as a call that goes well: an answer takes
+    /// its time and a failure does not, so in a rush of calls the failures would all come first.
+    pub(crate) fn answering(&mut self, now: Instant) {
+        let mut state = self.breaker.lock();
         if std::mem::take(&mut self.probe) {
-            *self.breaker.lock() = State::default();
+            *state = State::default();
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            state.remember(now, false);
         }
     }
 
     /// The call went well.
     pub(crate) fn succeeded(mut self, now: Instant) {
-        self.answering();
-        self.breaker.lock().remember(now, false);
+        self.answering(now);
     }
 
     /// The call failed with this code.
@@ -134,8 +144,11 @@ impl Permit {
             (None, _) => {
                 state.remember(now, true);
                 let failures = state.calls.iter().filter(|(_, failed)| *failed).count();
-                let half = failures * 2 >= state.calls.len();
-                if code == Code::LlmTimeout || (failures >= ENOUGH && half) {
+                let enough = match state.calls.len() - failures {
+                    0 => failures >= ENOUGH,
+                    well => failures >= MANY && failures >= well,
+                };
+                if code == Code::LlmTimeout || enough {
                     state.open = Some(Open { until: now + PAUSE, code, failures });
                 }
             }

@@ -234,8 +234,8 @@ struct Verdict {
 
 impl Verdict {
     fn answering(&mut self) {
-        self.site.answering();
-        self.model.answering();
+        self.site.answering(now());
+        self.model.answering(now());
     }
 
     fn succeeded(self) {

@@ -212,7 +212,10 @@ async fn play_one(kept: Kept, case: Case) {
     assert!(matches!(rested, Rested::Ended(status) if status.has_ended()), "{name}: {rested:?}");
     assert_eq!(world.ledger.calls().len() + tool.got().len(), ran, "{name}");
     let said = what_was_told(&events);
-    assert!(said.iter().any(|text| text.contains(&told)) || told.is_empty(), "{name}: {told:?} in {said:?}");
+    assert!(
+        said.iter().any(|text| text.to_lowercase().contains(&told.to_lowercase())) || told.is_empty(),
+        "{name}: {told:?} in {said:?}"
+    );
     let seen = watch(&engine, handle.run, Cursor::default()).await;
     check(&world, handle.run, &seen).await.unwrap_or_else(|broken| panic!("{name}: {broken}"));
     goes_on(&world, &engine, &model, &name).await;

@@ -59,13 +59,25 @@ fn the_fifth_failure_opens_it() {
 #[test]
 fn failures_that_are_less_than_half_do_not_open_it() {
     let scene = Scene::new();
-    (0..6).for_each(|_| scene.succeed());
-    for _ in 0..5 {
+    (0..22).for_each(|_| scene.succeed());
+    for _ in 0..21 {
         scene.fail(Code::LlmServer);
         assert_eq!(scene.refusal(), None);
     }
-    scene.fail(Code::LlmServer); // the sixth of twelve
-    assert_eq!(scene.refusal(), degraded(Code::LlmServer, "for 30 more seconds after 6 failures"));
+    scene.fail(Code::LlmServer); // one of two
+    assert_eq!(scene.refusal(), degraded(Code::LlmServer, "for 30 more seconds after 22 failures"));
+}
+
+#[test]
+fn a_few_failures_among_calls_that_went_well_do_not_open_it() {
+    let scene = Scene::new();
+    scene.succeed();
+    for _ in 0..19 {
+        scene.fail(Code::LlmServer);
+        assert_eq!(scene.refusal(), None);
+    }
+    scene.fail(Code::LlmServer);
+    assert_eq!(scene.refusal(), degraded(Code::LlmServer, "for 30 more seconds after 20 failures"));
 }
 
 #[test]
@@ -120,7 +132,7 @@ fn a_probe_closes_it_when_its_answer_begins() {
     let mut scene = opened(Code::LlmServer);
     scene.now += PAUSE;
     let mut probe = scene.admit().unwrap();
-    probe.answering();
+    probe.answering(scene.now);
     assert_eq!(scene.refusal(), None);
     // What becomes of the answer counts as for any other call.
     probe.failed(scene.now, Code::LlmTimeout);

@@ -90,11 +90,14 @@ fn an_earlier_summary_stands_for_what_is_before_it() {
 fn a_small_window_shows_less() {
     let world = talked();
     push(&world, "UserMessage", json!({"text": "And then?"}));
-    world.settings(
-        "system = \"Be kind.\"\n[policy]\ntools = []\n[limits]\nanswer_tokens = 200\n\
+    // Of 256 tokens 64 are for the answer and 141 for the instructions: 45 are left for what was said.
+    let system = format!("Be kind. {}", "Really. ".repeat(69));
+    world.settings(&format!(
+        "system = \"{system}\"\n[policy]\ntools = []\n[limits]\nanswer_tokens = 200\n\
          [[roles.reasoning]]\nmodel = \"ollama/x\"\ncontext_window = 256\n",
-    );
+    ));
     let mut expected = parts(&[0, 1, 4]);
+    expected[0]["content"] = json!(system);
     expected.push(json!({"role": "user", "content": "And then?"}));
     assert_eq!(rendered(&world, &[]), expected, "the call went first, with its result");
     assert_eq!(rendered(&world, &["--policy", "full"]).len(), 6);

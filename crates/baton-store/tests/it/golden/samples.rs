@@ -1,11 +1,13 @@
 //! What the golden files of version 1 say: every type, every field.
 
 use baton_core::budget::{Budget, Limits};
-use baton_core::effect::{BlobRef, Effect, EffectKind, Wait};
+use baton_core::effect::{BlobRef, CutReason, Effect, EffectKind, Purpose, Trim, View, Wait};
 use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{FlowRecord, NextAction, Node, WaitingOn};
 use baton_core::policy::{Decision, Mode, OnUnknown};
+use baton_core::render::{Registered, RenderPolicy, Rendering};
+use baton_core::role::Candidate;
 use baton_core::run::{
     Approval, ApprovalStatus, Choice, Definition, Message, Receipt, ReceiptCall, RunStatus, Step, StepKind,
     Usage,
@@ -23,6 +25,12 @@ use crate::values::{at, branch, entry, input, new_thread, numbered, run, tenant,
 
 pub(super) const AT: Timestamp = Timestamp(1_767_225_600_123);
 pub(super) const BLOB: &[u8] = b"a long output";
+
+/// What came after the file of version 1 was written.
+pub(super) fn later_entries() -> [(&'static str, Entry); 1] {
+    let reasoning = json!({"model": "anthropic/c", "wire": "anthropic", "blocks": [{"type": "thinking", "signature": "s"}]});
+    [("assistant_thought", entry("AssistantMessage", json!({"content": "so", "reasoning": reasoning})))]
+}
 
 /// One of every type, with every field that it has.
 pub(super) fn entries() -> Vec<(&'static str, Entry)> {
@@ -166,6 +174,61 @@ pub(super) fn definition() -> Definition {
         .into(),
         last_n: Some(40),
         render: Default::default(),
+    }
+}
+
+/// The same run by roles, with everything that a rendering can say.
+pub(super) fn definition_by_roles() -> Definition {
+    let candidate = Candidate {
+        model: "ollama/llama3.2:3b".to_owned(),
+        temperature: Some(0.5),
+        max_tokens: Some(512),
+        context_window: Some(8192),
+    };
+    let roles = [("reasoning", vec![candidate, Candidate::of("openai/o")]), ("router", vec![])];
+    Definition {
+        v: 2,
+        roles: roles.into_iter().map(|(role, candidates)| (role.to_owned(), candidates)).collect(),
+        render: Rendering {
+            policy: RenderPolicy::Summary,
+            exclude: vec!["ToolCall".to_owned()],
+            then: vec![Registered { name: "shout".to_owned(), options: json!({"loud": true}) }],
+        },
+        ..definition()
+    }
+}
+
+/// A model call as far down its ladder as it gets, and what it says of the window.
+pub(super) fn checkpoint_of_a_question() -> Checkpoint {
+    let model = |n, purpose, trim| Effect {
+        n,
+        kind: EffectKind::Model {
+            role: "reasoning".to_owned(),
+            rung: 2,
+            head: 9,
+            tools: false,
+            message_id: format!("m-{n}"),
+            attempt: 1,
+            purpose,
+            view: View { first: Some(4), trim },
+            last_resort: true,
+        },
+    };
+    let effects = [
+        model(0, Purpose::Summary { up_to: 3 }, Trim::Simple),
+        model(1, Purpose::Answer, Trim::Compact { fits: Some(4096) }),
+        model(2, Purpose::Answer, Trim::None),
+    ];
+    let fault = Fault { fits_tokens: Some(4096), ..Fault::new(Code::ContextTooLong, "too long") };
+    let usage = Usage { tokens: 0, prompt_tokens: 0, completion_tokens: 0, cost_usd: None };
+    Checkpoint {
+        in_flight: effects.into_iter().map(|effect| Intent { effect, attempt: 1, shown: false }).collect(),
+        budget: Budget { last_prompt: 77, ..budget() },
+        events: vec![
+            Event::HistoryCut { first: 4, reason: CutReason::TokenBudget },
+            Event::Ended { status: RunStatus::Error, error: Some(fault), usage, receipt: None },
+        ],
+        ..checkpoint()
     }
 }
 
