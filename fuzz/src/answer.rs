@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_core::fault::Fault;
+use baton_core::json::{MAX_DEPTH, is_deeper_than};
 use baton_model::{Collector, Delta, MAX_CALLS, MAX_REPLY_BYTES};
 
 /// What came of some bytes: the deltas, and whether they are a whole answer.
@@ -25,6 +26,9 @@ pub(crate) fn check((deltas, end): &Read) {
             let starts = deltas.iter().filter(|delta| matches!(delta, Delta::CallStart { .. })).count();
             assert_eq!(reply.calls.len(), starts);
             assert!(starts <= MAX_CALLS && reply.text.len() <= MAX_REPLY_BYTES);
+            // It is stored, and what is stored has to be readable.
+            let deep = reply.reasoning.iter().any(|block| is_deeper_than(block, MAX_DEPTH));
+            assert!(!deep, "reasoning is nested too deeply to be read back");
         }
         // A refusal, too many calls, or half an answer.
         Err(fault) => assert!(!fault.message.is_empty()),

@@ -108,6 +108,9 @@ pub struct View {
     /// The first entry that an earlier call of the run saw: later ones begin no earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<i64>,
+    /// The lowest entry that it saw: a question or a summary may stand before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest: Option<i64>,
     /// Whether less is shown than the rendering policy would.
     #[serde(default)]
     pub trim: Trim,
@@ -234,6 +237,9 @@ pub struct Reply {
     /// The first entry that it saw.
     #[serde(default)]
     pub first: i64,
+    /// The lowest entry that it saw: a question or a summary may stand before the first.
+    #[serde(default)]
+    pub lowest: i64,
     /// Why its messages were not a continuation of the call before, if they were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<CutReason>,
@@ -302,7 +308,7 @@ mod tests {
             message_id: "m".to_owned(),
             attempt: 1,
             purpose: Purpose::Answer,
-            view: View { first: None, trim: Trim::None },
+            view: View { first: None, lowest: None, trim: Trim::None },
             last_resort: false,
         };
         assert_eq!(serde_json::from_value::<Effect>(stored).unwrap(), Effect { n: 2, kind });
@@ -317,6 +323,7 @@ mod tests {
             model: "m/x".to_owned(),
             reasoning: None,
             first: 0,
+            lowest: 0,
             cut: None,
         };
         assert_eq!(serde_json::from_value::<Outcome>(stored).unwrap(), Outcome::Reply(reply));
@@ -337,13 +344,13 @@ mod tests {
             message_id: "m".to_owned(),
             attempt: 2,
             purpose: Purpose::Summary { up_to: 3 },
-            view: View { first: Some(2), trim: Trim::Compact { fits: Some(900) } },
+            view: View { first: Some(2), lowest: Some(2), trim: Trim::Compact { fits: Some(900) } },
             last_resort: true,
         };
         let stored = json!({
             "kind": "model", "role": "router", "rung": 1, "head": 4, "tools": false, "message_id": "m",
             "attempt": 2, "purpose": {"for": "summary", "up_to": 3},
-            "view": {"first": 2, "trim": {"trim": "compact", "fits": 900}}, "last_resort": true,
+            "view": {"first": 2, "lowest": 2, "trim": {"trim": "compact", "fits": 900}}, "last_resort": true,
         });
         assert_eq!(serde_json::to_value(&kind).unwrap(), stored);
         assert_eq!(serde_json::from_value::<EffectKind>(stored).unwrap(), kind);

@@ -14,7 +14,7 @@ use crate::chat::{ChatCall, ChatMessage, Role};
 use crate::json::as_text;
 use crate::thread::{Closing, Entry};
 pub use policy::{Registered, RenderPolicy, Rendering};
-pub use window::{Look, Window};
+pub use window::{COMPACTION, Look, Window};
 
 /// Renders entries, oldest first. Waits, ends and custom types are left out.
 pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<ChatMessage> {

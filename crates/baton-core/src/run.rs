@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::effect::EffectKind;
 use crate::fault::Fault;
 use crate::id::RunId;
 use crate::policy::{Decision, Mode};
@@ -95,6 +96,14 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// How many tokens a model call may write; none for anything else.
+    pub fn answer_tokens(&self, kind: &EffectKind) -> u64 {
+        let EffectKind::Model { role, rung, .. } = kind else { return 0 };
+        let allowed = self.decision.limits.answer_tokens;
+        let asked = self.ladder(role).into_iter().nth(*rung as usize);
+        asked.map_or(allowed, |rung| rung.candidate.answer_tokens(allowed))
+    }
+
     /// Everybody who may be asked in a role, best first.
     pub fn ladder(&self, role: &str) -> Vec<Rung> {
         ladder(&self.roles, &self.model, &self.decision.roles, role)

@@ -183,7 +183,9 @@ impl Driver {
                 self.note_wanted();
                 self.start(start);
                 self.sort_out();
-                if self.flying.is_empty() && !self.pauses() {
+                if self.pauses() {
+                    self.active_since.get_or_insert_with(Instant::now);
+                } else if self.flying.is_empty() {
                     self.active_since = None;
                 }
                 Ok(Going::On)
@@ -209,6 +211,7 @@ impl Driver {
             flying: &flying,
             again: &self.again,
             limits: &self.definition.decision.limits,
+            answer: &|kind| self.definition.answer_tokens(kind),
             // A process that goes down starts nothing, but may end or suspend what is ready for it.
             at_once: if self.shared.closing.is_cancelled() {
                 0

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_core::chat::{RawReply, Reasoning, TokenUsage};
-use baton_core::effect::{CutReason, EffectKind, Outcome, Purpose, Reply, ToolOutcome};
+use baton_core::effect::{EffectKind, Outcome, Purpose, Reply, ToolOutcome};
 use baton_core::fault::{Code, Fault};
 use baton_core::id::{BranchName, EffectId, FramePath, RunId, Tenant, ThreadId};
 use baton_core::run::Definition;
@@ -28,8 +28,8 @@ use crate::clock::Clock;
 use crate::patience::patiently;
 use crate::recent::Recent;
 use crate::settings::Settings;
+use view::{Extent, Showing, Sight};
 pub use view::{Renderer, Renderers};
-use view::{Showing, Sight};
 
 /// Finds a model by name.
 pub type ModelSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
@@ -53,7 +53,7 @@ pub(crate) enum What {
 /// How a model call ended without a failure.
 enum Spoke {
     /// The stream is over.
-    Ended { first: i64, cut: Option<CutReason> },
+    Ended(Extent),
     /// Nobody was asked: there is too much to read.
     NotYet { up_to: i64 },
 }
@@ -70,8 +70,10 @@ struct Asked {
 }
 
 impl Asked {
+    /// Four bytes are a token here: this is only needed where nobody else counts.
     fn begin(&mut self, model: Arc<dyn Model>, request: &ModelRequest) {
-        self.read = request.messages.iter().map(|message| model.count(&message.content)).sum();
+        let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
+        self.read = (bytes as u64).div_ceil(4);
         self.model = Some(model);
     }
 
@@ -137,7 +139,7 @@ impl Performer {
             () = cancel.cancelled() => None,
             reply = AssertUnwindSafe(self.reply(intent, &mut asked)).catch_unwind() => {
                 // What the panic said may hold anything, so it is not passed on.
-                let broken = |_| Err(Fault::new(Code::Internal, "the model's own code broke down"));
+                let broken = |_| Err(Fault::new(Code::Internal, "what asks the model broke down"));
                 Some(reply.unwrap_or_else(broken))
             }
         };
@@ -147,8 +149,8 @@ impl Performer {
             None => Outcome::Stopped { shown, used },
             Some(Err(fault)) => Outcome::ModelFailed { fault, shown, used },
             Some(Ok(Spoke::NotYet { up_to })) => Outcome::TooLong { up_to },
-            Some(Ok(Spoke::Ended { first, cut })) => match std::mem::take(&mut asked.collector).finish() {
-                Ok(raw) => Outcome::Reply(self.checked(raw, asked.model.as_deref(), first, cut)),
+            Some(Ok(Spoke::Ended(seen))) => match std::mem::take(&mut asked.collector).finish() {
+                Ok(raw) => Outcome::Reply(self.checked(raw, asked.model.as_deref(), seen)),
                 Err(fault) => Outcome::ModelFailed { fault, shown, used },
             },
         }
@@ -183,9 +185,9 @@ impl Performer {
             purpose,
             view,
         };
-        let (messages, first, cut) = match self.seen(&showing).await? {
+        let (messages, seen) = match self.seen(&showing).await? {
             Sight::Summarise { up_to } => return Ok(Spoke::NotYet { up_to }),
-            Sight::Messages { messages, first, cut } => (messages, first, cut),
+            Sight::Messages { messages, seen } => (messages, seen),
         };
         let request = ModelRequest {
             tools,
@@ -197,6 +199,12 @@ impl Performer {
             ..ModelRequest::new(rung.role.clone(), messages)
         };
         asked.begin(model.clone(), &request);
+        if limits.tokens.is_some_and(|most| asked.read.saturating_add(max_tokens) > most) {
+            let why =
+                format!("the token limit does not cover this call: it reads about {} tokens", asked.read);
+            asked.model = None; // nobody was asked
+            return Err(Fault::new(Code::BudgetExceeded, why));
+        }
         let mut stream = model.stream(request);
         while let Some(delta) = stream.next().await {
             let delta = delta?;
@@ -218,10 +226,10 @@ impl Performer {
             }
             point("llm.mid_stream");
         }
-        Ok(Spoke::Ended { first, cut })
+        Ok(Spoke::Ended(seen))
     }
 
-    fn checked(&self, raw: RawReply, model: Option<&dyn Model>, first: i64, cut: Option<CutReason>) -> Reply {
+    fn checked(&self, raw: RawReply, model: Option<&dyn Model>, seen: Extent) -> Reply {
         let (model, wire) = model.map_or_else(Default::default, |model| (model.name(), model.wire()));
         let thought = (!raw.reasoning.is_empty()).then(|| Reasoning {
             model: model.clone(),
@@ -236,8 +244,9 @@ impl Performer {
             usage: raw.usage,
             model,
             reasoning: thought,
-            first,
-            cut,
+            first: seen.first,
+            lowest: seen.lowest,
+            cut: seen.cut,
         }
     }
 

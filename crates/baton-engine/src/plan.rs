@@ -30,6 +30,8 @@ pub(crate) struct Look<'a> {
     /// What a crash interrupted and may run again.
     pub(crate) again: &'a [Intent],
     pub(crate) limits: &'a Limits,
+    /// How many tokens a model call may write.
+    pub(crate) answer: &'a dyn Fn(&EffectKind) -> u64,
     pub(crate) at_once: usize,
     /// Start nothing and end nothing: there are inputs to apply first.
     pub(crate) hold: bool,
@@ -63,7 +65,10 @@ impl Look<'_> {
             return Ok(Intent { effect: effect.clone(), attempt: before.attempt + 1, shown: false });
         }
         match effect.kind {
-            EffectKind::Model { .. } => budget.reserve_model(self.limits)?,
+            EffectKind::Model { .. } => {
+                let answer_tokens = (self.answer)(&effect.kind);
+                budget.reserve_model(&Limits { answer_tokens, ..self.limits.clone() })?;
+            }
             EffectKind::Tool { .. } => budget.reserve_tool(self.limits)?,
             EffectKind::Wait { .. } => {}
         }
@@ -122,7 +127,8 @@ mod tests {
         hold: bool,
     ) -> (Plan, Option<(Limit, u32)>) {
         let flying = flying.iter().copied().collect();
-        Look { next: Next::Want(wanted), flying: &flying, again, limits, at_once: 2, hold }
+        let answer = |_: &EffectKind| limits.answer_tokens;
+        Look { next: Next::Want(wanted), flying: &flying, again, limits, answer: &answer, at_once: 2, hold }
             .decide(&mut Budget::default())
     }
 

@@ -3,7 +3,7 @@
 //! A template is minijinja: `{{ system }}`, `{{ mode }}`, `{{ channel }}` and `{% for tool in tools %}`
 //! with `tool.name` and `tool.description`. Nothing else can be named, so a mistyped name is an error and
 //! never an empty space; there is no clock and no randomness in it, so the same definition gives the same
-//! bytes; and what it may compute is bounded.
+//! bytes; and its steps are bounded. What one step may grow to is not: a template is the operator's own text.
 
 use baton_core::policy::Mode;
 use baton_core::tool::ToolSpec;

@@ -6,6 +6,11 @@
 //! be repeated. Open, it refuses for [`PAUSE`], so that a run goes on to the next model without
 //! waiting; after that it lets one probe at a time through, and a probe that is answered closes it.
 //!
+//! Who has nobody else to ask is better off trying than being refused. Where connections or servers fail,
+//! they fail fast: everybody who says so is let through as if it were closed, and whatever the flow does
+//! about a failure goes on. Where a timeout opened it, each try costs its whole time, so even then one at a
+//! time is let through, as a probe. Whoever is answered closes it.
+//!
 //! It decides and nothing else: moments are passed in, and what counts as a failure is for the caller to
 //! say. A call that is dropped without a verdict, because it was cancelled, counts as neither.
 
@@ -62,23 +67,25 @@ impl Breaker {
         Breaker { name: name.into(), state: Arc::default() }
     }
 
-    /// Asks to make a call. Who has nobody else to ask says so with `last_resort`: then an open breaker
-    /// lets one probe at a time through, too.
+    /// Asks to make a call. Who has nobody else to ask says so with `last_resort`.
     pub(crate) fn admit(&self, now: Instant, last_resort: bool) -> Result<Permit, Fault> {
         let mut state = self.lock();
-        let Some(open) = state.open else {
-            return Ok(Permit { breaker: self.clone(), probe: false, begun: false });
-        };
-        let resting = now < open.until;
-        if state.probing || (resting && !last_resort) {
-            return Err(self.refusal(open, now));
+        let permit = |kind| Ok(Permit { breaker: self.clone(), kind, begun: false });
+        let Some(open) = state.open else { return permit(Kind::Usual) };
+        if last_resort && open.code != Code::LlmTimeout {
+            return permit(Kind::AllTheSame);
+        }
+        let left = if last_resort { Duration::ZERO } else { open.until.saturating_duration_since(now) };
+        if state.probing || !left.is_zero() {
+            return Err(self.refusal(open, left));
         }
         state.probing = true;
-        Ok(Permit { breaker: self.clone(), probe: true, begun: false })
+        permit(Kind::Probe)
     }
 
-    fn refusal(&self, open: Open, now: Instant) -> Fault {
-        let left = open.until.saturating_duration_since(now).as_millis().div_ceil(1000);
+    /// No; `left`: how long whoever asked has to wait, if that is what is missing.
+    fn refusal(&self, open: Open, left: Duration) -> Fault {
+        let left = left.as_millis().div_ceil(1000);
         let failures =
             if open.failures == 1 { "1 failure".to_owned() } else { format!("{} failures", open.failures) };
         let words = match left {
@@ -103,19 +110,33 @@ impl Breaker {
 #[must_use]
 pub(crate) struct Permit {
     breaker: Breaker,
-    probe: bool,
+    kind: Kind,
     /// Whether an answer has begun.
     begun: bool,
 }
 
+/// Why a call was let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The breaker was closed.
+    Usual,
+    /// It was open, and this is the one call that tries whether it still has to be.
+    Probe,
+    /// It was open, and whoever asked has nobody else.
+    AllTheSame,
+}
+
 impl Permit {
-    /// An answer has begun. That is all a probe has to find out: the breaker closes, however long the
+    /// An answer has begun. That is all there is to find out while it is open: the breaker closes, however long the
     /// answer takes, and the call goes on as any other. It counts as a call that goes well: an answer takes
     /// its time and a failure does not, so in a rush of calls the failures would all come first.
     pub(crate) fn answering(&mut self, now: Instant) {
         let mut state = self.breaker.lock();
-        if std::mem::take(&mut self.probe) {
-            *state = State::default();
+        match std::mem::replace(&mut self.kind, Kind::Usual) {
+            Kind::Usual => {}
+            Kind::Probe => *state = State::default(),
+            // Another call may be the probe, and goes on being it.
+            Kind::AllTheSame => *state = State { probing: state.probing, ..State::default() },
         }
         if !std::mem::replace(&mut self.begun, true) {
             state.remember(now, false);
@@ -129,7 +150,7 @@ impl Permit {
 
     /// The call failed with this code.
     pub(crate) fn failed(mut self, now: Instant, code: Code) {
-        let probe = std::mem::take(&mut self.probe);
+        let probe = std::mem::replace(&mut self.kind, Kind::Usual) == Kind::Probe;
         let mut state = self.breaker.lock();
         if probe {
             state.probing = false;
@@ -139,7 +160,7 @@ impl Permit {
             (Some(before), true) => {
                 state.open = Some(Open { until: now + PAUSE, code, failures: before + 1 })
             }
-            // It began before the breaker opened, and says nothing new.
+            // It began before the breaker opened, or in spite of that, and says nothing new.
             (Some(_), false) => {}
             (None, _) => {
                 state.remember(now, true);
@@ -158,7 +179,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if self.probe {
+        if self.kind == Kind::Probe {
             self.breaker.lock().probing = false;
         }
     }

@@ -1,7 +1,8 @@
 //! Where a provider is, and where on it each wire format is asked.
 //!
 //! Pure: a base URL goes in, addresses come out. People write the same base in two ways, with `/v1` and
-//! without; both mean the same here. A base with any other path is taken at its word. It holds no secret:
+//! without; both mean the same here. A base with any other path is taken at its word, except that Anthropic's
+//! format is always asked below `v1`, where its own programs ask it. It holds no secret:
 //! a user or a password in a URL is refused, because URLs end up in logs and errors.
 
 use std::fmt;
@@ -62,7 +63,7 @@ impl Endpoint {
             Wire::Ollama => self.at_root("/api/chat"),
             Wire::ChatCompletions => self.at_v1("/chat/completions"),
             Wire::Responses => self.at_v1("/responses"),
-            Wire::Anthropic => self.at_v1("/messages"),
+            Wire::Anthropic => self.below_v1("/messages"),
         }
     }
 
@@ -70,18 +71,29 @@ impl Endpoint {
     pub fn listing(&self, wire: Wire) -> Url {
         match wire {
             Wire::Ollama => self.at_root("/api/tags"),
-            Wire::ChatCompletions | Wire::Responses | Wire::Anthropic => self.at_v1("/models"),
+            Wire::ChatCompletions | Wire::Responses => self.at_v1("/models"),
+            Wire::Anthropic => self.below_v1("/models"),
         }
     }
 
-    /// Whether what is sent there stays on this machine: a loopback address, or `localhost`.
+    /// Whether what is sent there stays on this machine: a loopback address, or `localhost`. What a name
+    /// below `localhost` leads to is for the resolver to say, so it does not count.
     pub fn is_local(&self) -> bool {
-        let host = self.url.host_str().unwrap_or_default();
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        match address {
+        match self.host().parse::<IpAddr>() {
             Ok(address) => address.to_canonical().is_loopback(),
-            Err(_) => host == "localhost" || host.ends_with(".localhost"),
+            Err(_) => self.host() == "localhost",
         }
+    }
+
+    /// Whether OpenAI itself is there. Others that speak the same, Azure among them, are only compatible.
+    pub(crate) fn is_openai(&self) -> bool {
+        // There are regions below it.
+        self.host() == "api.openai.com" || self.host().ends_with(".api.openai.com")
+    }
+
+    /// A name in small letters, or an address without brackets.
+    pub(crate) fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
 
     /// Whether nothing there is encrypted.
@@ -94,6 +106,12 @@ impl Endpoint {
             "" => self.at(&format!("/v1{path}")),
             base => self.at(&format!("{base}{path}")),
         }
+    }
+
+    /// Anthropic's paths stand below `v1`, and what people call its base ends before that.
+    fn below_v1(&self, path: &str) -> Url {
+        let base = self.path();
+        self.at(&format!("{}/v1{path}", base.strip_suffix("/v1").unwrap_or(base)))
     }
 
     /// Ollama's own paths stand beside `v1`, not below it.

@@ -15,6 +15,7 @@
 //! It does not retry, and it knows nothing of models, roles or breakers.
 
 mod limits;
+mod proxy;
 mod reply;
 mod retry;
 
@@ -30,7 +31,7 @@ use reqwest::{Client, Url};
 
 use crate::endpoint::Endpoint;
 use crate::secret::Secret;
-use crate::wire::Wire;
+use crate::wire::{PROXY, Wire};
 pub use limits::Timeouts;
 pub(crate) use limits::{Limits, words};
 pub(crate) use reply::{Kind, Reply};
@@ -44,6 +45,9 @@ const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
 /// How long a connection that nobody uses is kept.
 const KEEP: Duration = Duration::from_secs(30);
+
+/// How hyper-util puts it that a proxy answered with the status 407 before there was a connection.
+const NOT_INTRODUCED: &str = "proxy authorization required";
 
 /// The longest message of a fault, in bytes.
 const MAX_MESSAGE: usize = 2000;
@@ -166,14 +170,21 @@ fn head(to: Addressee<'_>) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// A request that got no reply. No such failure is the server's answer, so each is worth another try.
+/// A request that got no reply. No such failure is the server's answer, so each is worth another try,
+/// unless a proxy refused to make the connection before it knows who we are.
 fn unsent(endpoint: &Endpoint, timeouts: &Timeouts, error: &reqwest::Error) -> Fault {
+    let (cause, proxy) = (cause(error), proxy::variable(endpoint));
+    // A setting's value may hold a password, so only its name is told.
+    let through = proxy.map(|name| format!(" through the proxy of {name}")).unwrap_or_default();
     let told = if error.is_connect() && error.is_timeout() {
-        format!("cannot connect to {endpoint} within {}", words(timeouts.connect))
+        format!("cannot connect to {endpoint}{through} within {}", words(timeouts.connect))
+    } else if proxy.is_some() && cause.ends_with(NOT_INTRODUCED) {
+        return Fault::new(Code::LlmConnection, format!("{PROXY} (status 407)"));
     } else if error.is_connect() {
-        format!("cannot connect to {endpoint}: {}; is the server running?", cause(error))
+        let who = if proxy.is_some() { "proxy" } else { "server" };
+        format!("cannot connect to {endpoint}{through}: {cause}; is the {who} running?")
     } else {
-        format!("the connection to {endpoint} broke before it answered: {}", cause(error))
+        format!("the connection to {endpoint}{through} broke before it answered: {cause}")
     };
     Fault::new(Code::LlmConnection, told).retry_after_ms(0)
 }

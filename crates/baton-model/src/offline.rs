@@ -17,7 +17,7 @@ mod property;
 mod shapes;
 mod situation;
 
-use baton_core::chat::FinishReason;
+use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::tool::{ASK_USER, ToolSpec};
 use serde_json::{Value, json};
 
@@ -53,6 +53,10 @@ impl Model for Offline {
         let last = deltas.len() - 1; // both ways end with a finish
         deltas.insert(last, Delta::Usage(tally.usage()));
         play(deltas.into_iter().map(Beat::Send).collect())
+    }
+
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
     }
 }
 

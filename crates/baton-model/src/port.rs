@@ -121,10 +121,8 @@ pub trait Model: Send + Sync {
     }
 
     /// What a call costs in millionths of a US dollar; none where the price is not known.
-    fn cost(&self, usage: &TokenUsage) -> Option<u64> {
-        let _ = usage;
-        Some(0)
-    }
+    /// There is no answer that fits all: a model that forgot to say would pass every cost limit.
+    fn cost(&self, usage: &TokenUsage) -> Option<u64>;
 
     /// The wire format that it speaks, as reasoning that goes back to it names it; empty: none.
     fn wire(&self) -> &'static str {

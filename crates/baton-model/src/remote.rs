@@ -13,6 +13,7 @@ mod answer;
 
 use std::sync::{Arc, OnceLock};
 
+use baton_core::chat::TokenUsage;
 use baton_core::fault::{Code, Fault};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -27,7 +28,7 @@ use crate::provider::{ModelEntry, Price};
 use crate::secret::Secret;
 use crate::tokens;
 use crate::wire::{self, Call, Names, Wire};
-use answer::Answer;
+use answer::{Answer, Reading};
 
 /// The order in which formats are tried where nobody said which it is.
 const TRIED: [Wire; 4] = [Wire::ChatCompletions, Wire::Responses, Wire::Anthropic, Wire::Ollama];
@@ -84,6 +85,12 @@ impl Remote {
     pub(crate) fn known_wire(&self) -> Option<Wire> {
         self.it.wire.or(self.it.site.found())
     }
+
+    #[cfg(test)]
+    pub(crate) fn writes_as_openai(&self) -> bool {
+        let request = ModelRequest::new("main", Vec::new());
+        self.it.call(&request, &Names::default()).is_openai
+    }
 }
 
 impl Model for Remote {
@@ -104,7 +111,13 @@ impl Model for Remote {
     }
 
     fn count(&self, text: &str) -> u64 {
-        tokens::count(&self.it.provider, &self.it.model, text)
+        // One named so that is elsewhere is a gateway to the same models.
+        let is_openais = self.it.site.endpoint.is_openai() || self.it.provider == "openai";
+        tokens::count(is_openais, &self.it.model, text)
+    }
+
+    fn cost(&self, usage: &TokenUsage) -> Option<u64> {
+        self.it.price().map(|price| price.micro_usd(usage))
     }
 
     fn wire(&self) -> &'static str {
@@ -131,7 +144,8 @@ impl Setup {
         match self.ask(&request, &names, limits).await {
             Ok((reply, wire)) => {
                 let decoder = wire.decoder(names, self.entry.habits);
-                Ok(Answer::new(self, reply, decoder, verdict, place, request.attempt))
+                let reading = Reading { reply, wire, verdict, place };
+                Ok(Answer::new(self, decoder, reading, request.attempt))
             }
             Err(failure) => {
                 let fault = self.settled(failure.fault, request.attempt, failure.said);
@@ -141,7 +155,8 @@ impl Setup {
         }
     }
 
-    /// Asks in the format that the server speaks, and finds out which that is.
+    /// Asks in the format that the server speaks, or in each until one is there. Which one that is counts
+    /// as found out when its answer can be read.
     async fn ask(
         &self,
         request: &ModelRequest,
@@ -151,26 +166,36 @@ impl Setup {
         let known = self.wire.or(self.site.found());
         let tried = known.as_ref().map_or(&TRIED[..], std::slice::from_ref);
         for &wire in tried {
-            let call = Call { model: &self.model, name: &self.entry.name, request, names };
+            let call = self.call(request, names);
             let to = Addressee { endpoint: &self.site.endpoint, key: self.key.as_ref(), wire };
             let reply = self.http.ask(to, wire.encode(&call), limits).await?;
             if reply.is_success() {
                 if reply.kind() == Kind::Page {
                     return Err(self.page().into());
                 }
-                if known.is_none() {
-                    // Whoever was faster found the same.
-                    let _ = self.site.found.set(wire);
-                }
                 return Ok((reply, wire));
             }
             let (status, said) = (reply.status(), reply.retry_after_ms());
+            let path = self.site.endpoint.address(wire).path().to_owned();
             let complaint = self.redacted(reply.complaint().await);
             if known.is_some() || !is_absent(status, &complaint) {
-                return Err(Failure { fault: wire::of_status(status, &complaint), said });
+                return Err(Failure { fault: wire::of_status_at(status, &complaint, &path), said });
             }
         }
         Err(self.unknown().into())
+    }
+
+    fn call<'a>(&'a self, request: &'a ModelRequest, names: &'a Names) -> Call<'a> {
+        let is_openai = self.site.endpoint.is_openai();
+        Call { model: &self.model, name: &self.entry.name, request, names, is_openai }
+    }
+
+    /// An answer in this format is being read, so that is what the server speaks.
+    fn understood(&self, wire: Wire) {
+        if self.wire.is_none() {
+            // Whoever was faster found the same.
+            let _ = self.site.found.set(wire);
+        }
     }
 
     /// A fault as it leaves: with the moment of the next try, and without the key.

@@ -12,6 +12,7 @@ mod script;
 
 use std::path::Path;
 
+use baton_core::chat::TokenUsage;
 use baton_core::json::BadJson;
 
 use crate::playback::{Beat, play};
@@ -83,6 +84,10 @@ impl Model for Scripted {
             Ok(items) => play::beats(items, &request, self.script.piece),
             Err(fault) => vec![Beat::Fail(fault)],
         })
+    }
+
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
     }
 }
 

@@ -8,17 +8,17 @@ use bpe_openai::Tokenizer;
 /// The models of the older of the two vocabularies, by the beginning of their names.
 const CL100K: [&str; 5] = ["gpt-3.5", "gpt-35", "gpt-4-", "text-embedding-3", "text-embedding-ada"];
 
-/// Counts the tokens of a text for a model of a provider.
-pub(crate) fn count(provider: &str, model: &str, text: &str) -> u64 {
-    match tokenizer(provider, model) {
+/// Counts the tokens of a text for a model, which is OpenAI's or not.
+pub(crate) fn count(is_openais: bool, model: &str, text: &str) -> u64 {
+    match tokenizer(is_openais, model) {
         Some(tokenizer) => tokenizer.count(text) as u64,
         None => (text.chars().count() as u64).div_ceil(4),
     }
 }
 
 /// The vocabulary of a model, where it is known.
-fn tokenizer(provider: &str, model: &str) -> Option<&'static Tokenizer> {
-    if provider != "openai" {
+fn tokenizer(is_openais: bool, model: &str) -> Option<&'static Tokenizer> {
+    if !is_openais {
         return None;
     }
     // A model that was tuned by a user is named after the one that it was made from: `ft:gpt-4o:…`.
@@ -35,32 +35,32 @@ mod tests {
     fn openai_s_models_are_counted_by_their_own_vocabulary() {
         // A word that is one token in the newer vocabulary and more in the older one tells them apart.
         let text = "ありがとうございます";
-        let counts = |provider, model| count(provider, model, text);
+        let counts = |is_openais, model| count(is_openais, model, text);
         let (old, new) =
             (bpe_openai::cl100k_base().count(text) as u64, bpe_openai::o200k_base().count(text) as u64);
         assert_ne!(old, new);
         let table = [
-            ("openai", "gpt-4", old),
-            ("openai", "gpt-4-turbo", old),
-            ("openai", "gpt-3.5-turbo", old),
-            ("openai", "ft:gpt-3.5-turbo:me", old),
-            ("openai", "gpt-4o-mini", new),
-            ("openai", "gpt-4.1", new),
-            ("openai", "o4-mini", new),
-            ("openai", "gpt-99", new),
-            ("ollama", "gpt-4o", 3),
-            ("anthropic", "claude", 3),
+            (true, "gpt-4", old),
+            (true, "gpt-4-turbo", old),
+            (true, "gpt-3.5-turbo", old),
+            (true, "ft:gpt-3.5-turbo:me", old),
+            (true, "gpt-4o-mini", new),
+            (true, "gpt-4.1", new),
+            (true, "o4-mini", new),
+            (true, "gpt-99", new),
+            (false, "gpt-4o", 3),
+            (false, "claude", 3),
         ];
-        for (provider, model, expected) in table {
-            assert_eq!(counts(provider, model), expected, "{provider}/{model}");
+        for (is_openais, model, expected) in table {
+            assert_eq!(counts(is_openais, model), expected, "{model}");
         }
     }
 
     #[test]
     fn known_counts_are_exact() {
-        assert_eq!(count("openai", "gpt-4o", "hello world"), 2);
-        assert_eq!(count("openai", "gpt-4o", ""), 0);
-        assert_eq!(count("ollama", "x", ""), 0);
-        assert_eq!(count("ollama", "x", "12345"), 2);
+        assert_eq!(count(true, "gpt-4o", "hello world"), 2);
+        assert_eq!(count(true, "gpt-4o", ""), 0);
+        assert_eq!(count(false, "x", ""), 0);
+        assert_eq!(count(false, "x", "12345"), 2);
     }
 }

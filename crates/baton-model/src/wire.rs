@@ -15,6 +15,7 @@ mod ollama;
 mod openai;
 mod responses;
 mod sse;
+mod system;
 mod tags;
 
 use baton_core::chat::ChatMessage;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 use crate::port::ModelRequest;
 pub use decoder::Decoder;
+pub(crate) use failure::{PROXY, of_status_at};
 pub use failure::{in_answer, of_status};
 pub use names::Names;
 
@@ -58,6 +60,9 @@ pub struct Call<'a> {
     pub request: &'a ModelRequest,
     /// What the tools and calls are called there.
     pub names: &'a Names,
+    /// Whether the server is OpenAI's own. It refuses fields that it has replaced, and compatible servers
+    /// refuse fields that they do not know yet.
+    pub is_openai: bool,
 }
 
 impl Call<'_> {

@@ -55,7 +55,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Entry, Timestamp), String> {
     } else {
         serde_json::from_str(envelope.data.get()).map_err(|e| e.to_string())?
     };
-    let entry = Entry::from_parts(&envelope.t, envelope.v, data).map_err(|e: BadEntry| e.to_string())?;
+    let entry = Entry::from_stored(&envelope.t, envelope.v, data).map_err(|e: BadEntry| e.to_string())?;
     Ok((entry, Timestamp::from_seconds(envelope.ts)))
 }
 

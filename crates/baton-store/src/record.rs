@@ -43,6 +43,27 @@ pub(crate) fn decode<T: DeserializeOwned>(
     read().map_err(|why| StoreError::corrupt(what, id, why))
 }
 
+/// The same for a record that says its version: one that is newer than this build knows is not damaged.
+pub(crate) fn decode_known<T: DeserializeOwned>(
+    what: &'static str,
+    id: impl ToString,
+    bytes: &[u8],
+    crc: u32,
+    known: u32,
+) -> Result<T, StoreError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        v: u32,
+    }
+    let id = id.to_string();
+    decode(what, &id, bytes, crc).map_err(|error| match decode::<Versioned>(what, &id, bytes, crc) {
+        Ok(Versioned { v }) if v > known => {
+            StoreError::corrupt(what, &id, format!("it has version {v}, and this build knows up to {known}"))
+        }
+        _ => error,
+    })
+}
+
 /// Compresses bytes. What could not be read again is refused here, before it is written.
 pub(crate) fn compress(plain: &[u8]) -> Result<Vec<u8>, StoreError> {
     if plain.len() > MOST_BYTES {
@@ -170,6 +191,23 @@ mod tests {
         let (bytes, crc) = sized(MOST_BYTES).unwrap();
         assert_eq!(decode::<String>("step", 1, &bytes, crc).unwrap().len(), MOST_BYTES - 2);
         assert_eq!(sized(MOST_BYTES + 1), Err(StoreError::TooLong { bytes: MOST_BYTES + 1 }));
+    }
+
+    #[test]
+    fn a_newer_record_is_not_called_damaged() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Old {
+            v: u32,
+        }
+        let read = |record: serde_json::Value| {
+            let (bytes, crc) = encode(&record).unwrap();
+            decode_known::<Old>("step", 7, &bytes, crc, 2).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(serde_json::json!({"v": 2})), Ok(Old { v: 2 }));
+        let newer = "step \"7\" cannot be read: it has version 3, and this build knows up to 2";
+        assert_eq!(read(serde_json::json!({"v": 3, "new": 1})), Err(newer.to_owned()));
+        assert!(read(serde_json::json!({"v": 2, "new": 1})).unwrap_err().contains("unknown field `new`"));
     }
 
     #[test]

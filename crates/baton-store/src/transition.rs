@@ -103,8 +103,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The version of [`Checkpoint`].
-pub const CHECKPOINT_VERSION: u32 = 1;
+/// The version of [`Checkpoint`]. Version 2 knows the event `history_cut` and model calls by rung.
+pub const CHECKPOINT_VERSION: u32 = 2;
 
 /// An effect that was allowed to start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

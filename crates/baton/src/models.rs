@@ -103,8 +103,7 @@ impl Models {
 
     /// Checks a name that a person gave; answers the name to keep, which means the same in every folder.
     pub(crate) fn checked(&self, name: &str) -> Result<String, Failure> {
-        let name = whole_path(name)?;
-        self.it.serving.known(&name).map_err(|why| Failure::usage(why).hint(self.it.serving.there_are()))?;
+        let name = self.known(name)?;
         if let Some(missing) = self.keyless(&name) {
             return Err(missing);
         }
@@ -114,10 +113,25 @@ impl Models {
         }
     }
 
-    /// Finds out who answers.
+    /// The name to keep, if there is such a provider.
+    fn known(&self, name: &str) -> Result<String, Failure> {
+        let name = whole_path(name)?;
+        self.it.serving.known(&name).map_err(|why| Failure::usage(why).hint(self.it.serving.there_are()))?;
+        Ok(name)
+    }
+
+    /// Finds out who answers. A model that was named and cannot be asked is refused.
     pub(crate) async fn choose(&self) -> Result<Chosen, Failure> {
+        if let Some((name, _)) = &self.it.named {
+            self.checked(name)?;
+        }
+        self.intended().await
+    }
+
+    /// Finds out who is meant to answer, for commands that show what is: a key may be missing.
+    pub(crate) async fn intended(&self) -> Result<Chosen, Failure> {
         let named = match &self.it.named {
-            Some((name, origin)) => Some((self.checked(name)?, origin.clone())),
+            Some((name, origin)) => Some((self.known(name)?, origin.clone())),
             None => None,
         };
         let mut facts = self.facts(named)?;
@@ -176,7 +190,9 @@ impl Models {
     async fn finds_ollama(&self) -> bool {
         let ollama = &built_in::PROVIDERS[0];
         match self.it.serving.providers.get(ollama.name) {
-            Some(provider) => ollama_lists(&provider.base_url, ollama.model, DISCOVERY).await,
+            Some(provider) => {
+                ollama_lists(&provider.base_url, ollama.model, built_in::patience(DISCOVERY)).await
+            }
             None => false,
         }
     }

@@ -25,6 +25,7 @@ use crate::run::{Message, ReceiptCall, StepKind, Verdict};
 use crate::thread::Entry;
 use crate::thread::entry::{AssistantMessage, UserMessage};
 use crate::time::Timestamp;
+use asking::Failed;
 use state::{Asking, Ending, Phase, State};
 
 /// The flow's name in definitions and stored states.
@@ -74,7 +75,7 @@ impl Turn {
         match &self.state.phase {
             Phase::Begun => Next::Want(Vec::new()),
             Phase::Asking(asking) => Next::Want(vec![self.model_effect(asking)]),
-            Phase::Summarising { n, up_to } => Next::Want(vec![self.summary_effect(*n, *up_to)]),
+            Phase::Summarising { n, up_to, head } => Next::Want(vec![self.summary_effect(*n, *up_to, *head)]),
             Phase::Pausing { n, until, .. } => {
                 let kind = EffectKind::Wait { what: Wait::Time, deadline: *until };
                 Next::Want(vec![Effect { n: *n, kind }])
@@ -107,7 +108,9 @@ impl Turn {
     fn outcome(&mut self, n: u32, result: Outcome, at: Timestamp, record: &mut Record) {
         match self.state.phase.clone() {
             Phase::Asking(asking) if asking.n == n => self.answered(asking, result, at, record),
-            Phase::Summarising { n: asked, up_to } if asked == n => self.summarised(up_to, result, record),
+            Phase::Summarising { n: asked, up_to, .. } if asked == n => {
+                self.summarised(up_to, result, record)
+            }
             Phase::Pausing { n: pause, attempt, .. } if pause == n => self.ask_again(attempt, record),
             Phase::Ending { why, model: Some(model), unseen, .. } if model == n => {
                 let shown = match result {
@@ -147,8 +150,10 @@ impl Turn {
     }
 
     /// Ends the turn with an error that the thread remembers, in words that help.
-    fn fail(&mut self, mut fault: Fault, shown: String, record: &mut Record) {
-        let metadata = self.about_model([("error", Value::from(fault.code.as_str()))]);
+    fn fail(&mut self, failed: Failed, record: &mut Record) {
+        let usage = failed.usage();
+        let Failed { mut fault, shown, .. } = failed;
+        let metadata = self.about_model([("error", Value::from(fault.code.as_str())), ("usage", usage)]);
         record.account(StepKind::Warning, fault.message.clone(), metadata);
         fault.message = fault.for_people();
         self.take_in_steering(record);

@@ -123,7 +123,12 @@ fn weight(entry: &Entry, count: &dyn Fn(&str) -> u64) -> u64 {
     match entry {
         Entry::UserMessage(m) => text(&m.text),
         Entry::UserResponse(m) => text(&m.text),
-        Entry::AssistantMessage(m) => text(&m.content),
+        Entry::AssistantMessage(m) => {
+            // Its model reads it again; for any other it is counted in vain, which is the safe way to err.
+            let thought =
+                m.reasoning.as_ref().and_then(|thought| serde_json::to_string(&thought.blocks).ok());
+            text(&m.content) + thought.map_or(0, |thought| count(&thought).min(MOST))
+        }
         Entry::ToolCall(call) => text(&call.function_name) + count(&call.arguments.to_string()).min(MOST),
         Entry::ToolResult(result) => text(&as_text(&result.result)),
         Entry::AgentCall(call) => text(&call.agent_id) + count(&call.message).min(MOST),

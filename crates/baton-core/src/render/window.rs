@@ -1,6 +1,7 @@
 //! The window that a policy comes to: which entries one model call sees.
 //!
-//! A window is a function of the entries alone, and it moves seldom: what no longer fits is cut down to
+//! A window is a function of the thread, the room and the policy, and of what earlier calls of the same turn
+//! saw; nothing else is remembered. It moves seldom: what no longer fits is cut down to
 //! half the room at once, so that the calls after it begin with the same bytes until it is full again.
 //! Providers keep what they read by its beginning, and a beginning that moves with every call is paid anew.
 //! So a window also says whether it goes on from the last call that was answered, and if not, why.
@@ -10,6 +11,9 @@ use super::weight::{Weights, weight_of_text};
 use super::whole_groups;
 use crate::effect::{CutReason, Trim, View};
 use crate::thread::Entry;
+
+/// The type of the entries that say where windows begin: `{first}`. No model is shown one.
+pub const COMPACTION: &str = "baton.compaction";
 
 /// What a window is cut from, and the room that it has.
 pub struct Look<'a> {
@@ -124,9 +128,22 @@ impl Look<'_> {
         compacts || (self.room.is_some() && self.policy != RenderPolicy::Full)
     }
 
-    /// The newest summary before a place that stands for others. It stands for nothing that comes after
-    /// it and for no half of a group, whatever it says.
+    /// The newest summary before a place that stands for others, and what was left out for good. It stands
+    /// for nothing that comes after it and for no half of a group, whatever it says.
     fn ground(&self, end: usize) -> Ground {
+        let ground = self.summarised(end);
+        let known = self.entries[..end].iter().enumerate().rev();
+        let left_out = known.clone().find_map(|(at, entry)| match entry {
+            Entry::Custom(custom) if custom.t == COMPACTION => {
+                let first = custom.data.get("first")?.as_i64()?;
+                Some(whole_groups(&self.entries[..end], end - self.place(first).min(at)))
+            }
+            _ => None,
+        });
+        Ground { base: left_out.map_or(ground.base, |first| first.max(ground.base)), ..ground }
+    }
+
+    fn summarised(&self, end: usize) -> Ground {
         let replaces = |(at, entry): (usize, &Entry)| match entry {
             Entry::Summary(summary) => {
                 let next = self.place(summary.up_to?.saturating_add(1)).min(at);

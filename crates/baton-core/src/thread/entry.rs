@@ -308,8 +308,20 @@ impl Entry {
         text.unwrap_or_default()
     }
 
-    /// An entry from a type name (`UserMessage` or the long form `UserMessageState`) and its fields.
+    /// An entry from a type name (`UserMessage` or the long form `UserMessageState`) and the fields that
+    /// everybody may see and write.
     pub fn from_parts(t: &str, v: u32, data: Value) -> Result<Entry, BadEntry> {
+        match Entry::from_stored(t, v, data)? {
+            Entry::AssistantMessage(message) if message.reasoning.is_some() => {
+                let why = "`reasoning` is private: only a model's own answer has it".to_owned();
+                Err(BadEntry::Fields { t: "AssistantMessage".to_owned(), why })
+            }
+            entry => Ok(entry),
+        }
+    }
+
+    /// An entry from its type's name and all its fields, as they are stored.
+    pub fn from_stored(t: &str, v: u32, data: Value) -> Result<Entry, BadEntry> {
         let short = t.strip_suffix("State").unwrap_or(t);
         if !KNOWN.contains(&short) {
             return custom(t, v, data);
@@ -438,7 +450,10 @@ mod tests {
     #[test]
     fn reasoning_is_stored_and_shown_to_nobody() {
         let stored = json!({"content": "c", "reasoning": {"model": "a/m", "wire": "anthropic", "blocks": [{"signed": 1}]}});
-        let entry = Entry::from_parts("AssistantMessage", 2, stored.clone()).unwrap();
+        let outside = Entry::from_parts("AssistantMessage", 2, stored.clone()).unwrap_err();
+        let why = "the fields of AssistantMessage are not right: `reasoning` is private: only a model's own answer has it";
+        assert_eq!(outside.to_string(), why);
+        let entry = Entry::from_stored("AssistantMessage", 2, stored.clone()).unwrap();
         assert_eq!((entry.version(), entry.data()), (2, json!({"content": "c"})));
         assert_eq!(serde_json::from_str::<Value>(&entry.data_text()).unwrap(), stored);
     }

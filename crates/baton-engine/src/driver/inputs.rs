@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_core::budget::{Budget, Limit};
+use baton_core::budget::{Budget, Limit, Limits};
 use baton_core::effect::{EffectKind, Outcome};
 use baton_core::event::Event;
 use baton_core::flow::{Input, Next, Record};
@@ -278,10 +278,12 @@ impl Driver {
 
     /// Replaces what was set aside for an effect by what it used.
     fn settle(&self, n: u32, result: &Outcome, budget: &mut Budget) {
-        let limits = &self.definition.decision.limits;
         let flying = self.flying.get(&n).map(|flight| &flight.intent);
         let intent = flying.or_else(|| self.again.iter().find(|interrupted| interrupted.effect.n == n));
-        let is_model = intent.is_some_and(|intent| matches!(intent.effect.kind, EffectKind::Model { .. }));
+        let kind = intent.map(|intent| &intent.effect.kind);
+        let is_model = matches!(kind, Some(EffectKind::Model { .. }));
+        let answer_tokens = kind.map_or(0, |kind| self.definition.answer_tokens(kind));
+        let limits = &Limits { answer_tokens, ..self.definition.decision.limits.clone() };
         match result {
             Outcome::Reply(reply) => budget.settle_model(limits, Some(&reply.usage)),
             Outcome::ModelFailed { used, .. } => budget.settle_model(limits, used.as_ref()),
@@ -293,14 +295,15 @@ impl Driver {
 
     /// What a model thought aloud before it ended without a word is void: another try thinks anew.
     fn void(&self, n: u32, result: &Outcome) -> Option<Event> {
+        let intent = &self.flying.get(&n)?.intent;
+        let EffectKind::Model { message_id, tools, .. } = &intent.effect.kind else { return None };
         let wordless = match result {
             Outcome::ModelFailed { shown, .. } => shown.trim().is_empty(),
-            Outcome::Reply(reply) => reply.text.trim().is_empty() && reply.calls.is_empty(),
+            Outcome::Reply(reply) => reply.text.trim().is_empty() && (reply.calls.is_empty() || !tools),
             _ => false,
         };
-        let intent = &self.flying.get(&n)?.intent;
-        match &intent.effect.kind {
-            EffectKind::Model { message_id, .. } if intent.shown && wordless => {
+        match message_id {
+            message_id if intent.shown && wordless => {
                 Some(Event::Restarted { message_id: message_id.clone() })
             }
             _ => None,

@@ -102,14 +102,16 @@ impl Engine {
         let key = format!(
             "{mode:?}\n{last_n:?}\n{render:?}\n{channel:?}\n{model:?}\n{roles:?}\n{system:?}\n{behavior_template:?}"
         );
-        let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pinned) = known.get(&key) {
             return Ok(pinned.clone());
         }
+        drop(known); // a template takes its time
+        let pinned = Pinned::new(self.definition(request)?);
+        let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST_PINNED {
             known.clear();
         }
-        let pinned = Pinned::new(self.definition(request)?);
         known.insert(key, pinned.clone());
         Ok(pinned)
     }
@@ -200,6 +202,7 @@ impl Driver {
             flying: &Default::default(),
             again: &[],
             limits: &self.definition.decision.limits,
+            answer: &|kind| self.definition.answer_tokens(kind),
             at_once: self.shared.settings.effects_at_once,
             hold: false,
         };

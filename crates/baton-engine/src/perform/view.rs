@@ -24,9 +24,11 @@ pub type Renderers = Arc<BTreeMap<String, Renderer>>;
 
 /// How many entries beyond those asked for are read, so that a group of calls is not cut.
 const GROUP_ROOM: u32 = 4 * 64;
-/// What a model is told that gave an answer nobody understood.
-const PLAINLY: &str =
-    "Your last answer could not be read. Answer in plain text, or call one tool with valid JSON arguments.";
+/// What a model is told that gave an answer nobody understood, and how that goes on where it has tools.
+const PLAINLY: &str = "Your last answer could not be read. Answer in plain text";
+const OR_CALL: &str = ", or call one tool with valid JSON arguments";
+/// A line that would be shorter than this is left out whole.
+const SHORTEST: usize = 40;
 /// What a model is told that summarises.
 const SUMMARISE: &str = "Summarise the conversation below for an assistant that goes on with it and sees nothing else of it. Keep names, numbers, decisions, open questions and results of tools. Write plain text, as short as you can.";
 
@@ -41,10 +43,21 @@ pub(super) struct Showing<'a> {
     pub(super) view: View,
 }
 
+/// How far what it is shown reaches back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    /// The first entry from which on all is shown.
+    pub(super) first: i64,
+    /// The lowest that is shown: a question or a summary may stand before the first.
+    pub(super) lowest: i64,
+    /// Why it does not go on from the call before, if it does not.
+    pub(super) cut: Option<CutReason>,
+}
+
 /// What it is shown.
 #[derive(Debug)]
 pub(super) enum Sight {
-    Messages { messages: Vec<ChatMessage>, first: i64, cut: Option<CutReason> },
+    Messages { messages: Vec<ChatMessage>, seen: Extent },
     Summarise { up_to: i64 },
 }
 
@@ -61,7 +74,8 @@ impl Performer {
         let head = showing.head;
         let most = self.definition.last_n.map(|n| n.saturating_add(GROUP_ROOM));
         let tail = most.map_or(0, |n| (head + 1 - i64::from(n)).max(0));
-        let from = showing.view.first.map_or(tail, |first| first.min(tail));
+        let earlier = [showing.view.first, showing.view.lowest];
+        let from = earlier.into_iter().flatten().fold(tail, i64::min);
         if let Some(sight) = self.recent.look(from, head, |entries| self.sight(entries, from, showing)) {
             return sight;
         }
@@ -77,8 +91,8 @@ impl Performer {
     }
 
     fn sight(&self, entries: &[Entry], from: i64, showing: &Showing<'_>) -> Result<Sight, Fault> {
-        if let Purpose::Summary { .. } = showing.purpose {
-            return Ok(self.to_summarise(entries, from, showing));
+        if let Purpose::Summary { up_to } = showing.purpose {
+            return self.to_summarise(entries, from, up_to, showing);
         }
         let look = Look {
             entries,
@@ -98,13 +112,13 @@ impl Performer {
             Window::From { first, summary, question, cut } => {
                 let exclude = &self.definition.render.exclude;
                 let shown = render::chosen(entries, from, first, [summary, question], exclude);
-                let simple = showing.view.trim == Trim::Simple;
-                let system = match simple {
-                    true => format!("{}\n\n{PLAINLY}", self.definition.system).trim_start().to_owned(),
-                    false => self.definition.system.clone(),
-                };
-                let messages = self.registered(render::messages(&system, shown))?;
-                Ok(Sight::Messages { messages, first, cut })
+                let mut messages = self.registered(render::messages(&self.definition.system, shown))?;
+                if showing.view.trim == Trim::Simple {
+                    let or_call = if showing.tools.is_empty() { "" } else { OR_CALL };
+                    messages.push(ChatMessage::text(Role::System, format!("{PLAINLY}{or_call}.")));
+                }
+                let lowest = [summary, question].into_iter().flatten().fold(first, i64::min);
+                Ok(Sight::Messages { messages, seen: Extent { first, lowest, cut } })
             }
         }
     }
@@ -122,34 +136,65 @@ impl Performer {
         Ok(if then.is_empty() { messages } else { render::whole_calls(messages) })
     }
 
-    /// The beginning of the thread as one text; of what is too long for that, the end.
-    fn to_summarise(&self, entries: &[Entry], from: i64, showing: &Showing<'_>) -> Sight {
-        let view = View { first: None, trim: Trim::None };
+    /// The beginning of the thread as one text: what was summarised before, and then as much of the end of
+    /// the rest as the model has room for.
+    fn to_summarise(
+        &self,
+        entries: &[Entry],
+        from: i64,
+        up_to: i64,
+        showing: &Showing<'_>,
+    ) -> Result<Sight, Fault> {
+        let view = View::default();
         let count = |text: &str| showing.model.count(text);
         let policy = render::RenderPolicy::Full;
         let look = Look { entries, from, policy, last_n: None, room: None, view, count: &count };
-        let (first, summary) = match look.window() {
-            Window::From { first, summary, .. } => (first, summary),
-            _ => (from, None),
+        let Window::From { first, summary, .. } = look.window() else {
+            return Err(Fault::new(Code::Internal, "there is no beginning to summarise"));
         };
+        let end = usize::try_from(up_to + 1 - from).unwrap_or(0).min(entries.len());
         let exclude = &self.definition.render.exclude;
-        let shown = render::chosen(entries, from, first, [summary, None], exclude);
-        let mut lines: Vec<String> = render::messages("", shown).iter().map(transcribed).collect();
-        if let Some(room) = showing.room(SUMMARISE) {
-            let mut left = room;
-            let fitting = lines.iter().rev().take_while(|line| {
-                let cost = count(line);
-                let fits = cost <= left;
-                left = left.saturating_sub(cost);
-                fits
-            });
-            let keep = fitting.count();
-            lines.drain(..lines.len() - keep);
+        let told = |shown: Vec<&Entry>| -> Vec<String> {
+            render::messages("", shown).iter().map(transcribed).collect()
+        };
+        let at = |index: i64| usize::try_from(index - from).ok().and_then(|at| entries.get(at));
+        let mut lines = told(summary.and_then(at).into_iter().collect());
+        let earlier = lines.len();
+        let rest = told(render::chosen(&entries[..end], from, first, [None, None], exclude));
+        match showing.room(SUMMARISE) {
+            None => lines.extend(rest),
+            Some(room) => {
+                let room = room.saturating_sub(lines.iter().map(|line| count(line)).sum());
+                lines.extend(fitting(rest, room, &count));
+            }
+        }
+        if lines.len() == earlier {
+            return Err(Fault::new(Code::ContextTooLong, "the summariser has no room for what was said"));
         }
         let messages =
             vec![ChatMessage::text(Role::System, SUMMARISE), ChatMessage::text(Role::User, lines.join("\n"))];
-        Sight::Messages { messages, first, cut: None }
+        Ok(Sight::Messages { messages, seen: Extent { first, lowest: first, cut: None } })
     }
+}
+
+/// The end of a transcript that fits. Of a line that is too long for what is left, the beginning is kept.
+fn fitting(lines: Vec<String>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<String> {
+    let (mut left, mut kept) = (room, Vec::new());
+    for mut line in lines.into_iter().rev() {
+        let cost = count(&line);
+        if cost > left {
+            let share = usize::try_from(line.len() as u64 * left / cost.max(1)).unwrap_or(0);
+            line.truncate(baton_core::json::cut(&line, share).len());
+            if line.len() > SHORTEST {
+                kept.push(format!("{line}…"));
+            }
+            break;
+        }
+        left -= cost;
+        kept.push(line);
+    }
+    kept.reverse();
+    kept
 }
 
 /// A message as a line of a transcript.

@@ -16,7 +16,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_core::chat::{ChatMessage, FinishReason, Role};
+use baton_core::chat::{ChatMessage, FinishReason, Role, TokenUsage};
 use baton_core::event::{Event, NumberedEvent};
 use baton_core::fault::Fault;
 use baton_core::id::Cursor;
@@ -146,6 +146,10 @@ impl Model for Played {
         let reply = next.unwrap_or_else(|| vec![text("fine"), finish(FinishReason::Stop)]);
         Box::pin(stream::iter(reply))
     }
+
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
+    }
 }
 
 /// A tool that takes any object, counts its calls, and answers with whatever it was made for.
@@ -245,8 +249,7 @@ fn what_was_told(events: &[NumberedEvent]) -> Vec<String> {
 }
 
 /// The one instruction that Baton gives of its own accord: after an answer that nobody understood.
-const PLAINLY: &str =
-    "Your last answer could not be read. Answer in plain text, or call one tool with valid JSON arguments.";
+const PLAINLY: &str = "Your last answer could not be read. Answer in plain text";
 
 /// What every provider asks of a history: each call has an object for its arguments, a plain name and an
 /// id of its own, and right after its message come the results, one each.
@@ -263,7 +266,7 @@ fn is_history(messages: &[ChatMessage]) -> Result<(), String> {
         if !open.is_empty() {
             return Err(format!("{open:?} have no results"));
         }
-        if message.role == Role::System && message.content != PLAINLY {
+        if message.role == Role::System && !message.content.starts_with(PLAINLY) {
             return Err("somebody else's instructions".to_owned());
         }
         for call in &message.tool_calls {

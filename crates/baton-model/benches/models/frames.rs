@@ -34,6 +34,15 @@ pub(crate) fn answer(wire: Wire, words: usize) -> Vec<String> {
     }
 }
 
+/// Which of the pieces has the first word; all words follow one another.
+pub(crate) fn first_word(wire: Wire) -> usize {
+    match wire {
+        Wire::Ollama => 0,
+        Wire::ChatCompletions => 1,
+        Wire::Responses | Wire::Anthropic => 2,
+    }
+}
+
 /// The arguments of the call, in pieces.
 fn arguments() -> [&'static str; 6] {
     ["{\"", "expression", "\":\"", "(17 * 23)", " / 4", "\"}"]

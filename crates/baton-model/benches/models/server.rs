@@ -1,49 +1,61 @@
 //! The smallest server that streams: whatever it is asked, it gives the same answer.
 //!
-//! Threads of the standard library, so that it shares nothing with the clients that are measured. It goes on
+//! A thread of the standard library, so that it shares nothing with the clients that are measured. It goes on
 //! until the process ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How an answer leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// Each piece by itself, as a model writes it.
-    OneByOne,
-    /// Everything in one write, as fast as it goes.
-    AtOnce,
+/// How much a client has read of the answer at hand. It says so itself.
+pub(crate) type Progress = Arc<AtomicUsize>;
+
+/// Something that is sent.
+pub(crate) struct Piece {
+    /// How far the client has to be before.
+    pub(crate) after: usize,
+    /// One chunk of the body.
+    pub(crate) text: String,
 }
 
 /// Starts one, which answers with these pieces; gives its address.
-pub(crate) fn start(content_type: &str, pieces: &[String], pace: Pace) -> String {
+pub(crate) fn start(content_type: &str, pieces: &[Piece], progress: Progress) -> String {
     let head =
         format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n");
-    let chunks = pieces.iter().map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len()));
-    let mut writes: Vec<String> = [head].into_iter().chain(chunks).chain(["0\r\n\r\n".to_owned()]).collect();
-    if pace == Pace::AtOnce {
-        writes = vec![writes.concat()];
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let chunks = pieces.iter().map(|piece| (piece.after, chunk(&piece.text)));
+    let all = [(0, head)].into_iter().chain(chunks).chain([(0, "0\r\n\r\n".to_owned())]);
+    // What waits for nobody is sent together with what came before it.
+    let mut writes: Vec<(usize, String)> = Vec::new();
+    for (after, bytes) in all {
+        match writes.last_mut() {
+            Some((_, before)) if after == 0 => before.push_str(&bytes),
+            _ => writes.push((after, bytes)),
+        }
     }
-    let writes: Arc<[String]> = writes.into();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
+        // Its client makes one call at a time, so one connection at a time is enough.
         for stream in listener.incoming() {
-            let writes = writes.clone();
-            std::thread::spawn(move || serve(stream.unwrap(), &writes));
+            serve(stream.unwrap(), &writes, &progress);
         }
     });
     address
 }
 
-fn serve(stream: TcpStream, writes: &[String]) {
+fn serve(stream: TcpStream, writes: &[(usize, String)], progress: &AtomicUsize) {
     stream.set_nodelay(true).unwrap();
     let mut input = BufReader::new(stream.try_clone().unwrap());
     let mut output = stream;
     while skip_request(&mut input).is_some() {
-        for write in writes {
-            output.write_all(write.as_bytes()).unwrap();
+        for (after, bytes) in writes {
+            // A client that had to wake us would be measured doing it.
+            while progress.load(Ordering::Relaxed) < *after {
+                std::thread::yield_now();
+            }
+            output.write_all(bytes.as_bytes()).unwrap();
         }
     }
 }

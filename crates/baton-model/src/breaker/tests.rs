@@ -140,16 +140,58 @@ fn a_probe_closes_it_when_its_answer_begins() {
 }
 
 #[test]
-fn who_has_nobody_else_to_ask_is_let_through_one_at_a_time() {
-    let scene = opened(Code::LlmServer);
+fn who_has_nobody_else_to_ask_is_let_through_where_failing_costs_nothing() {
+    for code in [Code::LlmServer, Code::LlmConnection] {
+        let mut scene = opened(code);
+        let anyway = |scene: &Scene| scene.breaker.admit(scene.now, true).unwrap();
+        let refusal = degraded(code, "for 30 more seconds after 5 failures");
+        let several = [anyway(&scene), anyway(&scene), anyway(&scene)];
+        assert_eq!(scene.refusal(), refusal);
+        // Their failures say nothing new, and do not make the others wait for longer.
+        several.into_iter().for_each(|permit| permit.failed(scene.now, code));
+        assert_eq!(scene.refusal(), refusal);
+        drop(anyway(&scene)); // cancelled
+        assert_eq!(scene.refusal(), refusal);
+        // After the pause one of the others tries, beside those who have nobody else.
+        scene.now += PAUSE;
+        let last = anyway(&scene);
+        let probe = scene.admit().unwrap();
+        let busy = degraded(code, "after 5 failures, and is being tried by another call");
+        assert_eq!(scene.refusal(), busy);
+        last.succeeded(scene.now);
+        assert_eq!(scene.refusal(), None);
+        // It is closed, so the probe counts as any other call by now.
+        probe.failed(scene.now, code);
+        assert_eq!(scene.refusal(), None);
+    }
+}
+
+#[test]
+fn who_has_nobody_else_to_ask_is_let_through_one_at_a_time_after_a_timeout() {
+    let scene = Scene::new();
+    scene.fail(Code::LlmTimeout);
     let probe = scene.breaker.admit(scene.now, true).unwrap();
-    let refusal = degraded(Code::LlmServer, "for 30 more seconds after 5 failures");
-    assert_eq!(scene.breaker.admit(scene.now, true).err(), refusal);
+    let busy = degraded(Code::LlmTimeout, "after 1 failure, and is being tried by another call");
+    assert_eq!(scene.breaker.admit(scene.now, true).err(), busy);
+    let refusal = degraded(Code::LlmTimeout, "for 30 more seconds after 1 failure");
     assert_eq!(scene.refusal(), refusal);
     drop(probe);
     assert_eq!(scene.refusal(), refusal);
     scene.breaker.admit(scene.now, true).unwrap().succeeded(scene.now);
     assert_eq!(scene.refusal(), None);
+}
+
+#[test]
+fn a_probe_that_outlives_an_opening_is_the_only_one_all_the_same() {
+    let mut scene = opened(Code::LlmServer);
+    scene.now += PAUSE;
+    let probe = scene.admit().unwrap();
+    scene.breaker.admit(scene.now, true).unwrap().succeeded(scene.now); // closed
+    scene.fail(Code::LlmTimeout); // and open again
+    let busy = degraded(Code::LlmTimeout, "after 1 failure, and is being tried by another call");
+    assert_eq!(scene.breaker.admit(scene.now, true).err(), busy);
+    drop(probe);
+    drop(scene.breaker.admit(scene.now, true).unwrap());
 }
 
 #[test]

@@ -79,11 +79,12 @@ async fn document(
     within: Duration,
 ) -> Result<Result<Value, NoList>, Fault> {
     let timeouts = Timeouts { connect: within, first_byte: within, idle: within, total: within };
+    let path = url.path().to_owned();
     let mut reply = http.get(to, url, Limits::begin(timeouts)).await?;
     if !reply.is_success() {
         let status = reply.status();
         let complaint = reply.complaint().await;
-        let fault = settled(wire::of_status(status, &complaint), to.key);
+        let fault = settled(wire::of_status_at(status, &complaint, &path), to.key);
         return if is_absent(status, &complaint) { Ok(Err(NoList(fault))) } else { Err(fault) };
     }
     let body = reply.body(MAX_LIST_BYTES).await?;

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use baton_core::chat::TokenUsage;
+
 use super::*;
 use crate::http::Timeouts;
 use crate::provider::Price;
@@ -114,6 +116,50 @@ fn a_model_may_speak_another_format_than_its_provider() {
     let catalog = Catalog::new(vec![provider("ollama", "http://h")], vec![entry]).unwrap();
     let wire = |name| catalog.model(name).unwrap().wire();
     assert_eq!([wire("ollama/claude"), wire("ollama/other")], ["anthropic", "ollama"]);
+}
+
+#[test]
+fn openai_is_known_by_its_address_and_not_by_a_name() {
+    let table = [
+        ("openai", "https://api.openai.com", true),
+        ("work", "https://api.openai.com/v1", true),
+        ("work", "https://eu.api.openai.com/v1", true),
+        ("openai", "https://gateway.example/v1", false),
+        ("openai", "https://api.openai.com.example", false),
+        ("openai", "https://notapi.openai.com", false),
+        ("azure", "https://mine.openai.azure.com/openai/v1", false),
+    ];
+    for (name, base_url, expected) in table {
+        let catalog = Catalog::new(vec![provider(name, base_url)], vec![]).unwrap();
+        let remote = catalog.remote(&format!("{name}/gpt-4o")).unwrap();
+        assert_eq!(remote.writes_as_openai(), expected, "{name} at {base_url}");
+    }
+}
+
+#[test]
+fn openais_models_are_counted_as_such_there_and_at_whoever_is_called_so() {
+    let text = "ありがとうございます";
+    let count = |name: &str, base_url: &str| {
+        let catalog = Catalog::new(vec![provider(name, base_url)], vec![]).unwrap();
+        catalog.model(&format!("{name}/gpt-4o")).unwrap().count(text)
+    };
+    let exact = crate::tokens::count(true, "gpt-4o", text);
+    assert_ne!(exact, crate::tokens::count(false, "gpt-4o", text));
+    assert_eq!(count("work", "https://api.openai.com"), exact);
+    assert_eq!(count("openai", "https://gateway.example"), exact);
+    assert_ne!(count("work", "https://gateway.example"), exact);
+}
+
+#[test]
+fn a_model_costs_what_its_price_says_and_nobody_guesses_it() {
+    let price = Some(Price { input_usd_per_million: 3.0, output_usd_per_million: 15.0 });
+    let entry = ModelEntry { price, ..ModelEntry::new("mine/dear") };
+    let providers = vec![provider("here", "http://127.0.0.1:1"), provider("mine", "https://h")];
+    let catalog = Catalog::new(providers, vec![entry]).unwrap();
+    let usage = TokenUsage { prompt_tokens: 1000, completion_tokens: 200, cost_micro_usd: None };
+    let cost = |name| catalog.model(name).unwrap().cost(&usage);
+    let found = ["mine/dear", "mine/unknown", "here/any", "offline"].map(cost);
+    assert_eq!(found, [Some(6000), None, Some(0), Some(0)]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 
-fn addresses(base: &str) -> [String; 6] {
+fn addresses(base: &str) -> [String; 7] {
     let base = Endpoint::parse(base).unwrap();
     let [ollama, chat, responses, anthropic] = Wire::ALL.map(|wire| base.address(wire).to_string());
     [
@@ -10,6 +10,7 @@ fn addresses(base: &str) -> [String; 6] {
         anthropic,
         base.listing(Wire::Ollama).into(),
         base.listing(Wire::Responses).into(),
+        base.listing(Wire::Anthropic).into(),
     ]
 }
 
@@ -22,6 +23,7 @@ fn a_base_with_or_without_v1_is_the_same() {
             "http://h:1/v1/responses",
             "http://h:1/v1/messages",
             "http://h:1/api/tags",
+            "http://h:1/v1/models",
             "http://h:1/v1/models",
         ];
         assert_eq!(addresses(base), expected, "{base:?}");
@@ -36,9 +38,10 @@ fn any_other_path_is_kept() {
             "https://h/api/v3/api/chat",
             "https://h/api/v3/chat/completions",
             "https://h/api/v3/responses",
-            "https://h/api/v3/messages",
+            "https://h/api/v3/v1/messages",
             "https://h/api/v3/api/tags",
             "https://h/api/v3/models",
+            "https://h/api/v3/v1/models",
         ];
         assert_eq!(addresses(base), expected, "{base:?}");
     }
@@ -49,10 +52,12 @@ fn any_other_path_is_kept() {
         "https://h/openai/v1/messages",
         "https://h/openai/api/tags",
         "https://h/openai/v1/models",
+        "https://h/openai/v1/models",
     ];
     assert_eq!(addresses("https://h/openai/v1/"), gateway);
     let near = Endpoint::parse("https://h/xv1").unwrap();
     assert_eq!(near.address(Wire::Responses).as_str(), "https://h/xv1/responses");
+    assert_eq!(near.address(Wire::Anthropic).as_str(), "https://h/xv1/v1/messages");
 }
 
 #[test]
@@ -91,7 +96,7 @@ fn only_loopback_is_local() {
         ("http://[::ffff:127.0.0.1]", true),
         ("http://localhost", true),
         ("https://LOCALHOST:1/x", true),
-        ("http://model.localhost", true),
+        ("http://model.localhost", false),
         ("http://0.0.0.0", false),
         ("http://192.168.0.1", false),
         ("http://[fe80::1]", false),

@@ -12,7 +12,7 @@ use super::{Setup, Verdict};
 use crate::gate::Place;
 use crate::http::{Kind, Reply};
 use crate::port::{Delta, DeltaStream};
-use crate::wire::Decoder;
+use crate::wire::{Decoder, Wire};
 
 /// The most bytes of a body that is read whole. JSON writes a text longer than it is.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
@@ -36,23 +36,17 @@ enum State {
 }
 
 /// What a call holds until its answer is complete.
-struct Reading {
-    reply: Reply,
-    verdict: Verdict,
+pub(super) struct Reading {
+    pub(super) reply: Reply,
+    pub(super) wire: Wire,
+    pub(super) verdict: Verdict,
     /// Free for the next call as soon as this one is complete.
-    _place: Option<Place>,
+    #[expect(dead_code, reason = "it is held, and that is all")]
+    pub(super) place: Option<Place>,
 }
 
 impl Answer {
-    pub(super) fn new(
-        setup: Arc<Setup>,
-        reply: Reply,
-        decoder: Decoder,
-        verdict: Verdict,
-        place: Option<Place>,
-        attempt: u32,
-    ) -> Self {
-        let reading = Reading { reply, verdict, _place: place };
+    pub(super) fn new(setup: Arc<Setup>, decoder: Decoder, reading: Reading, attempt: u32) -> Self {
         Answer { setup, decoder, attempt, ready: VecDeque::new(), state: State::Reading(reading) }
     }
 
@@ -84,6 +78,7 @@ impl Answer {
         let read = self.decode(&mut reading.reply, &mut deltas).await;
         if !deltas.is_empty() {
             reading.verdict.answering();
+            self.setup.understood(reading.wire);
         }
         self.ready.extend(deltas);
         self.state = match read {

@@ -30,6 +30,10 @@ impl Model for Parrot {
         play(vec![Beat::Send(text), Beat::Send(Delta::Finish(FinishReason::Stop))])
     }
 
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
+    }
+
     fn wire(&self) -> &'static str {
         self.wire
     }

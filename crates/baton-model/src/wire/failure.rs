@@ -12,6 +12,9 @@ mod room;
 use baton_core::fault::{Code, Fault};
 use serde_json::Value;
 
+/// A proxy that did not let us through. It is no server of models, and our key is not what it asks for.
+pub(crate) const PROXY: &str = "the proxy on the way to the model's server wants to know who we are";
+
 /// What a server said about its failure.
 #[derive(Debug, Default, PartialEq)]
 struct Said {
@@ -26,6 +29,11 @@ struct Said {
 
 /// A failure that came as an HTTP status. Whoever has the headers and the clock adds when to try again.
 pub fn of_status(status: u16, body: &[u8]) -> Fault {
+    of_status_at(status, body, "")
+}
+
+/// The same, of a request to this path; where nothing is there, the path says where that is.
+pub(crate) fn of_status_at(status: u16, body: &[u8], path: &str) -> Fault {
     let said = match serde_json::from_slice::<Value>(body) {
         Ok(body) => Said::of(&body),
         Err(_) => Said { words: excerpt::plain(&String::from_utf8_lossy(body)), ..Said::default() },
@@ -38,7 +46,8 @@ pub fn of_status(status: u16, body: &[u8]) -> Fault {
         400 | 422 => said.class().unwrap_or(Class::NotTaken),
         _ => of_number(status),
     };
-    class.fault(&said, Some(status))
+    let path = if class == Class::Absent && !path.is_empty() { format!(" at {path}") } else { String::new() };
+    class.fault(&said, &format!(" (status {status}{path})"))
 }
 
 /// A failure that came inside an answer: the error itself, or the object that it is a field of.
@@ -49,7 +58,12 @@ pub fn in_answer(error: &Value) -> Fault {
         said if said.is_too_long() => Class::TooLong,
         said => said.class().or(said.status.map(of_number)).unwrap_or(Class::Server),
     };
-    class.fault(&said, None)
+    class.fault(&said, "")
+}
+
+/// A few plain words of what a server said.
+pub(super) fn excerpt(words: &str) -> String {
+    excerpt::plain(words)
 }
 
 /// An answer that is not in its format.
@@ -66,6 +80,8 @@ pub(super) fn unreadable(answer: &str) -> Fault {
 enum Class {
     Key,
     Quota,
+    /// Somebody on the way wants to know who we are.
+    Proxy,
     Absent,
     Slow,
     TooLong,
@@ -79,11 +95,11 @@ enum Class {
 
 impl Class {
     /// Its code, and whether another try makes sense. A model that was too slow is not asked again at once.
-    fn fault(self, said: &Said, status: Option<u16>) -> Fault {
-        let fault = |code| Fault::new(code, self.message(said, status));
+    fn fault(self, said: &Said, place: &str) -> Fault {
+        let fault = |code| Fault::new(code, self.message(said, place));
         match self {
             Class::Key | Class::Quota => fault(Code::LlmAuth),
-            Class::Absent => fault(Code::LlmConnection),
+            Class::Absent | Class::Proxy => fault(Code::LlmConnection),
             Class::Slow => fault(Code::LlmTimeout),
             Class::TooLong => Fault { fits_tokens: said.fits(), ..fault(Code::ContextTooLong) },
             Class::Busy => fault(Code::LlmRateLimited).retry_after_ms(0),
@@ -94,10 +110,12 @@ impl Class {
         }
     }
 
-    fn message(self, said: &Said, status: Option<u16>) -> String {
+    /// What is wrong; `place`: the status and the path, where that is how it came.
+    fn message(self, said: &Said, place: &str) -> String {
         let what = match self {
             Class::Key => "the model's server did not accept the key",
             Class::Quota => "the account at the model's server has no credit left",
+            Class::Proxy => PROXY,
             Class::Absent => "the model, or the path to it, is not there; check its name and address",
             Class::Slow => "the model's server gave up waiting for the model",
             Class::TooLong => "the conversation is too long for the model",
@@ -107,12 +125,11 @@ impl Class {
             Class::Refused => "the model's server refused the request",
             Class::NotTaken => "the model's server did not take the request",
         };
-        let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
         let words = match self {
-            Class::Key | Class::Quota => excerpt::without_keys(&said.words),
+            Class::Key | Class::Quota | Class::Proxy => excerpt::without_keys(&said.words),
             _ => said.words.clone(),
         };
-        if words.is_empty() { format!("{what}{status}") } else { format!("{what}{status}; it said: {words}") }
+        if words.is_empty() { format!("{what}{place}") } else { format!("{what}{place}; it said: {words}") }
     }
 }
 
@@ -120,7 +137,8 @@ fn of_number(status: u16) -> Class {
     match status {
         // 402 is how some say that an account is empty.
         402 => Class::Quota,
-        401 | 403 | 407 => Class::Key,
+        401 | 403 => Class::Key,
+        407 => Class::Proxy,
         300..=399 | 404 | 405 | 410 => Class::Absent,
         408 | 504 => Class::Slow,
         413 => Class::TooLong,

@@ -18,19 +18,26 @@ use baton_core::tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::decoder::json as parse;
-use super::{Call, Names, Wire, failure};
+use super::{Call, Names, Wire, failure, system};
 use crate::port::Delta;
 
 /// The body of a request.
 pub(super) fn body(call: &Call<'_>) -> Value {
     let request = call.request;
     let mut tool_names = HashMap::new();
-    let mut messages = Vec::with_capacity(request.messages.len());
-    for message in &request.messages {
+    let (leading, talk) = system::split(&request.messages);
+    let mut messages: Vec<Value> = Vec::with_capacity(request.messages.len());
+    messages.extend(leading.map(|text| json!({"role": Role::System, "content": text})));
+    for message in talk {
         tool_names.extend(message.tool_calls.iter().map(|made| (made.id.as_str(), made.name.as_str())));
-        // An assistant that says nothing teaches the model to do the same.
-        if message.role != Role::Assistant || !message.content.is_empty() || !message.tool_calls.is_empty() {
-            messages.push(said(call, message, &tool_names));
+        match message.role {
+            Role::System => {
+                let aside = system::aside(&message.content);
+                messages.extend(aside.map(|text| json!({"role": Role::User, "content": text})));
+            }
+            // An assistant that says nothing teaches the model to do the same.
+            Role::Assistant if message.content.is_empty() && message.tool_calls.is_empty() => {}
+            Role::Assistant | Role::User | Role::Tool => messages.push(said(call, message, &tool_names)),
         }
     }
     let mut options = Map::from_iter([("num_predict".to_owned(), json!(request.max_tokens))]);

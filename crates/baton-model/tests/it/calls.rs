@@ -7,10 +7,11 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use std::sync::Arc;
 
+use crate::proxies::is_alone;
 use crate::server::{Answer, Request, Server};
 use crate::talk::{
-    MODEL, NDJSON, at, done, failed, heard, keyed, limits, line, model, provider, question, said, said_at,
-    says,
+    MODEL, NDJSON, at, done, failed, heard, keyed, limits, line, model, paused, provider, question, said,
+    said_at, says,
 };
 
 /// The headers that we chose, of the only request.
@@ -112,6 +113,9 @@ async fn a_document_instead_of_a_stream_is_an_answer_too() {
 /// Local servers break their promise to keep a connection, and a new one to them costs nothing.
 #[tokio::test]
 async fn a_connection_is_used_again_unless_it_is_local() {
+    if !is_alone("calls::a_connection_is_used_again_unless_it_is_local") {
+        return;
+    }
     for (host, expected) in [("0.0.0.0", [0, 0, 0]), ("127.0.0.1", [0, 1, 2])] {
         let server = Server::answering([says("one"), says("two"), says("three")]);
         let model = model(&server.url().replace("127.0.0.1", host));
@@ -144,6 +148,9 @@ async fn a_call_costs_what_its_price_says() {
 
 #[tokio::test]
 async fn what_nobody_knows_the_price_of_does_not_cost_nothing() {
+    if !is_alone("calls::what_nobody_knows_the_price_of_does_not_cost_nothing") {
+        return;
+    }
     // This address leads to this machine, but nobody can tell that from its name.
     let server = Server::answering([says("hi")]);
     let url = server.url().replace("127.0.0.1", "0.0.0.0");
@@ -178,9 +185,11 @@ async fn a_server_that_fails_and_fails_is_left_alone() {
         assert_eq!(if_it_is_well(model).await, Some(Fault::new(Code::LlmServer, words.clone())));
     }
     assert_eq!(server.requests().len(), 5);
-    // Who has nobody else to ask is let through.
-    failed(&other).await;
-    assert_eq!(server.requests().len(), 6);
+    // Who has nobody else to ask is let through, and told when to try again.
+    for model in [&model, &other] {
+        assert_eq!(paused(failed(model).await).code, Code::LlmServer);
+    }
+    assert_eq!(server.requests().len(), 7);
 }
 
 #[tokio::test]

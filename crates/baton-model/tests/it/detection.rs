@@ -87,6 +87,41 @@ async fn a_failure_settles_nothing() {
 }
 
 #[tokio::test]
+async fn a_format_is_found_out_when_its_answer_can_be_read() {
+    // A gateway that says yes to everything, until what stands behind it is up.
+    let server = Server::deciding(|n, request| match (n, request.path.as_str()) {
+        (0, _) => Answer::stream("text/plain").chunk("data: welcome\n\n").end(),
+        (1, _) => Answer::json(200, r#"{"status":"ok"}"#),
+        (_, "/v1/chat/completions") => Answer::whole(404, &[], ""),
+        (_, "/v1/responses") => Answer::whole(404, &[], ""),
+        (_, "/v1/messages") => Answer::whole(404, &[], ""),
+        _ => says("found"),
+    });
+    let model = catalog(&server.url()).model("mine/m").unwrap();
+    for _ in 0..2 {
+        assert_eq!((failed(&model).await.code, model.wire()), (Code::LlmInvalidResponse, ""));
+    }
+    assert_eq!(heard(&model).await, (said("found"), None));
+    assert_eq!(model.wire(), "ollama");
+    let tried = ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"];
+    assert_eq!(server.paths(), [&tried[..1], &tried[..1], &tried].concat());
+}
+
+#[tokio::test]
+async fn a_format_is_found_out_with_the_first_piece_of_an_answer() {
+    let event = json!({"choices": [{"index": 0, "delta": {"content": "half"}}]});
+    let half = Answer::stream("text/event-stream").chunk(format!("data: {event}\n\n")).hang_up();
+    let server = Server::answering([half]);
+    let model = catalog(&server.url()).model("mine/m").unwrap();
+    let (deltas, fault) = heard(&model).await;
+    assert_eq!(
+        (texts(deltas), fault.map(|fault| fault.code)),
+        ("half".to_owned(), Some(Code::LlmConnection))
+    );
+    assert_eq!(model.wire(), "chat_completions");
+}
+
+#[tokio::test]
 async fn a_server_that_speaks_nothing_we_know() {
     let server = Server::deciding(|_, _| Answer::whole(404, &[], "404 page not found"));
     let words = format!(

@@ -1,12 +1,12 @@
 //! Every class of failure, provoked over a real socket.
 
 use baton_core::fault::{Code, Fault};
-use baton_model::Delta;
 use baton_model::wire::Wire;
+use baton_model::{Delta, ModelEntry};
 use futures_util::StreamExt;
 
 use crate::server::{Answer, Barrier, Server};
-use crate::talk::{NDJSON, at, failed, heard, keyed, line, model, paused, question};
+use crate::talk::{MODEL, NDJSON, at, failed, heard, keyed, line, model, paused, question};
 
 fn text(text: &str) -> Delta {
     Delta::Text(text.to_owned())
@@ -130,6 +130,18 @@ async fn our_own_pause_grows_with_the_attempt() {
         let pause = fault.retry_after_ms.unwrap();
         assert!(pauses.contains(&pause), "{attempt}: {pause}");
     }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_told_with_the_path_that_was_asked() {
+    let key = "hunter2-hunter2";
+    let server = Server::deciding(|_, _| Answer::json(404, r#"{"error":"nothing here"}"#));
+    let provider = keyed(&format!("{}/gate/{key}", server.url()), Wire::Anthropic, key);
+    let words = "the model, or the path to it, is not there; check its name and address \
+                 (status 404 at /gate/[redacted]/v1/messages); it said: nothing here";
+    let fault = failed(&at(provider, ModelEntry::new(MODEL))).await;
+    assert_eq!(fault, Fault::new(Code::LlmConnection, words));
+    assert_eq!(server.paths(), [format!("/gate/{key}/v1/messages")]);
 }
 
 #[tokio::test]

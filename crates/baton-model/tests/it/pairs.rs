@@ -107,7 +107,8 @@ fn thread(wire: Wire) -> ModelRequest {
 fn sent(to: Wire, name: &str, request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
     let model = name.split_once('/').unwrap().1;
-    serde_json::from_slice(&to.encode(&Call { model, name, request, names: &names })).unwrap()
+    let is_openai = name.starts_with("openai/");
+    serde_json::from_slice(&to.encode(&Call { model, name, request, names: &names, is_openai })).unwrap()
 }
 
 /// What a body says of calls: their ids and names in order, the ids that results are for, the tools' names.

@@ -1,15 +1,22 @@
-//! Which calls pass a proxy. The environment is a process's own, so each case runs in a process of its own:
-//! this test binary again, with one test and other settings.
+//! Which calls pass a proxy, and what is said of it. The environment is a process's own, so each case runs in
+//! a process of its own: this test binary again, with one test and other settings.
 
 use std::process::Command;
 
-use baton_core::fault::Code;
+use baton_core::fault::{Code, Fault};
+use serde_json::{Value, json};
 
 use crate::server::{Answer, Server};
 use crate::talk::{heard, model, said, says};
 
-/// Where the process that is started finds the address to ask, and whether it is answered there.
+/// Where the process that is started finds the address to ask.
 const ADDRESS: &str = "BATON_TEST_ADDRESS";
+
+/// Says that a process was started for one test.
+const ALONE: &str = "BATON_TEST_ALONE";
+
+/// How the process that was started tells how it failed.
+const FAILED: &str = "it failed: ";
 
 /// The half that runs in the other process. Without an address it has nothing to do.
 #[tokio::test]
@@ -18,20 +25,41 @@ async fn asks_where_it_is_told() {
     let (deltas, fault) = heard(&model(&url)).await;
     match fault {
         None => assert_eq!(deltas.first(), said("hi").first()),
-        Some(fault) => assert_eq!(fault.code, Code::LlmConnection, "{fault:?}"),
+        Some(fault) => eprintln!("{FAILED}{}", json!(fault)),
     }
 }
 
-/// Asks an address from a process with this environment.
-fn ask(url: &str, settings: &[(&str, &str)]) {
+/// Runs one test in a process with these settings and no others of proxies; gives what it wrote.
+fn run(test: &str, settings: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "proxies::asks_where_it_is_told"]).env(ADDRESS, url);
+    command.args(["--exact", test, "--nocapture"]);
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
         command.env_remove(name).env_remove(name.to_ascii_lowercase());
     }
-    command.envs(settings.iter().copied());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let output = command.envs(settings.iter().copied()).output().unwrap();
+    let [told, failed] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success() && told.contains(" 1 passed;"), "{told}{failed}");
+    failed
+}
+
+/// Whether a test runs in a process without proxies; if not, it is run in one. It is for tests that ask what
+/// is not known to be this machine, which must not go to a proxy of whoever runs them.
+pub(crate) fn is_alone(test: &str) -> bool {
+    let is_alone = std::env::var_os(ALONE).is_some();
+    if !is_alone {
+        run(test, &[(ALONE, "1")]);
+    }
+    is_alone
+}
+
+/// Asks an address from a process with these settings; how that failed, if it did.
+fn ask(url: &str, settings: &[(&str, &str)]) -> Option<Fault> {
+    let written = run("proxies::asks_where_it_is_told", &[&[(ADDRESS, url)], settings].concat());
+    let (_, fault) = written.split_once(FAILED)?;
+    let fault: Value = serde_json::from_str(fault.lines().next()?).unwrap();
+    let mut fault: Fault = serde_json::from_value(fault).unwrap();
+    fault.retry_after_ms = fault.retry_after_ms.map(|_| 0); // about half a second
+    Some(fault)
 }
 
 /// What the proxy and the server saw of a call to this address.
@@ -45,7 +73,8 @@ fn seen(url: impl Fn(&Server) -> String, proxy_for: &[&str], others: &[(&str, &s
     let proxy_url = proxy.url();
     let mut settings: Vec<_> = proxy_for.iter().map(|name| (*name, proxy_url.as_str())).collect();
     settings.extend(others);
-    ask(&url(&server), &settings);
+    let fault = ask(&url(&server), &settings);
+    assert!(fault.is_none_or(|fault| fault.code == Code::LlmConnection));
     [proxy.paths(), server.paths()]
 }
 
@@ -68,6 +97,9 @@ fn what_leaves_this_machine_passes_the_proxy() {
     assert_eq!(seen(plain, &["http_proxy"], &[]), [to("http://model.example/api/chat"), vec![]]);
     let secure = |_: &Server| "https://model.example".to_owned();
     assert_eq!(seen(secure, &["HTTPS_PROXY"], &[]), [to("model.example:443"), vec![]]);
+    // What such a name leads to is not for us to say.
+    let below = |_: &Server| "http://model.localhost".to_owned();
+    assert_eq!(seen(below, &["HTTP_PROXY"], &[]), [to("http://model.localhost/api/chat"), vec![]]);
 }
 
 #[test]
@@ -76,4 +108,38 @@ fn what_is_excepted_passes_no_proxy() {
     let anywhere = |server: &Server| server.url().replace("127.0.0.1", "0.0.0.0");
     let excepted = [("NO_PROXY", "model.example,0.0.0.0")];
     assert_eq!(seen(anywhere, &["HTTP_PROXY"], &excepted), [vec![], to("/api/chat")]);
+}
+
+#[test]
+fn a_proxy_that_fails_is_told_by_the_name_of_its_setting() {
+    let secret = "http://me:hunter2@127.0.0.1:1";
+    let refused = "Connection refused (os error 111); is the proxy running?";
+    for (url, setting) in [
+        ("http://model.example", "HTTP_PROXY"),
+        ("https://model.example", "https_proxy"),
+        ("https://model.example", "ALL_PROXY"),
+    ] {
+        let words = format!("cannot connect to {url} through the proxy of {setting}: {refused}");
+        let expected = Fault::new(Code::LlmConnection, words).retry_after_ms(0);
+        assert_eq!(ask(url, &[(setting, secret)]), Some(expected));
+    }
+    // Where none is on the way, none is to blame.
+    let fault = ask("http://0.0.0.0:1", &[("HTTP_PROXY", secret), ("NO_PROXY", "0.0.0.0")]).unwrap();
+    let words =
+        "cannot connect to http://0.0.0.0:1: Connection refused (os error 111); is the server running?";
+    assert_eq!(fault, Fault::new(Code::LlmConnection, words).retry_after_ms(0));
+}
+
+#[test]
+fn a_proxy_that_wants_to_know_who_we_are_says_nothing_about_the_key() {
+    let proxy = Server::deciding(|_, _| Answer::whole(407, &[], ""));
+    let url = proxy.url();
+    let who = "the proxy on the way to the model's server wants to know who we are (status 407)";
+    // Over a connection that is not encrypted the proxy answers itself; otherwise it does not make one.
+    for (address, setting) in
+        [("http://model.example", "HTTP_PROXY"), ("https://model.example", "HTTPS_PROXY")]
+    {
+        let fault = ask(address, &[(setting, &url)]);
+        assert_eq!(fault, Some(Fault::new(Code::LlmConnection, who)), "{address}");
+    }
 }

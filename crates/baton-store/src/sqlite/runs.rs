@@ -14,7 +14,7 @@ use super::threads::{add_thread, append_lane};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
-use crate::transition::{NewRun, Transition};
+use crate::transition::{CHECKPOINT_VERSION, NewRun, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
 
 impl SqliteStore {
@@ -423,7 +423,13 @@ fn steps(
             frame: read::name("frame", row.get(2)?)?,
             first_seq: row.get::<_, i64>(3)? as u64,
             last_seq: row.get::<_, i64>(4)? as u64,
-            checkpoint: record::decode("step", format!("{run}#{step}"), &body, crc)?,
+            checkpoint: record::decode_known(
+                "step",
+                format!("{run}#{step}"),
+                &body,
+                crc,
+                CHECKPOINT_VERSION,
+            )?,
         });
     }
     Ok(out)

@@ -99,13 +99,15 @@ async fn a_file_of_version_1_is_opened_read_and_written_to() {
     assert_eq!(store.blob(&tenant(), &blob).await, Ok(Some(samples::BLOB.to_vec())));
     samples::go_on(&store).await;
     samples::go_on(&expected).await;
-    assert_eq!(dump(&store).await, of_version_1(dump(&expected).await), "and goes on");
+    let (goes_on, expected) = (dump(&store).await, dump(&expected).await);
+    assert_eq!(of_version_1(goes_on), of_version_1(expected), "and goes on");
 }
 
 /// What this build writes, as an older one wrote it: its runs could be driven by that one, too.
 fn of_version_1(mut dump: Dump) -> Dump {
     for run in &mut dump.runs {
         run.row.min_version = 1;
+        run.steps.iter_mut().for_each(|step| step.checkpoint.v = 1);
     }
     dump
 }

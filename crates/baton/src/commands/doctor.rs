@@ -82,7 +82,8 @@ pub(crate) async fn run(globals: &Globals, _args: DoctorArgs) -> Result<u8, Fail
     if globals.json {
         line(format!("{:#}", json!({"ok": !failed, "checks": checks})))?;
     } else {
-        checks.iter().try_for_each(show)?;
+        let widest = checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
+        checks.iter().try_for_each(|check| show(check, widest))?;
     }
     Ok(if failed { exit::FAILED } else { exit::OK })
 }
@@ -118,15 +119,15 @@ async fn examine(globals: &Globals) -> Vec<Check> {
     checks
 }
 
-fn show(check: &Check) -> std::io::Result<()> {
+fn show(check: &Check, widest: usize) -> std::io::Result<()> {
     let mark = match check.state {
         State::Ok => styled(GOOD, "ok  "),
         State::Warning => styled(CARE, "note"),
         State::Failed => styled(BAD, "fail"),
     };
-    line(format!("{mark}  {:<14} {}", check.name, check.detail))?;
+    line(format!("{mark}  {:<widest$}  {}", check.name, check.detail))?;
     match &check.fix {
-        Some(fix) => line(format!("                      {fix}")),
+        Some(fix) => line(format!("      {:<widest$}  {fix}", "")),
         None => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::Globals;
 use crate::config::{Config, Settled};
 use crate::failure::Failure;
 use crate::log;
-use crate::models::Models;
+use crate::models::{Chosen, Models};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,4 +50,9 @@ pub(crate) async fn run(globals: &Globals, args: ModelsArgs) -> Result<u8, Failu
         ModelsCommand::Ls => list::run(&models, globals.json).await,
         ModelsCommand::Test { names } => trial::run(&models, names, globals.json).await,
     }
+}
+
+/// Who answers, and what changes it: these commands have no flag for that themselves.
+fn in_one_line(chosen: &Chosen) -> String {
+    format!("{} · BATON_MODEL or baton.toml changes it, as does --model of ask and chat", chosen.in_short())
 }

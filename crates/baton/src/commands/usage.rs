@@ -118,7 +118,7 @@ pub(crate) async fn run(app: &App, args: UsageArgs) -> Result<u8, Failure> {
     };
     let rows: Vec<_> = sums.iter().map(row).collect();
     let heading = name(args.by).to_ascii_uppercase();
-    line(columns([&heading, "RUNS", "CALLS", "READ", "WRITTEN", "COST"], &rows))?;
+    line(columns([&heading, "RUNS", "CALLS", "TOKENS READ", "TOKENS WRITTEN", "COST"], &rows))?;
     Ok(exit::OK)
 }
 

@@ -110,7 +110,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             ),
             field(
                 "providers.*.key_file",
-                Kind::Text,
+                Kind::KeyFile,
                 NOT_SET,
                 "\"lab.key\"",
                 "The file that holds its key, instead; from the folder of this file, if it is no whole path.",

@@ -11,6 +11,7 @@ use baton_model::wire::{Habits, Wire};
 use baton_model::{BadEndpoint, Endpoint, ModelEntry, Price};
 
 use super::groups::{Group, Stated};
+use super::value::Unshown;
 use super::{Origin, Value};
 use crate::failure::Failure;
 use crate::models::built_in::{self, BuiltIn};
@@ -22,8 +23,8 @@ pub(crate) enum KeyPlace {
     None,
     /// In this environment variable.
     Variable(String),
-    /// In a file, which this place names. The path is never shown: somebody might have put the key there.
-    File(PathBuf, Origin),
+    /// In a file, which this place names.
+    File(Unshown, Origin),
 }
 
 /// Somebody who serves models.
@@ -250,11 +251,12 @@ fn wire(stated: &Stated) -> Option<Wire> {
     Wire::ALL.into_iter().find(|wire| wire.as_str() == text(stated))
 }
 
-/// A path from the folder of the file that names it.
-fn beside(stated: &Stated) -> PathBuf {
+/// The file of a key, from the folder of the file that names it.
+fn beside(stated: &Stated) -> Unshown {
+    let named = stated.value.as_key_file().map(|path| path.0.clone()).unwrap_or_default();
     match &stated.origin {
-        Origin::File(file, _) => file.parent().map_or_else(PathBuf::new, PathBuf::from).join(text(stated)),
-        _ => PathBuf::from(text(stated)),
+        Origin::File(file, _) => Unshown(file.parent().map_or_else(PathBuf::new, PathBuf::from).join(named)),
+        _ => Unshown(named),
     }
 }
 

@@ -127,6 +127,16 @@ fn a_secret_is_refused_and_never_repeated() {
 }
 
 #[test]
+fn where_a_key_file_is_is_not_shown() {
+    let text = "[providers.lab]\nbase_url = \"http://h\"\nkey_file = \"sk-5ecre7\"";
+    let settled = settle(text, &[], None).unwrap();
+    let shown = format!("{settled:?} {:?}", Config::new(&settled).unwrap());
+    assert!(!shown.contains("5ecre7") && shown.contains("File((set), "), "{shown}");
+    let stated = &settled.groups[0].get("key_file").unwrap().value;
+    assert_eq!((stated.to_string().as_str(), stated.to_json()), ("(set)", "(set)".into()));
+}
+
+#[test]
 fn levels_are_taken_in_any_case() {
     let level = |text: &str| {
         settle("", &[("LOG_LEVEL", text)], None).map(|s| Config::new(&s).unwrap().log).map_err(|f| f.message)

@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Switch,
     /// The name of an environment variable. Capital letters alone, so that a key in its place is refused.
     Variable,
+    /// The path of a file that holds a key. Never shown: somebody might have put the key itself there.
+    KeyFile,
 }
 
 impl Kind {
@@ -36,7 +38,7 @@ impl Kind {
     pub(crate) fn in_words(self) -> String {
         match self {
             Kind::Place => "a path".to_owned(),
-            Kind::Text => "text".to_owned(),
+            Kind::Text | Kind::KeyFile => "text".to_owned(),
             Kind::Level => format!("one of {}", LEVELS.join(", ")),
             Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Kind::Decimal => "a number, 0 or more".to_owned(),
@@ -47,6 +49,18 @@ impl Kind {
                 "the name of an environment variable, in capital letters, digits and _".to_owned()
             }
         }
+    }
+}
+
+/// A path that nobody is shown: all that is said of it is that it is set.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Unshown(pub(crate) PathBuf);
+
+const SET: &str = "(set)";
+
+impl fmt::Debug for Unshown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SET)
     }
 }
 
@@ -65,6 +79,8 @@ pub(crate) enum Value {
     Names(Vec<String>),
     /// See [`Kind::Switch`].
     Switch(bool),
+    /// See [`Kind::KeyFile`].
+    KeyFile(Unshown),
 }
 
 impl Value {
@@ -92,6 +108,10 @@ impl Value {
         if let Value::Switch(on) = self { Some(*on) } else { None }
     }
 
+    pub(crate) fn as_key_file(&self) -> Option<&Unshown> {
+        if let Value::KeyFile(path) = self { Some(path) } else { None }
+    }
+
     /// As JSON.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
@@ -101,11 +121,12 @@ impl Value {
             Value::Decimal(number) => (*number).into(),
             Value::Names(names) => names.clone().into(),
             Value::Switch(on) => (*on).into(),
+            Value::KeyFile(_) => SET.into(),
         }
     }
 }
 
-/// As TOML has it.
+/// As TOML has it, where it may be shown.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,6 +136,7 @@ impl fmt::Display for Value {
             Value::Decimal(number) => toml::Value::from(*number).fmt(f),
             Value::Names(names) => toml::Value::from(names.clone()).fmt(f),
             Value::Switch(on) => on.fmt(f),
+            Value::KeyFile(_) => f.write_str(SET),
         }
     }
 }
@@ -138,6 +160,7 @@ pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
         Kind::OneOf(words) => word(words, text).ok_or_else(expected),
         Kind::Switch => text.trim().parse().map(Value::Switch).map_err(|_| expected()),
         Kind::Variable => variable(text).ok_or_else(expected),
+        Kind::KeyFile => Ok(Value::KeyFile(Unshown(text.into()))),
     }
 }
 
@@ -149,6 +172,7 @@ pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String
         (Kind::Level, DeValue::String(text)) => level(text),
         (Kind::OneOf(words), DeValue::String(text)) => word(words, text),
         (Kind::Variable, DeValue::String(text)) => variable(text),
+        (Kind::KeyFile, DeValue::String(text)) => Some(Value::KeyFile(Unshown(text.as_ref().into()))),
         (Kind::Switch, DeValue::Boolean(on)) => Some(Value::Switch(*on)),
         (Kind::Whole(least, most), DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix()).ok();

@@ -1,4 +1,9 @@
 //! The providers that are there by themselves, and the model that is asked where only a key is set.
+//!
+//! In builds for tests, two variables move what would make a test depend on its machine: where Ollama is
+//! looked for, and how long anybody is waited for.
+
+use std::time::Duration;
 
 use baton_model::wire::Wire;
 
@@ -42,10 +47,13 @@ pub(crate) const PROVIDERS: [BuiltIn; 3] = [
     },
 ];
 
-/// The variable that moves Ollama's usual address in builds for tests, so that no test depends on what
-/// happens to run on the machine.
+/// The variable that moves Ollama's usual address, so that no test depends on what happens to run here.
 #[cfg(feature = "failpoints")]
 const MOVED: &str = "BATON_TEST_OLLAMA";
+
+/// The variable that says how long anybody is waited for, so that no test depends on how busy this machine is.
+#[cfg(feature = "failpoints")]
+const WAITED: &str = "BATON_TEST_PATIENCE_MS";
 
 /// Where Ollama is if nobody says anything.
 pub(crate) fn ollama_address() -> String {
@@ -54,4 +62,13 @@ pub(crate) fn ollama_address() -> String {
         return address;
     }
     PROVIDERS[0].base_url.to_owned()
+}
+
+/// How long somebody is waited for who may not be there.
+pub(crate) fn patience(usual: Duration) -> Duration {
+    #[cfg(feature = "failpoints")]
+    if let Some(ms) = std::env::var(WAITED).ok().and_then(|text| text.parse().ok()) {
+        return Duration::from_millis(ms);
+    }
+    usual
 }

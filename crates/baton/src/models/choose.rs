@@ -89,9 +89,14 @@ impl Chosen {
         }
     }
 
-    /// Who answers, why, where text goes and what to type to change it, in one line.
+    /// Who answers, why, and where text goes.
+    pub(crate) fn in_short(&self) -> String {
+        format!("{} ({}) · {}", self.answers(), self.why, self.privacy())
+    }
+
+    /// The same, and what to type to change it, in one line.
     pub(crate) fn in_one_line(&self) -> String {
-        format!("{} ({}) · {} · --model PROVIDER/NAME changes it", self.answers(), self.why, self.privacy())
+        format!("{} · --model PROVIDER/NAME changes it", self.in_short())
     }
 
     /// The candidates of a role.

@@ -43,7 +43,7 @@ pub(crate) fn look_for(place: &KeyPlace, environment: &dyn Fn(&str) -> Option<Os
             Key { place: name.clone(), found }
         }
         KeyPlace::File(path, origin) => {
-            let found = match read(path) {
+            let found = match read(&path.0) {
                 Ok(text) if text.trim().is_empty() => {
                     Found::Missing(Some(origin.clone()), "it is empty".to_owned())
                 }

@@ -164,3 +164,23 @@ fn what_a_page_points_at_is_there() {
     }
     none(breaches, "these are not there: correct the page");
 }
+
+/// Whoever works on Baton finds every way to check it, and every benchmark.
+#[test]
+fn the_page_for_contributors_names_every_check() {
+    let (page, test) = (page("CONTRIBUTING.md"), page("test"));
+    let usage = test.lines().find_map(|line| line.strip_prefix("Usage: ./test [")).unwrap();
+    let flags = usage.trim_end_matches(']').split(" | ").filter(|flag| *flag != "--help");
+    let checks = flags.map(|flag| format!("./test {flag} "));
+    let manifests = texts().into_iter().filter(|file| file.path.ends_with("Cargo.toml"));
+    let benches = manifests.filter(|file| file.text.contains("[[bench]]")).map(|file| {
+        let name = file.path.trim_start_matches("crates/").trim_end_matches("/Cargo.toml");
+        format!("cargo bench -p {name} ")
+    });
+    let wanted: Vec<String> = checks.chain(benches).collect();
+    assert!(wanted.len() >= 4, "{wanted:?}");
+    none(
+        wanted.into_iter().filter(|command| !page.contains(command)).collect(),
+        "CONTRIBUTING.md: say what these are for",
+    );
+}

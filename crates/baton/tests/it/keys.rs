@@ -73,6 +73,26 @@ fn a_key_reaches_the_header_and_nothing_else() {
 }
 
 #[test]
+fn a_key_in_place_of_its_file_is_repeated_by_no_command() {
+    let (world, server) = (World::new(), compatible(["Well ", "met."]));
+    world.settings(&format!(
+        "model = \"lab/big\"\n[providers.lab]\nbase_url = \"{}/v1\"\napi = \"chat_completions\"\nkey_file = \"{KEY}\"\n",
+        server.url()
+    ));
+    for command in COMMANDS.into_iter().chain(["doctor", "chat", "-vvv", "ask --model lab/other Hello"]) {
+        is_silent(&world.baton(&command.split(' ').collect::<Vec<_>>()));
+    }
+    let shown = world.baton(&["config", "show", "--json"]).json();
+    let place = format!("{}:5", world.path("home/config/baton/baton.toml").display());
+    let expected = json!({"key": "providers.lab.key_file", "value": "(set)", "from": "file", "place": place});
+    assert_eq!(shown["settings"].as_array().unwrap().last(), Some(&expected));
+    let shown = world.baton(&["config", "show"]).out;
+    let words: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(words, ["providers.lab.key_file", "=", "(set)", "#", "file", place.as_str()]);
+    assert!(server.requests().is_empty());
+}
+
+#[test]
 fn a_server_that_repeats_the_key_does_not_make_us_do_so() {
     let world = World::new();
     let body = json!({"error": {"message": format!("Incorrect API key provided: {KEY}."), "code": "invalid_api_key"}});

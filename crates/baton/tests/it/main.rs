@@ -11,6 +11,7 @@ mod crash;
 mod demo;
 mod discovery;
 mod docs;
+mod doctor;
 mod imitation;
 mod keys;
 mod mask;

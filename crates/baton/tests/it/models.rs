@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::imitation::{compatible, ollama};
-use crate::server::{Answer, Server};
+use crate::server::Server;
 use crate::world::World;
 
+/// What these commands say of changing who answers.
+const CHANGE: &str = "BATON_MODEL or baton.toml changes it, as does --model of ask and chat";
+
 /// Two providers, two roles, a price.
-fn configured(ollama: &Server, lab: &Server) -> World {
+pub(crate) fn configured(ollama: &Server, lab: &Server) -> World {
     let world = World::new();
     world.settings(&format!(
         "[providers.ollama]\nbase_url = \"{}\"\n\
@@ -46,9 +49,34 @@ router     ollama/small       this machine    ollama            -        0 in, 0
 coding     lab/big            this machine    chat_completions  32768    0 in, 0 out      not needed
 ";
     assert_eq!((did.code, did.out.as_str()), (0, expected));
-    let told = "lab/big (the roles in baton.toml) · text goes to api.openai.com · --model PROVIDER/NAME changes it\n";
+    let told = format!("lab/big (the roles in baton.toml) · text goes to api.openai.com · {CHANGE}\n");
     assert_eq!(did.err, told);
     assert!(ollama.requests().is_empty() && lab.requests().is_empty(), "listing asks nobody");
+}
+
+#[test]
+fn a_model_without_its_key_is_listed_and_tried() {
+    let world = World::new();
+    world.settings("model = \"openai/gpt-5-mini\"\n");
+    let told =
+        format!("openai/gpt-5-mini (`model` in baton.toml) · text goes to api.openai.com · {CHANGE}\n");
+    let did = world.baton(&["models", "ls"]);
+    let expected = "\
+ROLE       MODEL              WHERE           API        CONTEXT  USD PER MILLION  KEY
+reasoning  openai/gpt-5-mini  api.openai.com  responses  -        not known        OPENAI_API_KEY is not set
+router     openai/gpt-5-mini  api.openai.com  responses  -        not known        OPENAI_API_KEY is not set
+coding     openai/gpt-5-mini  api.openai.com  responses  -        not known        OPENAI_API_KEY is not set
+";
+    assert_eq!((did.code, did.out.as_str(), did.err.as_str()), (0, expected, told.as_str()));
+    let did = world.baton(&["models", "test"]);
+    let missing = "the key of openai is expected in OPENAI_API_KEY; it is not set";
+    let expected = format!(
+        "MODEL ANSWERS FIRST BYTE IN ALL STREAMED TOOLS STRUCTURED READ WRITTEN\n\
+         openai/gpt-5-mini no - - - - - - -\n\nopenai/gpt-5-mini, answer (llm_auth): {missing}"
+    );
+    assert_eq!((did.code, without_times(&did.out), did.err), (1, expected, told));
+    let ask = world.baton(&["ask", "Hello"]);
+    assert_eq!((ask.code, ask.err.lines().next()), (2, Some(format!("error: {missing}").as_str())));
 }
 
 #[test]
@@ -99,7 +127,8 @@ openai/gpt-5-mini no - - - - - - -
 ollama/small yes TIME TIME yes yes yes 12 3
 
 openai/gpt-5-mini, answer (llm_auth): the key of openai is expected in OPENAI_API_KEY; it is not set";
-    assert_eq!((did.code, without_times(&did.out), did.err.as_str()), (1, expected.to_owned(), ""));
+    let told = format!("lab/big (the roles in baton.toml) · text goes to api.openai.com · {CHANGE}\n");
+    assert_eq!((did.code, without_times(&did.out), did.err), (1, expected.to_owned(), told));
     let did = world.baton(&["models", "test", "ollama/small", "--json"]);
     let mut document = did.json();
     let tried = document["models"][0].as_object_mut().unwrap();
@@ -130,55 +159,6 @@ fn a_model_that_cannot_be_reached_says_so() {
         "{}",
         wrong.err
     );
-}
-
-#[test]
-fn the_doctor_looks_at_every_provider_that_is_used() {
-    let (ollama, lab) = (ollama(&["other:latest"], ["a", "b"]), compatible(["a", "b"]));
-    let world = configured(&ollama, &lab);
-    let did = world.baton_with(&[], &["doctor", "--json"]);
-    let found = did.json();
-    let check = |name: &str| {
-        let checks = found["checks"].as_array().unwrap();
-        checks.iter().find(|check| check["name"] == name).cloned().unwrap()
-    };
-    let change =
-        "choose with --model PROVIDER/NAME, BATON_MODEL, or `model` and [[roles.NAME]] in baton.toml";
-    let expected: [Value; 4] = [
-        json!({"name": "model", "state": "ok", "fix": change,
-               "detail": "lab/big (the roles in baton.toml); text goes to api.openai.com"}),
-        json!({"name": "provider lab", "state": "ok",
-               "detail": format!("{} (key: not needed) answers and has big", lab.url())}),
-        json!({"name": "provider ollama", "state": "failed", "fix": "ollama pull small",
-               "detail": format!("{} (key: not needed) answers, and does not list small", ollama.url())}),
-        json!({"name": "provider openai", "state": "failed",
-               "detail": "the key of openai is expected in OPENAI_API_KEY; it is not set",
-               "fix": "export OPENAI_API_KEY=…; [providers.openai] in baton.toml names another place"}),
-    ];
-    let names = ["model", "provider lab", "provider ollama", "provider openai"];
-    assert_eq!((did.code, names.map(check)), (1, expected));
-}
-
-#[test]
-fn the_doctor_waits_for_nobody_for_long() {
-    let world = World::new();
-    let stalls = Server::deciding(|_, _| Answer::nothing().stall());
-    let nobody = Server::nobody();
-    world.settings(&format!(
-        "model = \"offline\"\n[providers.gone]\nbase_url = \"{nobody}\"\n[providers.slow]\nbase_url = \"{}\"\n",
-        stalls.url()
-    ));
-    let did = world.baton(&["doctor", "--json"]);
-    let found = did.json();
-    let checks = found["checks"].as_array().unwrap().iter();
-    let told: Vec<Value> = checks.filter(|check| check["state"] == "failed").cloned().collect();
-    let expected = [
-        json!({"name": "provider gone", "state": "failed", "fix": "is it running, and is `providers.gone.base_url` right?",
-               "detail": format!("{nobody} (key: not needed): cannot connect to {nobody}: Connection refused (os error 111); is the server running?")}),
-        json!({"name": "provider slow", "state": "failed", "fix": "is it running, and is `providers.slow.base_url` right?",
-               "detail": format!("{} (key: not needed) did not answer within 2 s", stalls.url())}),
-    ];
-    assert_eq!((did.code, told), (1, expected.to_vec()));
 }
 
 #[test]

@@ -34,10 +34,10 @@ fn what_was_used_is_added_up_and_what_is_not_known_is_not_zero() {
 
     let did = world.baton(&["usage", "--by", "thread"]);
     let expected = "\
-THREAD   RUNS  CALLS  READ  WRITTEN  COST
-priced   2     2      24    6        0.000084 USD
-unknown  1     1      12    3        not known
-free     1     1      12    3        0.000000 USD
+THREAD   RUNS  CALLS  TOKENS READ  TOKENS WRITTEN  COST
+priced   2     2      24           6               0.000084 USD
+unknown  1     1      12           3               not known
+free     1     1      12           3               0.000000 USD
 ";
     assert_eq!((did.code, did.out.as_str()), (0, expected));
     let by_day = world.baton(&["usage", "--json"]).json();
@@ -59,4 +59,21 @@ free     1     1      12    3        0.000000 USD
     };
     assert!(shown("priced").ends_with("(12 read, 3 written, 0.000042 USD)"), "{}", shown("priced"));
     assert!(shown("unknown").ends_with("(12 read, 3 written, cost not known)"), "{}", shown("unknown"));
+}
+
+#[test]
+fn a_cost_limit_lets_nobody_be_asked_whose_price_is_not_known() {
+    let (world, afar) = (World::new(), compatible(["a ", "b"]));
+    let proxy = afar.url();
+    let variables = [("HTTP_PROXY", proxy.as_str()), ("http_proxy", proxy.as_str())];
+    let settings = "[providers.lab]\nbase_url = \"http://models.example/v1\"\napi = \"chat_completions\"\n\
+                    [limits]\ncost_usd = 1\n";
+    world.settings(settings);
+    let ask = || world.baton_with(&variables, &["ask", "--model", "lab/big", "Hello"]);
+    let did = ask();
+    assert_eq!((did.code, did.out.as_str()), (1, ""), "{did:?}");
+    assert!(did.err.contains("the run failed (price_unknown): "), "{}", did.err);
+    assert_eq!(afar.paths(), Vec::<String>::new());
+    world.settings(&format!("{settings}[prices.\"lab/big\"]\ninput = 1\noutput = 10\n"));
+    assert_eq!((ask().out.as_str(), afar.paths().len()), ("a b\n", 1));
 }

@@ -15,6 +15,12 @@ use crate::stage::Did;
 /// with the feature `failpoints` look there instead of at the usual address.
 pub(crate) const NO_OLLAMA: (&str, &str) = ("BATON_TEST_OLLAMA", "http://127.0.0.1:1");
 
+/// How long Baton waits for somebody who may not be there: so long that a busy machine does not matter.
+pub(crate) const PATIENT: (&str, &str) = ("BATON_TEST_PATIENCE_MS", "60000");
+
+/// As long as it waits where nobody says anything, for those who are not to be waited for.
+pub(crate) const AS_EVER: (&str, &str) = (PATIENT.0, "");
+
 /// See the module.
 pub(crate) struct World {
     folder: tempfile::TempDir,
@@ -61,7 +67,7 @@ impl World {
         command.env("HOME", self.path("home"));
         command.env("XDG_CONFIG_HOME", self.path("home/config"));
         command.env("XDG_DATA_HOME", self.path("home/data"));
-        command.env(NO_OLLAMA.0, NO_OLLAMA.1);
+        command.envs([NO_OLLAMA, PATIENT]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

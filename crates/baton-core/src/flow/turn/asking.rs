@@ -6,14 +6,15 @@ use super::ladder::Remedy;
 use super::state::{Asking, Phase, Question};
 use super::{FAULT_BYTES, Turn};
 use crate::chat::{FinishReason, TokenUsage};
-use crate::effect::{Effect, EffectKind, Outcome, Purpose, Reply, Trim, View};
+use crate::effect::{CutReason, Effect, EffectKind, Outcome, Purpose, Reply, Trim, View};
 use crate::event::Event;
 use crate::fault::{Code, Fault};
 use crate::flow::{NextAction, Node, Record};
 use crate::json::cut_encoded;
+use crate::render::COMPACTION;
 use crate::run::{StepKind, Verdict};
 use crate::thread::Entry;
-use crate::thread::entry::{AssistantMessage, Summary};
+use crate::thread::entry::{AssistantMessage, Custom, Summary};
 use crate::time::Timestamp;
 
 impl Turn {
@@ -31,7 +32,8 @@ impl Turn {
     fn ask_try(&mut self, attempt: u32, record: &Record) {
         let n = self.state.number();
         let rounds_left = self.state.rounds < self.setting.definition.decision.limits.iterations;
-        let tools = rounds_left && !self.state.last_answer && !self.setting.definition.tools.is_empty();
+        let has_tools = !self.setting.definition.tools.is_empty() && !self.state.question.toolless;
+        let tools = rounds_left && !self.state.last_answer && has_tools;
         self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt });
     }
 
@@ -45,23 +47,27 @@ impl Turn {
             message_id: self.call_id(n),
             attempt,
             purpose: Purpose::Answer,
-            view: View { first: self.state.first, trim: self.state.question.trim },
+            view: self.view(self.state.question.trim),
             last_resort: self.next_rung(false).is_none(),
         };
         Effect { n, kind }
     }
 
-    pub(super) fn summary_effect(&self, n: u32, up_to: i64) -> Effect {
+    fn view(&self, trim: Trim) -> View {
+        View { first: self.state.first, lowest: self.state.lowest, trim }
+    }
+
+    pub(super) fn summary_effect(&self, n: u32, up_to: i64, head: i64) -> Effect {
         let (role, rung) = self.summariser();
         let kind = EffectKind::Model {
             role,
             rung,
-            head: up_to,
+            head,
             tools: false,
             message_id: self.call_id(n),
             attempt: 1,
             purpose: Purpose::Summary { up_to },
-            view: View { first: self.state.first, trim: Trim::None },
+            view: self.view(Trim::None),
             last_resort: true,
         };
         Effect { n, kind }
@@ -71,37 +77,36 @@ impl Turn {
         record.node = Node::Reasoning;
         match result {
             Outcome::Reply(reply) => self.replied(asking, reply, at, record),
-            Outcome::ModelFailed { fault, shown, .. } => self.model_failed(asking, fault, shown, at, record),
+            Outcome::ModelFailed { fault, shown, used } => {
+                self.model_failed(asking, Failed { fault, shown, used }, at, record);
+            }
             Outcome::TooLong { up_to } if !self.state.question.summarised => {
                 self.state.question.summarised = true;
                 let n = self.state.number();
-                self.state.phase = Phase::Summarising { n, up_to };
+                self.state.phase = Phase::Summarising { n, up_to, head: asking.head };
             }
             Outcome::TooLong { .. } => {
                 let fault =
                     Fault::new(Code::ContextTooLong, "the conversation does not fit, even with a summary");
-                self.fail(fault, String::new(), record);
+                self.fail(Failed::of(fault), record);
             }
             _ => {
                 let fault = Fault::new(Code::Internal, "the model call ended without an outcome");
-                self.model_failed(asking, fault, String::new(), at, record);
+                self.model_failed(asking, Failed::of(fault), at, record);
             }
         }
     }
 
     fn replied(&mut self, asking: Asking, reply: Reply, at: Timestamp, record: &mut Record) {
         self.account_for(&reply, record);
-        self.state.first = Some(reply.first);
-        if let Some(reason) = reply.cut {
-            record.emit(Event::HistoryCut { first: reply.first, reason });
-        }
+        self.note_window(&reply, record);
         if !reply.calls.is_empty() && asking.tools {
             record.next_action = Some(NextAction::CallTool);
             return self.take_up(reply, at, record);
         }
         if reply.text.trim().is_empty() {
             let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-            return self.model_failed(asking, fault, String::new(), at, record);
+            return self.model_failed(asking, Failed::of(fault), at, record);
         }
         if reply.finish == FinishReason::Length {
             record.warn(Code::BudgetExceeded, "the answer was cut off at the limit of tokens for one answer");
@@ -120,6 +125,24 @@ impl Turn {
         } else {
             self.take_in_steering(record);
             self.ask(record);
+        }
+    }
+
+    /// Remembers what was seen, for the calls after this one. What was left out because the model had no
+    /// room for it stays out, in later turns too: an entry that nobody is shown says so.
+    fn note_window(&mut self, reply: &Reply, record: &mut Record) {
+        let trim = self.state.question.trim;
+        let simplified = std::mem::replace(&mut self.state.simplified, trim == Trim::Simple);
+        let reason = reply.cut.or(simplified.then_some(CutReason::Simplified));
+        if let Some(reason) = reason {
+            record.emit(Event::HistoryCut { first: reply.first, reason });
+        }
+        if trim == Trim::Simple {
+            return; // it saw less this once
+        }
+        (self.state.first, self.state.lowest) = (Some(reply.first), Some(reply.lowest));
+        if let Trim::Compact { .. } = trim {
+            record.append(compaction(reply.first));
         }
     }
 
@@ -158,20 +181,21 @@ impl Turn {
     pub(super) fn model_failed(
         &mut self,
         asking: Asking,
-        mut fault: Fault,
-        shown: String,
+        failed: Failed,
         at: Timestamp,
         record: &mut Record,
     ) {
-        fault.message.truncate(cut_encoded(&fault.message, FAULT_BYTES).len());
+        let failed = failed.bounded();
+        let fault = &failed.fault;
         if fault.code == Code::LlmTimeout {
             self.not_again(&self.role(), self.state.question.rung);
         }
-        let remedy = if shown.trim().is_empty() { self.remedy(asking, &fault) } else { Remedy::None };
+        let unseen = failed.shown.trim().is_empty();
+        let remedy = if unseen { self.remedy(asking, fault) } else { Remedy::None };
         if remedy == Remedy::None {
-            return self.fail(fault, shown, record);
+            return self.fail(failed, record);
         }
-        self.say_what_helps(remedy, &fault, record);
+        self.say_what_helps(remedy, &failed, record);
         let question = &mut self.state.question;
         question.puzzled |= fault.code == Code::LlmInvalidResponse;
         match remedy {
@@ -180,7 +204,11 @@ impl Turn {
                 self.state.phase = Phase::Pausing { n, until: at.plus_ms(after_ms), attempt: asking.attempt };
                 return;
             }
-            Remedy::Simpler => question.trim = Trim::Simple,
+            Remedy::Simpler => {
+                question.trim = Trim::Simple;
+                // Many small models take none, and their servers say so in their own words.
+                question.toolless = fault.message.contains("tools");
+            }
             Remedy::Shorter => {
                 question.compacted = true;
                 question.trim = Trim::Compact { fits: fault.fits_tokens };
@@ -195,7 +223,8 @@ impl Turn {
     }
 
     /// Every retry, fallback and downgrade is an event and a step.
-    fn say_what_helps(&self, remedy: Remedy, fault: &Fault, record: &mut Record) {
+    fn say_what_helps(&self, remedy: Remedy, failed: &Failed, record: &mut Record) {
+        let fault = &failed.fault;
         let rungs = self.rungs();
         let role = self.asked_role();
         let (reason, then) = match remedy {
@@ -209,15 +238,18 @@ impl Turn {
             },
             Remedy::None => return,
         };
-        let metadata =
-            self.about_model([("error", Value::from(fault.code.as_str())), ("reason", Value::from(reason))]);
+        let metadata = self.about_model([
+            ("error", Value::from(fault.code.as_str())),
+            ("reason", Value::from(reason)),
+            ("usage", failed.usage()),
+        ]);
         record.warn_about(fault.code, format!("{}; {then}", fault.message), metadata);
     }
 
     /// A summary is kept as an entry.
     pub(super) fn summarised(&mut self, up_to: i64, result: Outcome, record: &mut Record) {
         record.node = Node::Reasoning;
-        let fault = match result {
+        let failed = match result {
             Outcome::Reply(reply) if !reply.text.trim().is_empty() => {
                 let metadata = [
                     ("model_role", Value::from(self.summariser().0)),
@@ -226,39 +258,78 @@ impl Turn {
                 ];
                 record.account(StepKind::Summary, format!("{} summarised the thread", reply.model), metadata);
                 record.append(Entry::Summary(Summary { text: reply.text, up_to: Some(up_to) }));
-                self.state.first = None;
+                (self.state.first, self.state.lowest) = (None, None);
                 return self.ask_try(1, record);
             }
-            Outcome::Reply(_) => Fault::new(Code::LlmInvalidResponse, "it was empty"),
-            Outcome::ModelFailed { fault, .. } => fault,
-            _ => Fault::new(Code::Internal, "the model call ended without an outcome"),
+            Outcome::Reply(reply) => {
+                let fault = Fault::new(Code::LlmInvalidResponse, "it was empty");
+                Failed { used: Some(reply.usage), ..Failed::of(fault) }
+            }
+            Outcome::ModelFailed { fault, used, .. } => Failed { used, ..Failed::of(fault) },
+            _ => Failed::of(Fault::new(Code::Internal, "the model call ended without an outcome")),
         };
-        self.go_without_summary(fault, record);
+        self.go_without_summary(failed.bounded(), record);
     }
 
     /// Without a summary, what does not fit is left out. Who did not summarise in time is not asked for
     /// the answer, either.
-    fn go_without_summary(&mut self, mut fault: Fault, record: &mut Record) {
-        fault.message.truncate(cut_encoded(&fault.message, FAULT_BYTES).len());
+    fn go_without_summary(&mut self, failed: Failed, record: &mut Record) {
+        let fault = &failed.fault;
+        let (role, place) = self.summariser();
+        let asked = self.setting.definition.ladder(&role).into_iter().nth(place as usize);
         if fault.code == Code::LlmTimeout {
-            let (role, rung) = self.summariser();
-            self.not_again(&role, rung);
+            self.not_again(&role, place);
         }
-        let Some(rung) = self.rung_or_next() else { return self.fail(fault, String::new(), record) };
+        let Some(rung) = self.rung_or_next() else { return self.fail(failed, record) };
         let why = format!("no summary could be made ({}); leaving out what does not fit", fault.message);
-        let metadata = self.about_model([
-            ("error", Value::from(Code::ContextTooLong.as_str())),
+        let metadata = [
+            ("error", Value::from(fault.code.as_str())),
             ("reason", Value::from("compaction")),
-        ]);
-        record.warn_about(Code::ContextTooLong, why, metadata);
+            ("model_role", Value::from(role)),
+            ("model", asked.map_or(Value::Null, |asked| Value::from(asked.candidate.model))),
+            ("usage", failed.usage()),
+        ];
+        record.warn_about(fault.code, why, metadata);
         if rung != self.state.question.rung {
-            self.say_what_helps(Remedy::Instead { rung }, &fault, record);
+            self.say_what_helps(Remedy::Instead { rung }, &Failed::of(failed.fault), record);
         }
         let question = self.state.question;
         self.state.question =
             Question { rung, compacted: true, trim: Trim::Compact { fits: None }, ..question };
         self.ask_try(1, record);
     }
+}
+
+/// A model call that did not end well.
+pub(super) struct Failed {
+    pub(super) fault: Fault,
+    /// What people saw of it.
+    pub(super) shown: String,
+    pub(super) used: Option<TokenUsage>,
+}
+
+impl Failed {
+    /// One of which nobody saw anything.
+    pub(super) fn of(fault: Fault) -> Self {
+        Failed { fault, shown: String::new(), used: None }
+    }
+
+    /// The same in words that a state has room for.
+    fn bounded(mut self) -> Self {
+        self.fault.message.truncate(cut_encoded(&self.fault.message, FAULT_BYTES).len());
+        self
+    }
+
+    /// What it used, for the account; nothing where that is not known.
+    pub(super) fn usage(&self) -> Value {
+        self.used.as_ref().map_or(Value::Null, used)
+    }
+}
+
+/// An entry that says where windows begin from now on, because a model had no room for what is before.
+fn compaction(first: i64) -> Entry {
+    let data = serde_json::Map::from_iter([("first".to_owned(), Value::from(first))]);
+    Entry::Custom(Custom { t: COMPACTION.to_owned(), v: 1, data })
 }
 
 /// What a call used, for the account.

@@ -11,6 +11,8 @@ use crate::role::{ROUTER, Rung};
 const MODEL_RETRIES: u32 = 2;
 /// A server that wants us to wait for longer is not waited for.
 const MOST_PAUSE_MS: u64 = 60_000;
+/// And for longer than this only if there is nobody else to ask.
+const SHORT_PAUSE_MS: u64 = 2_000;
 
 /// What helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +94,15 @@ impl Turn {
             Code::LlmTimeout => instead(true).unwrap_or(Remedy::None),
             Code::LlmInvalidResponse if !question.puzzled => instead(true).unwrap_or(Remedy::Simpler),
             Code::LlmConnection | Code::LlmServer | Code::LlmRateLimited => match fault.retry_after_ms {
-                Some(after_ms) if asking.attempt <= MODEL_RETRIES && after_ms <= MOST_PAUSE_MS => {
+                Some(after_ms) if asking.attempt <= MODEL_RETRIES && after_ms <= SHORT_PAUSE_MS => {
                     Remedy::Again { after_ms }
+                }
+                Some(after_ms) if asking.attempt <= MODEL_RETRIES && after_ms <= MOST_PAUSE_MS => {
+                    instead(false).unwrap_or(Remedy::Again { after_ms })
                 }
                 _ => instead(false).unwrap_or(Remedy::None),
             },
+            Code::PriceUnknown => instead(false).unwrap_or(Remedy::None),
             Code::ContextTooLong if !question.compacted => Remedy::Shorter,
             _ => Remedy::None,
         }

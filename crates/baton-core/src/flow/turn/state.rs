@@ -42,6 +42,12 @@ pub(super) struct State {
     /// The first entry that a model of this turn saw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) first: Option<i64>,
+    /// The lowest entry that it saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lowest: Option<i64>,
+    /// Whether the last answer was to a simplified question: the next one sees more again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) simplified: bool,
 }
 
 impl State {
@@ -62,7 +68,7 @@ pub(super) enum Phase {
     /// A model is asked again after a while.
     Pausing { n: u32, until: Timestamp, attempt: u32 },
     /// What was said so far is summarised.
-    Summarising { n: u32, up_to: i64 },
+    Summarising { n: u32, up_to: i64, head: i64 },
     /// Calls are open.
     Calling,
     /// It ends when what has started is accounted for.
@@ -100,6 +106,9 @@ pub(super) struct Question {
     pub(super) compacted: bool,
     /// The one summary was asked for.
     pub(super) summarised: bool,
+    /// The model takes no tools.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) toolless: bool,
 }
 
 impl Question {

@@ -50,7 +50,7 @@ struct Talk {
 
 impl Talk {
     fn look(&self, trim: Trim) -> Look<'_> {
-        let view = View { first: self.first, trim };
+        let view = View { first: self.first, lowest: self.first, trim };
         Look { last_n: self.last_n, view, ..look(&self.thread.entries, self.policy, self.room) }
     }
 
@@ -94,7 +94,7 @@ impl Talk {
         let Some(room) = self.room.filter(|_| self.policy == RenderPolicy::TokenBudget) else { return };
         let shown = chosen(&self.thread.entries, 0, *first, [*summary, *question], &[]);
         let weight: usize = shown.into_iter().map(weight).sum();
-        let view = View { first: Some(*first), trim: Trim::Compact { fits: None } };
+        let view = View { first: Some(*first), lowest: Some(*first), trim: Trim::Compact { fits: None } };
         let fuller = Look { view, ..self.look(Trim::None) }.window();
         assert!(weight as u64 <= room || fuller == Window::Full, "{weight} in {room}: {fuller:?}");
     }
@@ -210,8 +210,8 @@ fn no_window_has_a_call_without_its_result_or_shows_more_than_was_wanted() {
             Window::From { first, .. } => Some(first),
             _ => None,
         });
-        let window = plain(room, View { first, trim });
-        let untrimmed = plain(room, View { first, trim: Trim::None });
+        let window = plain(room, View { first, lowest: first, trim });
+        let untrimmed = plain(room, View { first, lowest: first, trim: Trim::None });
         let Window::From { first, summary, question, cut } = window else { return };
         let shown = chosen(entries, 0, first, [summary, question], &[]);
         let (calls, results) = ids(&shown);
@@ -243,7 +243,7 @@ fn a_later_call_of_a_turn_begins_no_earlier() {
             thread.push(user(&thread.text(turn.question)));
             let mut first = None;
             for round in &turn.rounds {
-                let view = View { first, trim: Trim::None };
+                let view = View { first, lowest: first, trim: Trim::None };
                 let room = rooms.next().copied().flatten();
                 let window = Look { view, ..look(&thread.entries, RenderPolicy::TokenBudget, room) }.window();
                 let Window::From { first: seen, .. } = window else { panic!("{window:?}") };

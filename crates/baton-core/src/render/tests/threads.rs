@@ -10,7 +10,7 @@ use crate::render::{Look, RenderPolicy, Window, chosen, messages};
 use crate::thread::{Entry, Tail};
 
 pub(super) fn entry(t: &str, data: Value) -> Entry {
-    Entry::from_parts(t, 1, data).unwrap()
+    Entry::from_stored(t, 1, data).unwrap()
 }
 
 pub(super) fn user(text: &str) -> Entry {

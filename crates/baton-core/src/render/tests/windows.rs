@@ -39,10 +39,10 @@ fn counted(entries: &[Entry], last_n: u32, view: View) -> Window {
 }
 
 fn again(first: i64) -> View {
-    View { first: Some(first), trim: Trim::None }
+    View { first: Some(first), lowest: Some(first), trim: Trim::None }
 }
 
-const COMPACT: View = View { first: None, trim: Trim::Compact { fits: None } };
+const COMPACT: View = View { first: None, lowest: None, trim: Trim::Compact { fits: None } };
 
 #[test]
 fn all_of_it_is_seen_where_that_is_wanted_or_nobody_knows_the_room() {
@@ -68,7 +68,7 @@ fn nothing_is_counted_where_the_room_does_not_matter() {
         (RenderPolicy::TokenBudget, None, Trim::None),
         (RenderPolicy::Summary, None, Trim::Simple),
     ] {
-        let view = View { first: None, trim };
+        let view = View { first: None, lowest: None, trim };
         Look { count: &never, view, ..look(&entries, policy, room) }.window();
     }
 }
@@ -183,7 +183,7 @@ fn steering_is_not_what_was_asked() {
     let window = seen(&entries, RenderPolicy::TokenBudget, Some(60), again(0));
     let cut = Some(CutReason::TokenBudget);
     assert_eq!(window, Window::From { first: 5, summary: None, question: Some(0), cut });
-    let simple = View { first: None, trim: Trim::Simple };
+    let simple = View { first: None, lowest: None, trim: Trim::Simple };
     assert_eq!(seen(&entries, RenderPolicy::Full, None, simple), from(0, Some(CutReason::Simplified)));
 }
 
@@ -285,7 +285,7 @@ fn a_summary_of_any_index_replaces_only_whole_groups_before_it() {
 fn a_compaction_shows_less_than_before_or_nothing_can_be_left_out() {
     let cut = Some(CutReason::ContextTooLong);
     let entries = talk(11);
-    let fits = |fits| View { first: None, trim: Trim::Compact { fits: Some(fits) } };
+    let fits = |fits| View { first: None, lowest: None, trim: Trim::Compact { fits: Some(fits) } };
     let budget = RenderPolicy::TokenBudget;
     assert_eq!(seen(&entries, budget, None, COMPACT), from(6, cut), "half of 110");
     assert_eq!(seen(&entries, RenderPolicy::Full, None, COMPACT), from(6, cut));
@@ -306,7 +306,7 @@ fn a_compaction_shows_less_than_before_or_nothing_can_be_left_out() {
 
 #[test]
 fn a_simple_request_shows_this_turn_only() {
-    let simple = |first| View { first, trim: Trim::Simple };
+    let simple = |first| View { first, lowest: first, trim: Trim::Simple };
     let cut = Some(CutReason::Simplified);
     let mut entries = talk(5);
     for policy in [RenderPolicy::Full, RenderPolicy::TokenBudget, RenderPolicy::Summary] {
@@ -362,4 +362,20 @@ fn a_long_thread_is_weighed_once() {
             assert_eq!(counted.get(), texts);
         }
     }
+}
+
+#[test]
+fn what_was_left_out_for_good_stays_out() {
+    let mut entries = talk(9);
+    let mark = |first: i64| entry("baton.compaction", json!({"first": first}));
+    let first = |entries: &[Entry]| match look(entries, RenderPolicy::Full, None).window() {
+        Window::From { first, .. } => first,
+        other => panic!("{other:?}"),
+    };
+    let begins = entries.iter().rposition(|e| matches!(e, Entry::UserMessage(_))).unwrap() as i64;
+    entries.push(mark(begins));
+    assert_eq!(first(&entries), begins);
+    entries.push(mark(i64::MAX));
+    entries.push(mark(-3));
+    assert_eq!(first(&entries), 0, "the newest counts, whatever it says");
 }

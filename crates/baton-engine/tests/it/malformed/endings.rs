@@ -1,6 +1,7 @@
 //! Streams that end wrongly, say nothing, refuse, fail, or say what looks like something else.
 
 use baton_core::chat::FinishReason::{Length, Refused, Stop, ToolCalls};
+use baton_core::chat::TokenUsage;
 use baton_core::fault::{Code, Fault};
 use baton_core::thread::Entry;
 use baton_model::{Delta, DeltaStream, Model, ModelRequest};
@@ -186,6 +187,10 @@ impl Model for Panicking {
         }
         let said = stream::iter(self.0.iter().map(|words| text(words)));
         Box::pin(said.chain(stream::once(async { panic!("a fault of the provider's code") })))
+    }
+
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::world::{Kept, Mode, World, kinds};
 everywhere!(
     a_long_thread_is_summarised_once,
     a_summary_that_fails_is_done_without,
+    a_summariser_with_little_room_reads_the_end_and_what_was_summarised_before,
     a_window_moves_seldom_and_says_so,
     what_a_model_finds_too_long_is_made_shorter_once,
 );
@@ -142,7 +143,7 @@ async fn what_a_model_finds_too_long_is_made_shorter_once(mut world: World) {
         seen.push(kinds(&world.events(handle.run).await));
     }
     let lengths: Vec<usize> = cast.heard().iter().map(|request| request.messages.len()).collect();
-    assert_eq!(lengths, [1, 3, 5, 1, 7, 3]);
+    assert_eq!(lengths, [1, 3, 5, 1, 3, 1], "what was left out once stays out");
     assert_eq!(
         seen[2],
         ["started", "warning context_too_long", "delta", "history_cut 4 ContextTooLong", "ended ok"]
@@ -195,4 +196,43 @@ async fn instructions_come_from_the_template_and_stay_the_same() {
     let wrong = RunRequest { behavior_template: Some("{{ nobody }}".to_owned()), ..request("hi") };
     let EngineError::Invalid(why) = engine.start(wrong).await.unwrap_err() else { panic!() };
     assert!(why.starts_with("the behavior_template is not right, line 1: "), "{why}");
+}
+
+async fn a_summariser_with_little_room_reads_the_end_and_what_was_summarised_before(mut world: World) {
+    without_tools(&mut world);
+    let long = |n: usize| format!("part {n} {}", "word ".repeat(110));
+    let cast = Cast::new([
+        ("a/big", (0..4).map(|n| says(&long(n))).collect()),
+        ("c/small", vec![says("FIRST SUMMARY"), says("SECOND SUMMARY"), says("THIRD SUMMARY")]),
+    ]);
+    let engine = cast.engine(&world);
+    for text in ["one", "two", "three", "four"] {
+        let mut request = narrow(&cast, text, RenderPolicy::Summary);
+        request.roles.get_mut("router").unwrap()[0].context_window = Some(256);
+        let mut handle = engine.start(request).await.unwrap();
+        assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Ok));
+        check(&world, handle.run, &[]).await.unwrap();
+    }
+    let read: Vec<String> = cast
+        .heard()
+        .iter()
+        .filter(|request| request.role == "router")
+        .map(|request| request.messages[1].content.clone())
+        .collect();
+    assert!(read.len() >= 2, "{read:#?}");
+    assert!(read[0].ends_with('…') && read[0].contains("part 0"), "{}", read[0]);
+    assert!(read[1].starts_with("Summary so far: FIRST SUMMARY\n"), "{}", read[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_the_budget_cannot_cover_is_not_asked() {
+    let mut world = World::new(Kept::Memory, Mode::Plain);
+    world.decision.limits.tokens = Some(5_000);
+    world.decision.limits.answer_tokens = 1_000;
+    let cast = Cast::new([("a/big", vec![says("Hello")])]);
+    let engine = cast.engine(&world);
+    let mut handle = engine.start(cast.request(&"long ".repeat(4_000))).await.unwrap();
+    assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Error));
+    assert_eq!(kinds(&world.events(handle.run).await), ["started", "ended error budget_exceeded"]);
+    assert_eq!(cast.asked(), [] as [&str; 0]);
 }

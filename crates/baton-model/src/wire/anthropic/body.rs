@@ -7,32 +7,39 @@ use serde_json::{Value, json};
 
 use crate::port::{OutputSchema, ToolChoice};
 use crate::wire::ollama::object;
-use crate::wire::{Call, Wire};
+use crate::wire::{Call, Wire, system};
 
 /// Stands where the first message is not the user's.
 const OPENING: &str = "(The conversation begins here.)";
 
 pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     let request = call.request;
-    let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
-    let (system, talk) = request.messages.split_at(leading);
+    let (system, talk) = system::split(&request.messages);
     let mut body = json!({
         "model": call.model,
         "max_tokens": request.max_tokens,
         "stream": true,
         "messages": turns(call, talk),
     });
-    let shape = request.schema.as_ref().map(shape);
-    let system = system.iter().map(|message| message.content.as_str()).chain(shape.as_deref());
-    let system: Vec<&str> = system.filter(|text| !text.trim().is_empty()).collect();
+    let system: Vec<String> = system.into_iter().chain(request.schema.as_ref().map(shape)).collect();
     if !system.is_empty() {
-        body["system"] = system.join("\n\n").into();
+        body["system"] = json!([{"type": "text", "text": system.join("\n\n")}]);
     }
     if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
     offer(call, &mut body);
+    remember(&mut body);
     body
+}
+
+/// Asks for what stays the same from call to call to be cached.
+fn remember(body: &mut Value) {
+    let last = |part: &str| body[part].as_array().and_then(|blocks| blocks.len().checked_sub(1));
+    let places = ["system", "tools"].map(|part| last(part).map(|at| (part, at)));
+    if let Some((part, at)) = places.into_iter().flatten().next() {
+        body[part][at]["cache_control"] = json!({"type": "ephemeral"});
+    }
 }
 
 /// Puts in the tools. A history with calls is accepted only along with tools, so where none is offered
@@ -90,8 +97,7 @@ fn blocks(call: &Call<'_>, message: &ChatMessage) -> (&'static str, Vec<Value>) 
     match message.role {
         Role::User => ("user", text(&message.content).into_iter().collect()),
         Role::System => {
-            let marked = format!("<system_message>\n{}\n</system_message>", message.content);
-            let said = Some(marked).filter(|_| !message.content.trim().is_empty());
+            let said = system::aside(&message.content);
             ("user", said.iter().filter_map(|said| text(said)).collect())
         }
         Role::Tool => {

@@ -1,16 +1,17 @@
 //! The body of a request.
 
 use baton_core::chat::{ChatCall, ChatMessage, Role};
-use baton_core::tool::ToolSpec;
 use serde_json::{Value, json};
 
 use super::REASONING;
-use crate::port::ToolChoice;
-use crate::wire::{Call, Wire, openai};
+use crate::wire::{Call, Wire, openai, system};
 
 pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     let request = call.request;
-    let messages: Vec<Value> = request.messages.iter().filter_map(|said| message(call, said)).collect();
+    let (leading, said) = system::split(&request.messages);
+    let leading = leading.map(|text| json!({"role": "system", "content": text}));
+    let said = said.iter().filter_map(|said| message(call, said));
+    let messages: Vec<Value> = leading.into_iter().chain(said).collect();
     let mut body = json!({
         "model": call.model,
         "messages": messages,
@@ -18,17 +19,9 @@ pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
         "stream_options": {"include_usage": true},
     });
     // OpenAI's newer models take only the new name; most other servers know only the old one.
-    let limit = if openai::is_own_server(call) { "max_completion_tokens" } else { "max_tokens" };
+    let limit = if call.is_openai { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = request.max_tokens.into();
-    if let Some(temperature) = request.temperature {
-        body["temperature"] = temperature.into();
-    }
-    if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(|spec| tool(call, spec)).collect();
-        if request.tool_choice == ToolChoice::Required {
-            body["tool_choice"] = "required".into();
-        }
-    }
+    openai::settings(call, &mut body, |function| json!({"type": "function", "function": function}));
     if let Some(output) = &request.schema {
         body["response_format"] = json!({
             "type": "json_schema",
@@ -38,11 +31,11 @@ pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     body
 }
 
-/// A message; none for an assistant's that says nothing, which some servers refuse.
+/// A message; none for one that says nothing, which some servers refuse.
 fn message(call: &Call<'_>, said: &ChatMessage) -> Option<Value> {
     let content = &said.content;
     Some(match said.role {
-        Role::System => json!({"role": "system", "content": content}),
+        Role::System => json!({"role": "user", "content": system::aside(content)?}),
         Role::User => json!({"role": "user", "content": content}),
         Role::Tool => {
             let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
@@ -70,16 +63,5 @@ fn tool_call(call: &Call<'_>, asked: &ChatCall) -> Value {
         "id": call.names.call_id(&asked.id),
         "type": "function",
         "function": {"name": call.names.theirs(&asked.name), "arguments": asked.arguments.to_string()},
-    })
-}
-
-fn tool(call: &Call<'_>, spec: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": call.names.theirs(&spec.name),
-            "description": spec.description,
-            "parameters": openai::parameters(&spec.input_schema),
-        },
     })
 }

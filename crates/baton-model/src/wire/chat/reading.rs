@@ -1,20 +1,25 @@
 //! What an answer says, event by event.
 
-use baton_core::chat::{FinishReason, TokenUsage};
+use baton_core::chat::FinishReason;
 use baton_core::fault::{Code, Fault};
 use serde_json::{Value, json};
 
 use super::{DONE, REASONING};
-use crate::collect::MAX_CALLS;
 use crate::port::Delta;
+use crate::wire::openai::{MOST_CALLS, text, too_many, usage};
 use crate::wire::{decoder, failure};
+
+/// The other field that holds reasoning.
+const THOUGHT: &str = "reasoning";
 
 /// What was read of an answer so far.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct Reading {
     calls: Vec<Begun>,
-    /// All reasoning so far, which goes back in one piece.
+    /// All reasoning so far, in one piece.
     thought: String,
+    /// Whether any of it came in the field in which it can go back.
+    returns: bool,
     has_text: bool,
     refused: bool,
     /// Why it stopped, as the server put it. Told at the end, because usage comes after it.
@@ -67,14 +72,15 @@ impl Reading {
                 self.finish = Some(reason.to_owned());
             }
         }
-        out.extend(usage(&chunk["usage"]));
+        out.extend(usage(&chunk["usage"], ["prompt_tokens", "completion_tokens"]));
         Ok(())
     }
 
     fn piece(&mut self, piece: &Value, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
         // Gateways send the same reasoning under both names.
-        let thought = [REASONING, "reasoning"].iter().find_map(|field| text(&piece[*field]));
-        if let Some(thought) = thought {
+        let returned = text(&piece[REASONING]);
+        self.returns |= returned.is_some();
+        if let Some(thought) = returned.or_else(|| text(&piece[THOUGHT])) {
             self.thought.push_str(thought);
             out.push(Delta::Reasoning(thought.to_owned()));
         }
@@ -160,8 +166,8 @@ impl Reading {
     }
 
     fn begin(&mut self, key: Option<u64>, id: Option<&str>) -> Result<usize, Fault> {
-        if self.calls.len() > MAX_CALLS {
-            return Err(invalid(format!("the model wanted more than {MAX_CALLS} calls at once")));
+        if self.calls.len() == MOST_CALLS {
+            return Err(too_many());
         }
         let next = self.calls.iter().map(|begun| begun.index.saturating_add(1)).max().unwrap_or(0);
         let wanted = key.and_then(|key| u32::try_from(key).ok());
@@ -177,45 +183,44 @@ impl Reading {
         if self.calls.iter().any(|begun| begun.name.is_none()) {
             return Err(invalid("the model began a call and did not say of which tool"));
         }
+        let finish = self.why()?;
         if !self.thought.is_empty() {
-            out.push(Delta::ReasoningBlock(json!({ REASONING: std::mem::take(&mut self.thought) })));
+            let field = if self.returns { REASONING } else { THOUGHT };
+            out.push(Delta::ReasoningBlock(json!({ field: std::mem::take(&mut self.thought) })));
         }
-        let finish = match self.finish.as_deref() {
-            _ if self.refused => FinishReason::Refused,
-            Some("stop") => FinishReason::Stop,
-            Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
-            Some("length" | "model_length" | "max_tokens") => FinishReason::Length,
-            Some("content_filter") => FinishReason::Refused,
-            Some(_) if self.has_text || !self.calls.is_empty() => FinishReason::Stop,
-            // A call may be half a call if nobody says that it is whole.
-            None if self.has_text && self.calls.is_empty() => FinishReason::Stop,
-            _ => return Err(invalid("the model's answer ended without saying why it stopped")),
-        };
         out.push(Delta::Finish(finish));
         Ok(())
     }
-}
 
-/// A text that is there and says something.
-fn text(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
+    /// Why it stopped.
+    fn why(&self) -> Result<FinishReason, Fault> {
+        // A call may be half a call if nobody says that it is whole.
+        let only_says = self.has_text && self.calls.is_empty();
+        Ok(match self.finish.as_deref() {
+            // Servers that give up on an answer say so in the place of a reason.
+            Some(reason @ ("abort" | "cancelled" | "error" | "insufficient_system_resource")) => {
+                let words = format!("the model's server broke off the answer ({reason})");
+                return Err(Fault::new(Code::LlmServer, words).retry_after_ms(0));
+            }
+            _ if self.refused => FinishReason::Refused,
+            Some("stop" | "eos" | "eos_token" | "stop_sequence") => FinishReason::Stop,
+            Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
+            Some("length" | "model_length" | "max_tokens") => FinishReason::Length,
+            Some("content_filter") => FinishReason::Refused,
+            Some(_) | None if only_says => FinishReason::Stop,
+            Some(reason) if !self.calls.is_empty() => {
+                let words = "the model wanted calls and stopped for a reason that is not known";
+                return Err(invalid(format!("{words}: {}", failure::excerpt(reason))));
+            }
+            _ => return Err(invalid("the model's answer ended without saying why it stopped")),
+        })
+    }
 }
 
 /// The texts of a message's content, which some servers send as a list of parts.
 fn texts(content: &Value) -> impl Iterator<Item = &str> {
     let parts = content.as_array().into_iter().flatten().filter_map(|part| text(&part["text"]));
     text(content).into_iter().chain(parts)
-}
-
-fn usage(usage: &Value) -> Option<Delta> {
-    let (prompt, completion) = (usage["prompt_tokens"].as_u64(), usage["completion_tokens"].as_u64());
-    (prompt.is_some() || completion.is_some()).then(|| {
-        Delta::Usage(TokenUsage {
-            prompt_tokens: prompt.unwrap_or(0),
-            completion_tokens: completion.unwrap_or(0),
-            cost_micro_usd: None,
-        })
-    })
 }
 
 fn invalid(message: impl Into<String>) -> Fault {

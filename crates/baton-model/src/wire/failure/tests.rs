@@ -31,7 +31,12 @@ fn a_status_without_words_says_what_it_means() {
         (403, Code::LlmAuth, false, "the model's server did not accept the key"),
         (404, Code::LlmConnection, false, not_there),
         (405, Code::LlmConnection, false, not_there),
-        (407, Code::LlmAuth, false, "the model's server did not accept the key"),
+        (
+            407,
+            Code::LlmConnection,
+            false,
+            "the proxy on the way to the model's server wants to know who we are",
+        ),
         (408, Code::LlmTimeout, false, "the model's server gave up waiting for the model"),
         (410, Code::LlmConnection, false, not_there),
         (413, Code::ContextTooLong, false, "the conversation is too long for the model"),
@@ -50,6 +55,15 @@ fn a_status_without_words_says_what_it_means() {
     for (status, code, retry, words) in table {
         assert_eq!(of_status(status, b""), fault(code, retry, &format!("{words} (status {status})")));
     }
+}
+
+#[test]
+fn what_is_not_there_is_told_with_the_path_that_was_asked() {
+    let message = |status, body: &str| of_status_at(status, body.as_bytes(), "/x/v1/messages").message;
+    let not_there = "the model, or the path to it, is not there; check its name and address";
+    assert_eq!(message(404, ""), format!("{not_there} (status 404 at /x/v1/messages)"));
+    assert_eq!(message(405, "no"), format!("{not_there} (status 405 at /x/v1/messages); it said: no"));
+    assert_eq!(message(500, ""), "the model's server failed (status 500)");
 }
 
 #[test]

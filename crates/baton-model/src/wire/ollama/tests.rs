@@ -11,7 +11,7 @@ use crate::wire::{Call, Names, failure};
 
 fn encode(request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
-    body(&Call { model: "qwen3:8b", name: "ollama/qwen3:8b", request, names: &names })
+    body(&Call { model: "qwen3:8b", name: "ollama/qwen3:8b", request, names: &names, is_openai: false })
 }
 
 fn calculator() -> ToolSpec {
@@ -57,6 +57,8 @@ fn a_request_with_everything() {
         "reasoning",
         vec![
             ChatMessage::text(Role::System, "be kind"),
+            ChatMessage::text(Role::System, ""),
+            ChatMessage::text(Role::System, "earlier: a summary"),
             ChatMessage::text(Role::User, "2+2?"),
             ChatMessage {
                 reasoning: thought("ollama", "ollama/qwen3:8b"),
@@ -75,7 +77,8 @@ fn a_request_with_everything() {
                 ..asked("7-2", "t", Value::Null)
             },
             result("7-2", ""),
-            ChatMessage::text(Role::System, "a summary"),
+            ChatMessage::text(Role::System, "a later summary"),
+            ChatMessage::text(Role::System, " "),
             result("lost", "?"),
         ],
     );
@@ -91,7 +94,7 @@ fn a_request_with_everything() {
         "model": "qwen3:8b",
         "stream": true,
         "messages": [
-            {"role": "system", "content": "be kind"},
+            {"role": "system", "content": "be kind\n\nearlier: a summary"},
             {"role": "user", "content": "2+2?"},
             {"role": "assistant", "content": "Adding.", "thinking": "I will add.", "tool_calls": [
                 {"type": "function", "id": "7-1",
@@ -104,7 +107,7 @@ fn a_request_with_everything() {
             {"role": "assistant", "content": "", "tool_calls": [
                 {"type": "function", "id": "7-2", "function": {"index": 0, "name": "t", "arguments": {}}}]},
             {"role": "tool", "content": "", "tool_call_id": "7-2", "tool_name": "t"},
-            {"role": "system", "content": "a summary"},
+            {"role": "user", "content": "<system_message>\na later summary\n</system_message>"},
             {"role": "tool", "content": "?", "tool_call_id": "lost"},
         ],
         "tools": [{"type": "function", "function": {

@@ -1,16 +1,13 @@
 //! The body of a request.
 
 use baton_core::chat::{ChatMessage, Role};
-use baton_core::tool::ToolSpec;
 use serde_json::{Value, json};
 
-use crate::port::ToolChoice;
-use crate::wire::{Call, Wire, openai};
+use crate::wire::{Call, Wire, openai, system};
 
 pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     let request = call.request;
-    let leading = request.messages.iter().take_while(|said| said.role == Role::System).count();
-    let (instructions, messages) = request.messages.split_at(leading);
+    let (instructions, messages) = system::split(&request.messages);
     let mut input = Vec::new();
     for said in messages {
         items(call, said, &mut input);
@@ -22,23 +19,19 @@ pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
         "store": false,
         "max_output_tokens": request.max_tokens,
     });
-    if !instructions.is_empty() {
-        let texts: Vec<&str> = instructions.iter().map(|said| said.content.as_str()).collect();
-        body["instructions"] = texts.join("\n\n").into();
+    if let Some(instructions) = instructions {
+        body["instructions"] = instructions.into();
     }
     // Without it, reasoning could not be sent back to a server that has stored nothing.
-    if openai::is_own_server(call) && thinks(call.model) {
+    if call.is_openai && thinks(call.model) {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
-    if let Some(temperature) = request.temperature {
-        body["temperature"] = temperature.into();
-    }
-    if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(|spec| tool(call, spec)).collect();
-        if request.tool_choice == ToolChoice::Required {
-            body["tool_choice"] = "required".into();
-        }
-    }
+    openai::settings(call, &mut body, |mut function| {
+        function["type"] = "function".into();
+        // Strict schemas may leave nothing optional, and tools' schemas are their authors'.
+        function["strict"] = false.into();
+        function
+    });
     if let Some(output) = &request.schema {
         let (name, schema) = (&output.name, &output.schema);
         body["text"] =
@@ -62,7 +55,9 @@ fn thinks(model: &str) -> bool {
 fn items(call: &Call<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
     let content = &said.content;
     match said.role {
-        Role::System => input.push(json!({"role": "system", "content": content})),
+        Role::System => {
+            input.extend(system::aside(content).map(|text| json!({"role": "user", "content": text})));
+        }
         Role::User => input.push(json!({"role": "user", "content": content})),
         Role::Tool => {
             let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
@@ -94,15 +89,4 @@ fn items(call: &Call<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
 fn holds_something(item: &Value) -> bool {
     item["encrypted_content"].as_str().is_some_and(|sealed| !sealed.is_empty())
         || item["content"].as_array().is_some_and(|parts| !parts.is_empty())
-}
-
-fn tool(call: &Call<'_>, spec: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "name": call.names.theirs(&spec.name),
-        "description": spec.description,
-        "parameters": openai::parameters(&spec.input_schema),
-        // Strict schemas may leave nothing optional, and tools' schemas are their authors'.
-        "strict": false,
-    })
 }

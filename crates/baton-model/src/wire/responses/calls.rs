@@ -4,8 +4,8 @@ use baton_core::fault::{Code, Fault};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::collect::MAX_CALLS;
 use crate::port::Delta;
+use crate::wire::openai::{self, MOST_CALLS, too_many};
 
 /// The calls that have begun, in their order.
 #[derive(Debug, Default)]
@@ -44,10 +44,10 @@ impl Calls {
         place: Option<u64>,
         out: &mut Vec<Delta>,
     ) -> Result<usize, Fault> {
-        if self.0.len() > MAX_CALLS {
-            return Err(invalid(format!("the model wanted more than {MAX_CALLS} calls at once")));
+        if self.0.len() == MOST_CALLS {
+            return Err(too_many());
         }
-        let text = |field: &str| item[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |field: &str| openai::text(&item[field]).map(str::to_owned);
         let Some(name) = text("name") else {
             return Err(invalid("the model began a call and did not say of which tool"));
         };
@@ -68,7 +68,7 @@ impl Calls {
 
     /// More arguments. They belong to the call that the event names, or to the newest one.
     pub(super) fn more(&mut self, event: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
-        let Some(piece) = event["delta"].as_str().filter(|piece| !piece.is_empty()) else { return Ok(()) };
+        let Some(piece) = openai::text(&event["delta"]) else { return Ok(()) };
         let at = self.named(event).or(self.0.len().checked_sub(1));
         let Some((at, begun)) = at.and_then(|at| Some((at, self.0.get_mut(at)?))) else {
             return Err(invalid("the model sent arguments for a call that it had not begun"));
@@ -145,7 +145,7 @@ impl Calls {
 
     fn of_item(&self, item: &Value, place: Option<u64>) -> Option<usize> {
         let find = |field: &str, of: fn(&Begun) -> Option<&str>| {
-            let value = item[field].as_str().filter(|value| !value.is_empty())?;
+            let value = openai::text(&item[field])?;
             self.0.iter().position(|begun| of(begun) == Some(value))
         };
         find("call_id", |begun| begun.id.as_deref())

@@ -1,12 +1,13 @@
 //! What an answer says, event by event.
 
-use baton_core::chat::{FinishReason, TokenUsage};
+use baton_core::chat::FinishReason;
 use baton_core::fault::{Code, Fault};
 use serde_json::Value;
 
 use super::calls::Calls;
 use crate::port::Delta;
 use crate::wire::chat::DONE;
+use crate::wire::openai::{text, usage};
 use crate::wire::{decoder, failure};
 
 /// What was read of an answer so far.
@@ -107,7 +108,7 @@ impl Reading {
             }
         }
         self.calls.close(items("function_call"), out)?;
-        out.extend(usage(&response["usage"]));
+        out.extend(usage(&response["usage"], ["input_tokens", "output_tokens"]));
         let reason = response["incomplete_details"]["reason"].as_str();
         out.push(Delta::Finish(match status {
             _ if self.refused || reason == Some("content_filter") => FinishReason::Refused,
@@ -141,20 +142,4 @@ impl Reading {
         self.refused = true;
         out.extend(text(said).map(|said| Delta::Text(said.to_owned())));
     }
-}
-
-/// A text that is there and says something.
-fn text(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| !text.is_empty())
-}
-
-fn usage(usage: &Value) -> Option<Delta> {
-    let (prompt, completion) = (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64());
-    (prompt.is_some() || completion.is_some()).then(|| {
-        Delta::Usage(TokenUsage {
-            prompt_tokens: prompt.unwrap_or(0),
-            completion_tokens: completion.unwrap_or(0),
-            cost_micro_usd: None,
-        })
-    })
 }

@@ -29,7 +29,8 @@ pub(super) const BLOB: &[u8] = b"a long output";
 /// What came after the file of version 1 was written.
 pub(super) fn later_entries() -> [(&'static str, Entry); 1] {
     let reasoning = json!({"model": "anthropic/c", "wire": "anthropic", "blocks": [{"type": "thinking", "signature": "s"}]});
-    [("assistant_thought", entry("AssistantMessage", json!({"content": "so", "reasoning": reasoning})))]
+    let data = json!({"content": "so", "reasoning": reasoning});
+    [("assistant_thought", Entry::from_stored("AssistantMessage", 2, data).unwrap())]
 }
 
 /// One of every type, with every field that it has.
@@ -210,7 +211,7 @@ pub(super) fn checkpoint_of_a_question() -> Checkpoint {
             message_id: format!("m-{n}"),
             attempt: 1,
             purpose,
-            view: View { first: Some(4), trim },
+            view: View { first: Some(4), lowest: Some(2), trim },
             last_resort: true,
         },
     };
@@ -222,6 +223,7 @@ pub(super) fn checkpoint_of_a_question() -> Checkpoint {
     let fault = Fault { fits_tokens: Some(4096), ..Fault::new(Code::ContextTooLong, "too long") };
     let usage = Usage { tokens: 0, prompt_tokens: 0, completion_tokens: 0, cost_usd: None };
     Checkpoint {
+        v: CHECKPOINT_VERSION,
         in_flight: effects.into_iter().map(|effect| Intent { effect, attempt: 1, shown: false }).collect(),
         budget: Budget { last_prompt: 77, ..budget() },
         events: vec![
@@ -314,7 +316,7 @@ fn events() -> Vec<Event> {
 pub(super) fn checkpoint() -> Checkpoint {
     let intent = |(n, kind)| Intent { effect: Effect { n, kind }, attempt: n + 1, shown: n == 0 };
     Checkpoint {
-        v: CHECKPOINT_VERSION,
+        v: 1,
         at: AT,
         node: Node::ToolCall,
         next_action: Some(NextAction::CallTool),

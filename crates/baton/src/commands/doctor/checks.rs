@@ -12,6 +12,7 @@ use baton_tools::{CallContext, Registry};
 use serde_json::json;
 
 use super::Check;
+use crate::columns::count;
 use crate::config::{Config, Origin, Settled};
 use crate::open;
 
@@ -22,10 +23,12 @@ const LITTLE: u64 = 1 << 30;
 
 pub(super) fn configuration(settled: &Settled) -> Check {
     let file = settled.config_file();
-    let from_file = settled.fixed.iter().filter(|found| matches!(found.origin, Origin::File(..))).count()
-        + settled.groups.iter().map(|group| group.values.len()).sum::<usize>();
     if file.exists() {
-        return Check::ok("configuration", format!("{} ({from_file} settings)", file.display()));
+        let fixed = settled.fixed.iter().map(|found| &found.origin);
+        let stated = settled.groups.iter().flat_map(|group| &group.values).map(|stated| &stated.origin);
+        let settings = fixed.chain(stated).filter(|origin| matches!(origin, Origin::File(..))).count();
+        let settings = count(i64::try_from(settings).unwrap_or(i64::MAX), "setting", "settings");
+        return Check::ok("configuration", format!("{} ({settings})", file.display()));
     }
     Check::ok("configuration", format!("no file at {}; baton init writes one", file.display()))
 }
@@ -96,7 +99,7 @@ async fn logs(tools: &Registry) -> Check {
     Check::warning(
         "system log",
         detail,
-        "only the tool system_logs needs it; on Linux, install systemd's journalctl",
+        "only the tool system_logs needs it; on Linux it reads systemd's journal, with journalctl",
     )
 }
 

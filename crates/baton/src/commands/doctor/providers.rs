@@ -1,13 +1,16 @@
 //! Who would answer, and whether those who serve models do: their keys, their addresses, their models.
 //!
-//! Every look has a limit of time. Keys are never shown, only where they are expected.
+//! Everybody is asked at once, and every look has a limit of time. Keys are never shown, only where they are
+//! expected.
 
 use std::time::Duration;
 
 use baton_core::fault::Code;
 
 use super::Check;
-use crate::models::{Chosen, Models};
+use crate::columns::count;
+use crate::config::{Origin, ProviderSetting};
+use crate::models::{Chosen, Models, built_in};
 
 /// How long a provider has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -19,18 +22,32 @@ const CONNECT: &str = "for a language model: run Ollama and `ollama pull llama3.
 
 /// The check of the model, then one of each provider that is used or configured.
 pub(super) async fn checks(models: &Models) -> Vec<Check> {
-    let chosen = match models.choose().await {
+    let chosen = match models.intended().await {
         Ok(chosen) => chosen,
         Err(failure) => return vec![Check::refused("model", failure)],
     };
-    let mut checks = vec![model(&chosen)];
-    for (name, wanted) in used(models, &chosen) {
-        checks.push(provider(models, &name, &wanted).await);
+    let mut checks = vec![model(models, &chosen)];
+    // All of them at once: three that are silent are waited for as long as one.
+    let asked: Vec<_> = used(models, &chosen)
+        .into_iter()
+        .map(|(name, wanted)| {
+            let models = models.clone();
+            let title = format!("provider {name}");
+            (title, tokio::spawn(async move { provider(&models, &name, &wanted).await }))
+        })
+        .collect();
+    for (title, check) in asked {
+        checks.push(check.await.unwrap_or_else(|error| Check::failed(title, error.to_string(), CHANGE)));
     }
     checks
 }
 
-fn model(chosen: &Chosen) -> Check {
+fn model(models: &Models, chosen: &Chosen) -> Check {
+    let everybody = chosen.everybody();
+    let mut scripts = everybody.iter().filter(|name| name.starts_with("scripted/"));
+    if let Some(fault) = scripts.find_map(|name| models.model(name).err()) {
+        return Check::failed("model", fault.message, CHANGE);
+    }
     let detail = format!("{} ({}); {}", chosen.answers(), chosen.why, chosen.privacy());
     match chosen.answers() {
         "offline" => Check::warning("model", format!("{detail}; it is no language model"), CONNECT),
@@ -68,44 +85,55 @@ async fn provider(models: &Models, name: &str, wanted: &[String]) -> Check {
         Ok(catalog) => catalog,
         Err(failure) => return Check::refused(title, failure),
     };
-    let listed = match tokio::time::timeout(PATIENCE, catalog.list(name)).await {
+    let patience = built_in::patience(PATIENCE);
+    match tokio::time::timeout(patience, catalog.list(name)).await {
         Err(_) => {
-            let detail = format!("{place} did not answer within {} s", PATIENCE.as_secs());
-            return Check::failed(title, detail, start_it(name));
+            let detail = format!("{place} did not answer within {} s", patience.as_secs());
+            Check::failed(title, detail, reach_it(name, setting))
         }
         Ok(Err(fault)) => {
             let fix = match fault.code {
                 Code::LlmAuth => {
                     format!("put the right key there; [providers.{name}] says where it is read from")
                 }
-                _ => start_it(name),
+                _ => reach_it(name, setting),
             };
-            return Check::failed(title, format!("{place}: {}", fault.message), fix);
+            Check::failed(title, format!("{place}: {}", fault.message), fix)
         }
-        Ok(Ok(listed)) => listed,
-    };
-    let has = |model: &&String| listed.contains(model) || listed.contains(&format!("{model}:latest"));
-    match wanted.iter().find(|model| !has(model)) {
-        Some(missing) => {
-            let fix = match name {
-                "ollama" => format!("ollama pull {missing}"),
-                _ => format!("baton models test {name}/{missing} asks it; perhaps its name is another one"),
-            };
-            Check::failed(title, format!("{place} answers, and does not list {missing}"), fix)
-        }
-        None => {
-            let models = match wanted {
-                [] => format!("{} models", listed.len()),
-                some => some.join(", "),
-            };
-            Check::ok(title, format!("{place} answers and has {models}"))
-        }
+        Ok(Ok(listed)) => answers(name, &place, wanted, &listed),
     }
 }
 
-fn start_it(name: &str) -> String {
-    match name {
-        "ollama" => "start it with `ollama serve`; OLLAMA_BASE_URL says where it is".to_owned(),
+/// The check of a provider that answers. A list is no proof that a model is not there: some providers list
+/// their models under other names than those that they take, too.
+fn answers(name: &str, place: &str, wanted: &[String], listed: &[String]) -> Check {
+    let title = format!("provider {name}");
+    let has = |model: &&String| listed.contains(model) || listed.contains(&format!("{model}:latest"));
+    let missing: Vec<&str> = wanted.iter().filter(|model| !has(model)).map(String::as_str).collect();
+    if missing.is_empty() {
+        let models = match wanted {
+            [] => count(i64::try_from(listed.len()).unwrap_or(i64::MAX), "model", "models"),
+            some => some.join(", "),
+        };
+        return Check::ok(title, format!("{place} answers and has {models}"));
+    }
+    let names: Vec<String> = missing.iter().map(|model| format!("{name}/{model}")).collect();
+    let try_it =
+        format!("it may still be known under that name: baton models test {} tries it", names.join(" "));
+    let fix = match name {
+        "ollama" => format!("ollama pull {} gets it; {try_it}", missing[0]),
+        _ => try_it,
+    };
+    Check::warning(title, format!("{place} answers, and does not list {}", missing.join(", ")), fix)
+}
+
+/// What helps where a provider cannot be reached.
+fn reach_it(name: &str, setting: &ProviderSetting) -> String {
+    match (name, &setting.address_from) {
+        ("ollama", _) => "start it with `ollama serve`; OLLAMA_BASE_URL says where it is".to_owned(),
+        (_, Origin::Default) => {
+            "is this machine online? If it needs a proxy, HTTPS_PROXY names it".to_owned()
+        }
         _ => format!("is it running, and is `providers.{name}.base_url` right?"),
     }
 }

@@ -11,12 +11,12 @@ use crate::terminal::{line, note, plain};
 
 /// Runs the command.
 pub(super) async fn run(models: &Models, json: bool) -> Result<u8, Failure> {
-    let chosen = models.choose().await?;
+    let chosen = models.intended().await?;
     if json {
         line(shape::pretty(&document(models, &chosen)))?;
         return Ok(exit::OK);
     }
-    note(plain(&chosen.in_one_line()));
+    note(plain(&super::in_one_line(&chosen)));
     let rows: Vec<_> = chosen.role_names().into_iter().flat_map(|role| rows(models, &chosen, role)).collect();
     line(plain(&columns(["ROLE", "MODEL", "WHERE", "API", "CONTEXT", "USD PER MILLION", "KEY"], &rows)))?;
     Ok(exit::OK)

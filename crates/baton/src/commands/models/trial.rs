@@ -10,7 +10,7 @@ use crate::columns::columns;
 use crate::failure::{Failure, exit};
 use crate::models::Models;
 use crate::shape;
-use crate::terminal::{brief, line, plain, turning};
+use crate::terminal::{brief, line, note, plain, turning};
 
 /// How much of a failure is shown.
 const BRIEF: usize = 400;
@@ -20,7 +20,7 @@ pub(super) async fn run(models: &Models, names: Vec<String>, json: bool) -> Resu
     for name in &names {
         models.serving().known(name).map_err(|why| Failure::usage(why).hint(models.serving().there_are()))?;
     }
-    let names = if names.is_empty() { models.choose().await?.everybody() } else { names };
+    let names = if names.is_empty() { everybody(models, json).await? } else { names };
     let mut probes = Vec::new();
     for name in &names {
         // One after the other: two models on one machine would only slow each other down.
@@ -38,6 +38,15 @@ pub(super) async fn run(models: &Models, names: Vec<String>, json: bool) -> Resu
         line(plain(&text(&probes)))?;
     }
     Ok(if all_answer { exit::OK } else { exit::FAILED })
+}
+
+/// Everybody who may be asked. Who that is, and why, is said to people.
+async fn everybody(models: &Models, json: bool) -> Result<Vec<String>, Failure> {
+    let chosen = models.intended().await?;
+    if !json {
+        note(plain(&super::in_one_line(&chosen)));
+    }
+    Ok(chosen.everybody())
 }
 
 fn text(probes: &[Probe]) -> String {

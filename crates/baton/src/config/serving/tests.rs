@@ -56,7 +56,7 @@ fn a_table_changes_what_it_names_and_nothing_else() {
         base_url: Endpoint::parse("http://10.0.0.5:8080/v1").unwrap(),
         address_from: at(6),
         api: Some(Wire::ChatCompletions),
-        key: KeyPlace::File("c/lab.key".into(), at(8)),
+        key: KeyPlace::File(Unshown("c/lab.key".into()), at(8)),
         is_configured: true,
     };
     assert_eq!(get("lab"), lab);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::imitation::ollama;
 use crate::tidy::{none, texts};
-use crate::world::NO_OLLAMA;
+use crate::world::{NO_OLLAMA, PATIENT};
 
 /// The commands of a page.
 fn commands(page: &str) -> Vec<String> {
@@ -51,7 +51,7 @@ fn run(command: &str, folder: &Path, ollama: &str) -> Result<(), String> {
         .env_clear()
         .env("PATH", path.unwrap())
         .env("HOME", folder)
-        .env(NO_OLLAMA.0, ollama)
+        .envs([(NO_OLLAMA.0, ollama), PATIENT])
         .stdin(Stdio::null())
         .output()
         .unwrap();

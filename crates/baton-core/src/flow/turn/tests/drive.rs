@@ -314,6 +314,7 @@ pub(super) fn text(text: &str) -> Reply {
         model: "m/x".to_owned(),
         reasoning: None,
         first: 0,
+        lowest: 0,
         cut: None,
     }
 }

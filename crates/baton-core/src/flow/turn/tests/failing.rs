@@ -112,7 +112,7 @@ fn a_second_empty_answer_is_an_error() {
             json!([{"type": "warning", "code": "llm_invalid_response", "message": message}])
         );
         let EffectKind::Model { attempt, view, .. } = drive.wants()[0].kind else { panic!() };
-        assert_eq!((attempt, view), (2, View { first: Some(0), trim: Trim::Simple }));
+        assert_eq!((attempt, view), (2, View { first: Some(0), lowest: Some(0), trim: Trim::Simple }));
 
         drive.reply(text(empty));
         let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");

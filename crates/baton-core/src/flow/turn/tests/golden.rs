@@ -154,7 +154,7 @@ fn a_state_of_version_2_goes_on() {
         message_id: call_id(7),
         attempt: 3,
         purpose: Purpose::Answer,
-        view: View { first: Some(1), trim: Trim::Compact { fits: Some(900) } },
+        view: View { first: Some(1), lowest: Some(0), trim: Trim::Compact { fits: Some(900) } },
         last_resort: false,
     };
     assert_eq!(tried.wants(), [Effect { n: 7, kind }]);

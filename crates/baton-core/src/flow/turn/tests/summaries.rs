@@ -1,6 +1,6 @@
 //! A thread that is too long is summarised before it is asked about.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::drive::{Drive, call_id, calls, definition, laddered, no_usage, plain, text, told};
 use crate::budget::Limit;
@@ -21,12 +21,12 @@ fn summary_call(role: &str, rung: u32) -> Effect {
     let kind = EffectKind::Model {
         role: role.to_owned(),
         rung,
-        head: 0,
+        head: 3,
         tools: false,
         message_id: call_id(3),
         attempt: 1,
         purpose: Purpose::Summary { up_to: 0 },
-        view: View { first: Some(0), trim: Trim::None },
+        view: View { first: Some(0), lowest: Some(0), trim: Trim::None },
         last_resort: true,
     };
     Effect { n: 3, kind }
@@ -48,18 +48,21 @@ fn asked_again(rung: u32, head: i64, view: View, last_resort: bool) -> Effect {
     Effect { n: 4, kind }
 }
 
-const LESS: View = View { first: Some(0), trim: Trim::Compact { fits: None } };
+const LESS: View = View { first: Some(0), lowest: Some(0), trim: Trim::Compact { fits: None } };
 
 fn failed(fault: Fault) -> Outcome {
     Outcome::ModelFailed { fault, shown: String::new(), used: None }
 }
 
 /// The warning that stands for a summary, as event and step.
-fn without(why: &str, model: &str) -> (serde_json::Value, serde_json::Value) {
+fn without(why: &str, error: &str, [model, role]: [&str; 2], usage: Option<Value>) -> (Value, Value) {
     let message = format!("no summary could be made ({why}); leaving out what does not fit");
-    let metadata = json!({"error": "context_too_long", "reason": "compaction", "model": model, "model_role": "reasoning"});
+    let mut metadata = json!({"error": error, "reason": "compaction", "model": model, "model_role": role});
+    if let Some(usage) = usage {
+        metadata["usage"] = usage;
+    }
     (
-        json!({"type": "warning", "code": "context_too_long", "message": message}),
+        json!({"type": "warning", "code": error, "message": message}),
         json!({"type": "warning", "description": message, "metadata": metadata}),
     )
 }
@@ -105,18 +108,23 @@ fn without_a_router_whoever_answers_summarises() {
 #[test]
 fn without_a_summary_what_does_not_fit_is_left_out() {
     let why = [
-        (failed(Fault::new(Code::LlmServer, "down")), "down"),
-        (failed(Fault::new(Code::LlmServer, "down").retry_after_ms(5)), "down"),
-        (failed(Fault::new(Code::LlmAuth, "no key")), "no key"),
-        (Outcome::Reply(text(" \n")), "it was empty"),
-        (Outcome::Reply(Reply { text: String::new(), ..calls(&[("look", json!({}))]) }), "it was empty"),
-        (Outcome::TooLong { up_to: 0 }, "the model call ended without an outcome"),
-        (Outcome::Unknown, "the model call ended without an outcome"),
+        (failed(Fault::new(Code::LlmServer, "down")), "down", "llm_server"),
+        (failed(Fault::new(Code::LlmServer, "down").retry_after_ms(5)), "down", "llm_server"),
+        (failed(Fault::new(Code::LlmAuth, "no key")), "no key", "llm_auth"),
+        (Outcome::Reply(text(" \n")), "it was empty", "llm_invalid_response"),
+        (
+            Outcome::Reply(Reply { text: String::new(), ..calls(&[("look", json!({}))]) }),
+            "it was empty",
+            "llm_invalid_response",
+        ),
+        (Outcome::TooLong { up_to: 0 }, "the model call ended without an outcome", "internal"),
+        (Outcome::Unknown, "the model call ended without an outcome", "internal"),
     ];
-    for (outcome, why) in why {
+    for (outcome, why, code) in why {
+        let usage = matches!(outcome, Outcome::Reply(_)).then(no_usage);
         let mut drive = too_long(laddered());
         drive.outcome(3, outcome);
-        let (event, step) = without(why, "a/big");
+        let (event, step) = without(why, code, ["c/small", "router"], usage);
         assert_eq!((drive.said(), drive.shown()), (json!([]), json!([event])));
         assert_eq!(drive.account(), json!([step]));
         assert_eq!(drive.wants(), [asked_again(0, 3, LESS, false)], "and nobody is asked for one again");
@@ -140,7 +148,7 @@ fn who_did_not_summarise_in_time_is_not_asked_for_the_answer_either() {
     alone.decision.roles = vec!["reasoning".to_owned()];
     let mut fallen = too_long(alone);
     fallen.outcome(3, failed(slow.clone()));
-    let (event, step) = without("too slow", "a/big");
+    let (event, step) = without("too slow", "llm_timeout", ["a/big", "reasoning"], None);
     let message = "too slow; asking b/mid";
     let metadata =
         json!({"error": "llm_timeout", "reason": "fallback", "model": "a/big", "model_role": "reasoning"});
@@ -253,11 +261,15 @@ fn what_is_said_while_it_is_summarised_waits_for_the_answer() {
 fn a_history_that_was_cut_is_said_once_with_the_answer() {
     let mut drive = Drive::start();
     let cut = Some(crate::effect::CutReason::TokenBudget);
-    drive.reply(Reply { first: 4, cut, ..calls(&[("look", json!({}))]) });
+    drive.reply(Reply { first: 4, lowest: 2, cut, ..calls(&[("look", json!({}))]) });
     assert_eq!(drive.shown()[0], json!({"type": "history_cut", "first": 4, "reason": "token_budget"}));
     drive.outcome(1, super::drive::ok("seen"));
     let EffectKind::Model { view, .. } = drive.wants()[0].kind else { panic!() };
-    assert_eq!(view, View { first: Some(4), trim: Trim::None }, "the next call begins no earlier");
+    assert_eq!(
+        view,
+        View { first: Some(4), lowest: Some(2), trim: Trim::None },
+        "the next call begins no earlier"
+    );
     drive.reply(Reply { first: 4, ..text("done") });
     assert_eq!(drive.shown(), json!([]));
 }

@@ -21,7 +21,7 @@ fn model(n: u32, head: i64, tools: bool) -> Effect {
         message_id: call_id(n),
         attempt: 1,
         purpose: Purpose::Answer,
-        view: View { first: (n > 0).then_some(0), trim: Trim::None },
+        view: View { first: (n > 0).then_some(0), lowest: (n > 0).then_some(0), trim: Trim::None },
         last_resort: true,
     };
     Effect { n, kind }

@@ -10,7 +10,8 @@ use crate::wire::{Call, Names};
 
 fn encode(request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
-    body(&Call { model: "claude-x", name: "anthropic/claude-x", request, names: &names })
+    let (model, name) = ("claude-x", "anthropic/claude-x");
+    body(&Call { model, name, request, names: &names, is_openai: false })
 }
 
 fn request(messages: &[ChatMessage]) -> ModelRequest {
@@ -106,9 +107,9 @@ fn a_request_with_everything() {
         "max_tokens": 100,
         "stream": true,
         "temperature": 0.5,
-        "system": "be kind\n\nearlier: a summary\n\n\
+        "system": [{"type": "text", "cache_control": {"type": "ephemeral"}, "text": "be kind\n\nearlier: a summary\n\n\
             Answer with one JSON document and nothing else: no words around it and no code fence. \
-            It has to be valid against this JSON Schema:\n{\"type\":\"object\"}",
+            It has to be valid against this JSON Schema:\n{\"type\":\"object\"}"}],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "2+2?"}, {"type": "text", "text": "and 3+3?"}]},
             {"role": "assistant", "content": [
@@ -136,6 +137,27 @@ fn a_request_with_everything() {
         "tool_choice": {"type": "any"},
     });
     assert_eq!(encode(&request), expected);
+}
+
+#[test]
+fn what_stays_the_same_is_cached_up_to_its_last_block() {
+    let mut request = request(&[said(Role::System, "be kind"), said(Role::User, "hi")]);
+    let cached = |request: &ModelRequest| {
+        let body = encode(request);
+        let marks = |part: &str| -> Vec<Value> {
+            let blocks = body[part].as_array().into_iter().flatten();
+            blocks.map(|block| block["cache_control"]["type"].clone()).collect()
+        };
+        (marks("system"), marks("tools"))
+    };
+    let (here, not) = (json!("ephemeral"), Value::Null);
+    assert_eq!(cached(&request), (vec![here.clone()], vec![]));
+    request.tools = Arc::new([calculator(), calculator()]);
+    assert_eq!(cached(&request), (vec![here.clone()], vec![not.clone(), not.clone()]));
+    request.messages.remove(0);
+    assert_eq!(cached(&request), (vec![], vec![not, here]));
+    request.tools = Arc::new([]);
+    assert_eq!(cached(&request), (vec![], vec![]));
 }
 
 #[test]
@@ -189,7 +211,8 @@ fn a_history_with_calls_has_tools_that_may_not_be_called() {
         result("3", "z"),
     ]));
     let tools = json!([
-        {"name": "a__b", "input_schema": {"type": "object"}}, {"name": "c", "input_schema": {"type": "object"}}]);
+        {"name": "a__b", "input_schema": {"type": "object"}},
+        {"name": "c", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}]);
     assert_eq!((&body["tools"], &body["tool_choice"]), (&tools, &json!({"type": "none"})));
 }
 

@@ -6,9 +6,13 @@ use crate::port::{ModelRequest, OutputSchema, ToolChoice};
 use crate::wire::{Call, Names, Wire};
 
 fn encode(name: &str, request: &ModelRequest) -> Value {
+    encode_for(name, false, request)
+}
+
+fn encode_for(name: &str, is_openai: bool, request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
     let (_, model) = name.split_once('/').unwrap();
-    let body = Wire::ChatCompletions.encode(&Call { model, name, request, names: &names });
+    let body = Wire::ChatCompletions.encode(&Call { model, name, request, names: &names, is_openai });
     serde_json::from_slice(&body).unwrap()
 }
 
@@ -47,13 +51,12 @@ fn t16_a_request_with_nothing_but_a_question_has_nothing_else() {
 #[test]
 fn openai_itself_takes_the_new_name_of_the_limit_and_others_the_old_one() {
     let request = ModelRequest { max_tokens: 7, ..ModelRequest::new("main", vec![]) };
-    let limits = |name: &str| {
-        let body = encode(name, &request);
+    let limits = |name: &str, is_openai: bool| {
+        let body = encode_for(name, is_openai, &request);
         (body.get("max_completion_tokens").cloned(), body.get("max_tokens").cloned())
     };
-    assert_eq!(limits("openai/gpt-5-mini"), (Some(json!(7)), None));
-    assert_eq!(limits("vllm/openai/gpt-oss"), (None, Some(json!(7))));
-    assert_eq!(limits("openai-like/x"), (None, Some(json!(7))));
+    assert_eq!(limits("work/gpt-5-mini", true), (Some(json!(7)), None));
+    assert_eq!(limits("openai/gpt-5-mini", false), (None, Some(json!(7))));
 }
 
 #[test]
@@ -69,12 +72,15 @@ fn a_whole_conversation_with_calls() {
         |id: &str, text: &str| ChatMessage { tool_call_id: Some(id.into()), ..said(Role::Tool, text) };
     let messages = vec![
         said(Role::System, "be brief"),
+        said(Role::System, " "),
+        said(Role::System, "earlier: a summary"),
         said(Role::User, "1+1?"),
         ChatMessage { tool_calls: calls, reasoning: Some(own), ..said(Role::Assistant, "") },
         result("c1", "2"),
         result("c2", ""),
         said(Role::Assistant, "two"),
-        said(Role::System, "a summary"),
+        said(Role::System, "a later summary"),
+        said(Role::System, "\n"),
         said(Role::Assistant, ""),
         said(Role::User, "sure?"),
     ];
@@ -90,7 +96,7 @@ fn a_whole_conversation_with_calls() {
     let expected = json!({
         "model": "qwen",
         "messages": [
-            {"role": "system", "content": "be brief"},
+            {"role": "system", "content": "be brief\n\nearlier: a summary"},
             {"role": "user", "content": "1+1?"},
             {"role": "assistant", "content": null, "reasoning_content": "let me see", "tool_calls": [
                 {"id": "c1", "type": "function",
@@ -100,7 +106,7 @@ fn a_whole_conversation_with_calls() {
             {"role": "tool", "tool_call_id": "c1", "content": "2"},
             {"role": "tool", "tool_call_id": "c2", "content": ""},
             {"role": "assistant", "content": "two"},
-            {"role": "system", "content": "a summary"},
+            {"role": "user", "content": "<system_message>\na later summary\n</system_message>"},
             {"role": "user", "content": "sure?"},
         ],
         "stream": true,
@@ -134,6 +140,8 @@ fn reasoning_goes_back_to_the_model_that_it_came_from_and_to_no_other() {
     assert_eq!(thought("local/other", "chat_completions", &blocks), without);
     assert_eq!(thought("local/qwen", "responses", &blocks), without);
     assert_eq!(thought("local/qwen", "chat_completions", &[json!({"other": 1})]), without);
+    // What came under another name is not known to go back under any.
+    assert_eq!(thought("local/qwen", "chat_completions", &[json!({"reasoning": "secret"})]), without);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::fault::{Code, Fault};
 use serde_json::{Value, json};
 
+use crate::collect::Collector;
 use crate::port::Delta;
 use crate::wire::{Habits, Names, Wire};
 
@@ -101,7 +102,8 @@ fn why_it_stopped() {
         (&text, json!(null), Some(FinishReason::Stop)),
         (&call, json!("stop"), Some(FinishReason::Stop)),
         (&call, json!("length"), Some(FinishReason::Length)),
-        (&call, json!("unheard_of"), Some(FinishReason::Stop)),
+        (&text, json!("eos"), Some(FinishReason::Stop)),
+        (&call, json!("eos_token"), Some(FinishReason::Stop)),
         (&call, json!(null), None),
         (&json!({}), json!("stop"), Some(FinishReason::Stop)),
         (&json!({}), json!("unheard_of"), None),
@@ -116,6 +118,44 @@ fn why_it_stopped() {
         let expected_end = if expected.is_some() { Ok(()) } else { invalid(SILENT) };
         assert_eq!((finish, end), (expected, expected_end), "{delta} {reason}");
     }
+}
+
+#[test]
+fn an_answer_that_its_server_broke_off_is_a_failure_that_passes() {
+    let call = calls(json!([{"index": 0, "id": "i", "function": {"name": "t", "arguments": "{}"}}]));
+    let said = [json!({"content": "x"}), json!({"refusal": "no"}), call, json!({})];
+    for reason in ["abort", "error", "cancelled", "insufficient_system_resource"] {
+        for delta in &said {
+            let words = format!("the model's server broke off the answer ({reason})");
+            let fault = Fault::new(Code::LlmServer, words).retry_after_ms(0);
+            let (out, end) = stream(std::slice::from_ref(delta), json!(reason));
+            assert!(!out.iter().any(|delta| matches!(delta, Delta::Finish(_))), "{out:?}");
+            assert_eq!(end, Err(fault), "{delta}");
+        }
+    }
+}
+
+#[test]
+fn calls_that_end_for_an_unknown_reason_may_be_half_and_are_no_answer() {
+    let call = calls(json!([{"index": 0, "id": "i", "function": {"name": "t", "arguments": "{\"to\":"}}]));
+    let (_, end) = stream(&[json!({"content": "x"}), call], json!("unheard\u{1b}of"));
+    let words = "the model wanted calls and stopped for a reason that is not known: unheard of";
+    assert_eq!(end, invalid(words));
+}
+
+#[test]
+fn reasoning_keeps_the_name_of_its_field() {
+    let blocks = |deltas: &[Value]| {
+        let (out, end) = stream(deltas, json!("stop"));
+        assert_eq!(end, Ok(()));
+        let block = |delta| if let Delta::ReasoningBlock(block) = delta { Some(block) } else { None };
+        out.into_iter().filter_map(block).collect::<Vec<_>>()
+    };
+    let [own, other] =
+        [("reasoning_content", "a "), ("reasoning", "b")].map(|(field, text)| json!({ field: text }));
+    assert_eq!(blocks(std::slice::from_ref(&own)), [json!({"reasoning_content": "a "})]);
+    assert_eq!(blocks(std::slice::from_ref(&other)), [json!({"reasoning": "b"})]);
+    assert_eq!(blocks(&[own, other]), [json!({"reasoning_content": "a b"})]);
 }
 
 #[test]
@@ -213,9 +253,17 @@ fn a_call_without_a_name_is_no_answer() {
 
 #[test]
 fn calls_without_end_are_stopped() {
-    let many: Vec<Value> = (0..70).map(|n| json!({"index": n, "function": {"name": "t"}})).collect();
-    let (out, end) = stream(&[calls(many.into())], json!("stop"));
-    assert_eq!((out.len(), end), (65, invalid("the model wanted more than 64 calls at once")));
+    let begun = |count: usize| {
+        let many: Vec<Value> = (0..count).map(|n| json!({"index": n, "function": {"name": "t"}})).collect();
+        stream(&[calls(many.into())], json!("stop"))
+    };
+    assert_eq!((begun(1024).0.len(), begun(1024).1), (1025, Ok(())));
+    let endless = invalid("the model's answer begins calls without end");
+    assert_eq!((begun(1025).0.len(), begun(1025).1), (1024, endless));
+    // How many there may be is the collector's to say.
+    let mut collector = Collector::new();
+    let collected = begun(65).0.iter().try_for_each(|delta| collector.push(delta));
+    assert_eq!(collected, invalid("the model wanted more than 64 calls at once"));
 }
 
 #[test]

@@ -6,9 +6,13 @@ use crate::port::{ModelRequest, OutputSchema, ToolChoice};
 use crate::wire::{Call, Names, Wire};
 
 fn encode(name: &str, request: &ModelRequest) -> Value {
+    encode_for(name, false, request)
+}
+
+fn encode_for(name: &str, is_openai: bool, request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
     let (_, model) = name.split_once('/').unwrap();
-    let body = Wire::Responses.encode(&Call { model, name, request, names: &names });
+    let body = Wire::Responses.encode(&Call { model, name, request, names: &names, is_openai });
     serde_json::from_slice(&body).unwrap()
 }
 
@@ -44,6 +48,7 @@ fn a_whole_conversation_with_calls_and_reasoning() {
         |id: &str, text: &str| ChatMessage { tool_call_id: Some(id.into()), ..said(Role::Tool, text) };
     let messages = vec![
         said(Role::System, "be brief"),
+        said(Role::System, ""),
         said(Role::System, "be kind"),
         said(Role::User, "1+1?"),
         ChatMessage {
@@ -86,7 +91,7 @@ fn a_whole_conversation_with_calls_and_reasoning() {
             {"type": "function_call_output", "call_id": "c1", "output": "2"},
             {"type": "function_call_output", "call_id": "c2", "output": "noon"},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "two"}]},
-            {"role": "system", "content": "a summary"},
+            {"role": "user", "content": "<system_message>\na summary\n</system_message>"},
             {"role": "user", "content": "sure?"},
         ],
         "stream": true,
@@ -100,31 +105,21 @@ fn a_whole_conversation_with_calls_and_reasoning() {
         "text": {"format":
             {"type": "json_schema", "name": "verdict", "schema": {"type": "object"}, "strict": true}},
     });
-    assert_eq!(encode("openai/gpt-5-mini", &request), expected);
+    assert_eq!(encode_for("openai/gpt-5-mini", true, &request), expected);
 }
 
 #[test]
 fn sealed_reasoning_is_asked_for_only_where_it_is_known() {
-    let asks = |name: &str| encode(name, &ModelRequest::new("main", vec![])).get("include").is_some();
-    for name in [
-        "openai/o3",
-        "openai/o4-mini",
-        "openai/gpt-5",
-        "openai/gpt-5.1-mini",
-        "openai/gpt-10",
-        "openai/codex-mini",
-    ] {
-        assert!(asks(name), "{name}");
+    let asks = |name: &str, is_openai| {
+        let request = ModelRequest::new("main", vec![]);
+        encode_for(name, is_openai, &request).get("include").is_some()
+    };
+    for model in ["o3", "o4-mini", "gpt-5", "gpt-5.1-mini", "gpt-10", "codex-mini"] {
+        assert!(asks(&format!("work/{model}"), true), "{model}");
+        assert!(!asks(&format!("openai/{model}"), false), "{model} elsewhere");
     }
-    for name in [
-        "openai/gpt-4o",
-        "openai/gpt-4.1",
-        "openai/gpt-5-chat-latest",
-        "openai/omni",
-        "llama/o3",
-        "proxy/gpt-5",
-    ] {
-        assert!(!asks(name), "{name}");
+    for model in ["gpt-4o", "gpt-4.1", "gpt-5-chat-latest", "omni"] {
+        assert!(!asks(&format!("openai/{model}"), true), "{model}");
     }
 }
 

@@ -129,9 +129,11 @@ fn arguments_for_no_call_and_calls_of_no_tool_are_failures() {
 #[test]
 fn calls_without_end_are_stopped() {
     let added = |n: usize| json!({"type": "response.output_item.added", "item": call(&format!("c{n}"), "")});
-    let events: Vec<Value> = (0..70).map(added).collect();
-    let (out, end) = stream(&events);
-    assert_eq!((out.len(), end), (65, invalid("the model wanted more than 64 calls at once")));
+    let completed = json!({"type": "response.completed"});
+    let begun = |count: usize| stream(&(0..count).map(added).chain([completed.clone()]).collect::<Vec<_>>());
+    assert_eq!((begun(1024).0.len(), begun(1024).1), (1025, Ok(())));
+    let endless = invalid("the model's answer begins calls without end");
+    assert_eq!((begun(1025).0.len(), begun(1025).1), (1024, endless));
 }
 
 #[test]

@@ -1,0 +1,22 @@
+//! System messages, of which every format takes one, at the beginning.
+//!
+//! Several at the beginning become one text. A later one, such as the summary of what was left out, stays at
+//! its place and becomes the user's, marked as what it is: many servers' templates refuse a second system
+//! message, and in the first one it would change the very beginning of the prompt, which caches are keyed
+//! by. What is blank says nothing and is left out.
+
+use baton_core::chat::{ChatMessage, Role};
+
+/// The text of the system messages at the beginning, if they say anything, and what comes after them.
+pub(super) fn split(messages: &[ChatMessage]) -> (Option<String>, &[ChatMessage]) {
+    let leading = messages.iter().take_while(|message| message.role == Role::System).count();
+    let (leading, rest) = messages.split_at(leading);
+    let texts = leading.iter().map(|message| message.content.as_str());
+    let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
+    ((!texts.is_empty()).then(|| texts.join("\n\n")), rest)
+}
+
+/// A later system message, as it stands among the user's.
+pub(super) fn aside(content: &str) -> Option<String> {
+    (!content.trim().is_empty()).then(|| format!("<system_message>\n{content}\n</system_message>"))
+}
