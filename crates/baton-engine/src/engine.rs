@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use baton_core::flow::{Flow, Setting};
 use baton_core::id::{FramePath, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::policy::{CallRule, Policy, Request};
-use baton_core::run::Definition;
+use baton_core::run::{Definition, Message};
 use baton_store::failpoint::point;
 use baton_store::{ClaimMode, Owner, Pinned, Pulse, RunRow, Store};
 use baton_tools::Registry;
@@ -178,7 +178,7 @@ impl Engine {
         let known = |name: &String| shared.tools.get(name).is_some();
         let missing: Vec<String> =
             definition.tools.iter().map(|tool| tool.name.clone()).filter(|name| !known(name)).collect();
-        if !missing.is_empty() {
+        if !missing.is_empty() && !self.is_cancelled(tenant, run).await? {
             return Err(EngineError::MissingTools { run, missing });
         }
         if let Some(last) =
@@ -198,6 +198,12 @@ impl Engine {
         driver.inbox_read = claimed.checkpoint.inbox_read;
         driver.again = claimed.checkpoint.in_flight;
         Ok(self.spawn(driver))
+    }
+
+    /// Whether a run was asked to stop: that needs none of its tools.
+    async fn is_cancelled(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
+        let posted = patiently!(self.shared, self.shared.store.inbox(tenant, run, 0))?;
+        Ok(posted.iter().any(|posted| posted.message == Message::Cancel))
     }
 
     fn driver(&self, row: RunRow, tenant: &Tenant, definition: Arc<Definition>, flow: Flow) -> Driver {

@@ -1,18 +1,32 @@
-//! Markdown on a terminal, block by block.
+//! Markdown on a terminal, shown as it arrives.
 //!
-//! Text is taken in as it arrives; a block is shown when it is complete (a blank line, the end of a code
-//! fence, the end of the message), so that what stands there never has to be taken back. What has no
-//! good form on a terminal, tables above all, is shown as it was written.
+//! Every piece of text is shown in the moment it comes, and what stands there is never taken back: the
+//! cursor only moves on, so that nothing is lost, doubled or redrawn. What is not yet decided is kept
+//! for the few letters that decide it: how a line begins, and a span between marks, which is given up
+//! and shown as it was written where its end does not come soon. A line breaks where the terminal breaks
+//! it. What has no good form here, tables above all, is shown as it was written.
 
 mod ink;
+mod inline;
+mod opening;
 
-/// Gathers text and gives out rendered blocks.
+use anstyle::Style;
+
+use crate::terminal::{BOLD, CODE, styled};
+use inline::Step;
+use opening::Opening;
+
+/// Takes in text as it arrives and gives out what can be shown of it.
 #[derive(Debug, Default)]
 pub(crate) struct Markdown {
-    /// The lines of the block that is not complete.
-    block: String,
-    /// The line that is not complete.
-    line: String,
+    /// What was taken in and cannot be shown yet.
+    held: String,
+    /// What the present line is.
+    place: Place,
+    /// Whether a quote's margin stands before it.
+    quoted: bool,
+    /// The last letter of it.
+    before: Option<char>,
     /// The fence that is open, if one is.
     fence: Option<String>,
     /// Whether something was shown, and a blank line came after it.
@@ -20,122 +34,162 @@ pub(crate) struct Markdown {
     gap: bool,
 }
 
+/// What a line is, as far as that is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// Its beginning is undecided.
+    #[default]
+    Start,
+    /// Text with spans in it; all of it in this style.
+    Text(Option<Style>),
+    /// Shown as it is.
+    Raw,
+    /// A line of code.
+    Code,
+    /// Not shown.
+    Nothing,
+}
+
 impl Markdown {
     /// Takes in a piece of text; answers what can be shown now.
     pub(crate) fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
         for piece in text.split_inclusive('\n') {
-            self.line.push_str(piece);
-            if piece.ends_with('\n') {
-                let line = std::mem::take(&mut self.line);
-                self.take(line, &mut out);
+            match piece.strip_suffix('\n') {
+                Some(rest) => {
+                    self.held.push_str(rest);
+                    self.end_line(&mut out);
+                }
+                None => {
+                    self.held.push_str(piece);
+                    self.show(false, &mut out);
+                }
             }
         }
         out
     }
 
-    /// The message is over; answers the rest of it.
+    /// The message is over; answers the rest of it, which ends with a line break.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
-        let line = std::mem::take(&mut self.line);
-        if !line.is_empty() {
-            self.take(line, &mut out);
+        if !self.held.is_empty() || self.place != Place::Start || self.quoted {
+            self.end_line(&mut out);
         }
-        self.flush(&mut out);
         *self = Markdown::default();
         out
     }
 
-    fn take(&mut self, line: String, out: &mut String) {
-        let mark = fence_mark(&line);
-        match (&self.fence, mark) {
-            (Some(open), Some(mark)) if mark.starts_with(open.as_str()) && line.trim() == mark => {
-                self.fence = None;
-                self.block.push_str(&line);
-                self.flush(out);
-            }
-            (Some(_), _) => self.block.push_str(&line),
-            (None, Some(mark)) => {
-                self.flush(out);
-                self.fence = Some(mark.to_owned());
-                self.block.push_str(&line);
-            }
-            (None, None) if line.trim().is_empty() => {
-                self.flush(out);
-                self.gap = self.shown;
-            }
-            (None, None) => self.block.push_str(&line),
-        }
-    }
-
-    fn flush(&mut self, out: &mut String) {
-        let block = std::mem::take(&mut self.block);
-        if block.is_empty() {
-            return;
-        }
-        if std::mem::take(&mut self.gap) {
+    fn end_line(&mut self, out: &mut String) {
+        self.show(true, out);
+        if self.place != Place::Nothing {
             out.push('\n');
         }
-        out.push_str(&ink::render(&block));
-        self.shown = true;
+        (self.place, self.quoted, self.before) = (Place::Start, false, None);
     }
-}
 
-/// The backticks or tildes that begin or end a block of code.
-fn fence_mark(line: &str) -> Option<&str> {
-    let text = line.trim_start();
-    let first = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-    let length = text.len() - text.trim_start_matches(first).len();
-    (length >= 3 && line.len() - text.len() < 4).then(|| &text[..length])
+    /// Shows what can be shown of the line; all of it if it is complete.
+    fn show(&mut self, complete: bool, out: &mut String) {
+        let held = std::mem::take(&mut self.held);
+        let mut rest = held.as_str();
+        while self.place == Place::Start {
+            match opening::of(rest, self.fence.as_deref(), self.quoted, complete) {
+                Some((opening, length)) => {
+                    self.open(opening, out);
+                    rest = &rest[length..];
+                }
+                None => break,
+            }
+        }
+        match self.place {
+            Place::Start => {}
+            Place::Nothing => rest = "",
+            Place::Raw => out.push_str(std::mem::take(&mut rest)),
+            Place::Code if rest.is_empty() => {}
+            Place::Code => out.push_str(&styled(CODE, std::mem::take(&mut rest))),
+            Place::Text(style) => rest = self.text(rest, style, complete, out),
+        }
+        rest.clone_into(&mut self.held);
+    }
+
+    /// A line begins, or goes on after the margin of a quote.
+    fn open(&mut self, opening: Opening, out: &mut String) {
+        if opening == Opening::Blank && !self.quoted {
+            self.gap = self.shown;
+            self.place = Place::Nothing;
+            return;
+        }
+        let is_shown = !matches!(opening, Opening::FenceBegins(_) | Opening::FenceEnds);
+        if self.shown && std::mem::take(&mut self.gap) {
+            out.push('\n');
+        }
+        self.shown |= is_shown;
+        self.place = match opening {
+            Opening::Blank | Opening::Raw => Place::Raw,
+            Opening::FenceBegins(mark) => {
+                self.fence = Some(mark);
+                Place::Nothing
+            }
+            Opening::FenceEnds => {
+                self.fence = None;
+                Place::Nothing
+            }
+            Opening::Code => {
+                out.push_str("    ");
+                Place::Code
+            }
+            Opening::Rule => {
+                out.push_str("────────");
+                Place::Raw
+            }
+            Opening::Heading => Place::Text(Some(BOLD)),
+            Opening::Bullet { indent } => {
+                out.push_str(&indent);
+                out.push_str("• ");
+                Place::Text(None)
+            }
+            Opening::Quote => {
+                out.push_str("│ ");
+                self.quoted = true;
+                Place::Start
+            }
+            Opening::Text => Place::Text(None),
+        };
+    }
+
+    /// Text with spans in it; answers what has to wait.
+    fn text<'a>(
+        &mut self,
+        mut rest: &'a str,
+        style: Option<Style>,
+        complete: bool,
+        out: &mut String,
+    ) -> &'a str {
+        let put = |text: &str, out: &mut String| match style {
+            Some(style) => out.push_str(&styled(style, text)),
+            None => out.push_str(text),
+        };
+        while !rest.is_empty() {
+            let length = match inline::step(rest, self.before, complete) {
+                Step::Hold => break,
+                Step::Plain(length) => {
+                    put(&rest[..length], out);
+                    length
+                }
+                Step::Escaped(length) => {
+                    put(&rest[1..length], out);
+                    length
+                }
+                Step::Span(length) => {
+                    out.push_str(&ink::span(&rest[..length], style));
+                    length
+                }
+            };
+            self.before = rest[..length].chars().next_back();
+            rest = &rest[length..];
+        }
+        rest
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Everything that comes out, without styles, when the text arrives in pieces of `size`.
-    fn shown(text: &str, size: usize) -> String {
-        let mut markdown = Markdown::default();
-        let letters: Vec<char> = text.chars().collect();
-        let mut out: String =
-            letters.chunks(size).map(|piece| markdown.push(&piece.iter().collect::<String>())).collect();
-        out.push_str(&markdown.finish());
-        anstream::adapter::strip_str(&out).to_string()
-    }
-
-    #[test]
-    fn blocks_come_out_the_same_however_they_arrive() {
-        let text = "# Title\n\nSome *text* with `code`,\nstill the same.\n\n- one\n- two\n  1. deep\n\n```sh\nls # x\n\n```\nafter\n\n> said\n\n[a](http://b)";
-        let expected = "Title\n\nSome text with code,\nstill the same.\n\n• one\n• two\n  1. deep\n\n    ls # x\n    \nafter\n\n│ said\n\na (http://b)\n";
-        for size in [1, 3, 7, 1000] {
-            assert_eq!(shown(text, size), expected, "{size}");
-        }
-    }
-
-    #[test]
-    fn a_block_is_shown_as_soon_as_it_is_complete() {
-        let mut markdown = Markdown::default();
-        assert_eq!(markdown.push("one\nstill"), "");
-        assert_eq!(markdown.push(" one\n"), "");
-        assert_eq!(markdown.push("\n"), "one\nstill one\n");
-        assert_eq!(markdown.push("two"), "");
-        assert_eq!(markdown.finish(), "\ntwo\n");
-        assert_eq!(markdown.finish(), "");
-    }
-
-    #[test]
-    fn what_has_no_form_here_stays_as_it_was_written() {
-        let table = "| a | b |\n|---|---|\n| 1 | 2 |\n";
-        assert_eq!(shown(table, 4), table);
-        assert_eq!(shown("<b>x</b> & y", 4), "<b>x</b> & y\n");
-        assert_eq!(shown("```\nnever closed\n\nx", 5), "    never closed\n    \n    x\n");
-    }
-
-    #[test]
-    fn styles_are_closed_again() {
-        let mut markdown = Markdown::default();
-        markdown.push("a **b *c* d** e");
-        let out = markdown.finish();
-        assert_eq!(out, "a \u{1b}[1mb \u{1b}[3mc\u{1b}[0m\u{1b}[1m d\u{1b}[0m e\n");
-    }
-}
+mod tests;

@@ -197,6 +197,24 @@ impl Models {
         }
     }
 
+    /// Whether a run that nobody drives may be taken up unasked by somebody who was told who answers: only
+    /// if its text goes nowhere else, and all its models can be asked here.
+    pub(crate) fn may_adopt(
+        &self,
+        chosen: &Chosen,
+    ) -> impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static {
+        let (models, told) = (self.clone(), chosen.hosts.clone());
+        move |definition| {
+            let pinned = models.as_pinned(definition);
+            if let Some(host) = pinned.hosts.iter().find(|host| !told.contains(host)) {
+                return Err(format!("its text would go to {host}, and nobody here was told so"));
+            }
+            let everybody = pinned.everybody();
+            let missing = everybody.iter().find_map(|name| models.model(name).err());
+            missing.map_or(Ok(()), |fault| Err(fault.message))
+        }
+    }
+
     /// Who answers in a run that began earlier, perhaps under other settings.
     pub(crate) fn as_pinned(&self, definition: &Definition) -> Chosen {
         let hosts = self.it.serving.providers.iter().filter_map(|(name, it)| Some((name.clone(), host(it)?)));

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_core::run::Definition;
 use baton_store::{ClaimMode, Claimed, Pulse, StoreError};
 
 use super::{Engine, Shared};
@@ -35,14 +36,19 @@ impl Engine {
         tokio::spawn(async move { closing.run_until_cancelled(listening).await });
     }
 
-    /// Adopts orphaned and due runs from now on, until the engine is shut down.
-    pub fn adopt(&self, tenant: Tenant) {
+    /// Adopts orphaned and due runs from now on, until the engine is shut down; those that it may, as far
+    /// as their definitions tell.
+    pub fn adopt(
+        &self,
+        tenant: Tenant,
+        may: impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static,
+    ) {
         let engine = self.clone();
         let closing = self.shared.closing.clone();
         let adopting = async move {
             let mut left_alone = HashSet::new();
             loop {
-                engine.adopt_due(&tenant, &mut left_alone).await;
+                engine.adopt_due(&tenant, &may, &mut left_alone).await;
                 tokio::time::sleep(engine.shared.settings.adopt_every).await;
             }
         };
@@ -51,15 +57,24 @@ impl Engine {
 
     /// Adopts what is orphaned or due now; answers what it took.
     pub async fn adopt_once(&self, tenant: &Tenant) -> Vec<RunId> {
-        self.adopt_due(tenant, &mut HashSet::new()).await
+        self.adopt_due(tenant, &|_| Ok(()), &mut HashSet::new()).await
     }
 
     /// The same; what cannot be adopted is told of once.
-    async fn adopt_due(&self, tenant: &Tenant, left_alone: &mut HashSet<RunId>) -> Vec<RunId> {
+    async fn adopt_due(
+        &self,
+        tenant: &Tenant,
+        may: &(dyn Fn(&Definition) -> Result<(), String> + Send + Sync),
+        left_alone: &mut HashSet<RunId>,
+    ) -> Vec<RunId> {
         let now = self.shared.clock.now();
         let mut taken = Vec::new();
         for run in self.shared.store.due(tenant, now).await.unwrap_or_default() {
-            match self.resume(tenant, run, ClaimMode::IfFree).await {
+            let adopted = match self.may_adopt(tenant, run, may).await {
+                Ok(()) => self.resume(tenant, run, ClaimMode::IfFree).await,
+                Err(error) => Err(error),
+            };
+            match adopted {
                 Ok(_) => taken.push(run),
                 Err(EngineError::Store(StoreError::Held { .. } | StoreError::Ended { .. })) => {} // somebody was faster
                 Err(error) if left_alone.insert(run) => {
@@ -69,6 +84,17 @@ impl Engine {
             }
         }
         taken
+    }
+
+    async fn may_adopt(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        may: &(dyn Fn(&Definition) -> Result<(), String> + Send + Sync),
+    ) -> Result<(), EngineError> {
+        let row = self.shared.store.run(tenant, run).await?;
+        let definition = self.shared.store.definition(tenant, &row.definition).await?;
+        may(&definition).map_err(EngineError::Invalid)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Dying at every point and going on: the same result as if nothing had happened.
 
+use std::sync::Arc;
+
 use baton_core::run::RunStatus;
 use baton_core::thread::NewEntry;
-use baton_engine::{Engine, Rested};
+use baton_engine::{Engine, EngineError, Rested};
 use baton_store::{ClaimMode, StoreError};
 use serde_json::json;
 
@@ -81,10 +83,26 @@ async fn a_taken_run_is_lost_to_its_owner(world: World) {
 async fn an_orphan_is_adopted(world: World) {
     let run = interrupted(&world, "safe").await;
     let engine = world.engine();
-    engine.adopt(TENANT.clone());
+    engine.adopt(TENANT.clone(), |_| Ok(()));
     let seen = crate::world::watch(&engine, run, Default::default()).await;
     assert!(matches!(seen.last(), Some(baton_engine::Seen::Event(e)) if e.event.is_terminal()));
     check(&world, run, &seen).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphan_that_may_not_be_adopted_is_left_alone() {
+    let world = World::new(Kept::Memory, Mode::Plain);
+    let run = interrupted(&world, "safe").await;
+    let engine = world.engine();
+    let asked = Arc::new(tokio::sync::Notify::new());
+    let noted = asked.clone();
+    engine.adopt(TENANT.clone(), move |definition| {
+        noted.notify_one();
+        Err(format!("{} is not for us", definition.model))
+    });
+    asked.notified().await;
+    asked.notified().await; // the second time, the first answer was taken
+    assert_eq!(insist(|| world.store.run(&TENANT, run)).await.epoch, 1, "nobody claimed it");
 }
 
 async fn a_run_that_kills_its_process_is_given_up(mut world: World) {
@@ -239,4 +257,26 @@ async fn copy_prefix(
     }
     drop(owner);
     run
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_tools_are_gone_is_left_alone_but_can_be_cancelled() {
+    let world = World::new(Kept::Sqlite, Mode::Plain);
+    world.script(
+        json!([[{"call": {"name": "ask_user", "arguments": {"question": "Which?"}}}], [{"text": "Done"}]]),
+    );
+    let gone: Arc<dyn baton_tools::Tool> =
+        crate::malformed::Anything::named("gone", || baton_tools::Output::Text(String::new()));
+    let first = world.engine_of(world.scripted(), vec![gone]);
+    let (handle, rested, _) = world.turn(&first, "hi").await;
+    assert_eq!(rested, Rested::Suspended);
+    first.crash().await;
+
+    let second = world.engine();
+    let missing = second.resume(&TENANT, handle.run, ClaimMode::IfFree).await.unwrap_err();
+    assert_eq!(missing, EngineError::MissingTools { run: handle.run, missing: vec!["gone".to_owned()] });
+    second.cancel(&TENANT, handle.run).await.unwrap();
+    let mut taken = second.drive(&TENANT, handle.run).await.unwrap().unwrap();
+    assert_eq!(taken.rested().await, Rested::Ended(RunStatus::Cancelled));
+    check(&world, handle.run, &[]).await.unwrap();
 }

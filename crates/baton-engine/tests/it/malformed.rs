@@ -153,7 +153,7 @@ impl Model for Played {
 }
 
 /// A tool that takes any object, counts its calls, and answers with whatever it was made for.
-struct Anything {
+pub(crate) struct Anything {
     spec: ToolSpec,
     answer: Box<dyn Fn() -> Output + Send + Sync>,
     got: Arc<Mutex<Vec<Value>>>,
@@ -164,7 +164,7 @@ impl Anything {
         Anything::named("anything", || Output::Json(json!({"did": "it"})))
     }
 
-    fn named(name: &str, answer: impl Fn() -> Output + Send + Sync + 'static) -> Arc<Anything> {
+    pub(crate) fn named(name: &str, answer: impl Fn() -> Output + Send + Sync + 'static) -> Arc<Anything> {
         let spec = ToolSpec {
             name: name.to_owned(),
             description: "a tool that takes anything".to_owned(),

@@ -88,9 +88,13 @@ impl World {
         *self.script.lock().unwrap() = json!({"v": 1, "replies": replies}).to_string();
     }
 
+    /// The model that plays the script.
+    pub(crate) fn scripted(&self) -> Arc<dyn Model> {
+        Arc::new(Scripted::parse(&self.script.lock().unwrap()).unwrap())
+    }
+
     pub(crate) fn engine(&self) -> Engine {
-        let model = Scripted::parse(&self.script.lock().unwrap()).unwrap();
-        self.engine_of(Arc::new(model), Vec::new())
+        self.engine_of(self.scripted(), Vec::new())
     }
 
     /// An engine with another model, and more tools than the usual ones.

@@ -77,7 +77,7 @@ pub(crate) async fn run(app: &App, args: ChatArgs) -> Result<u8, Failure> {
     note(styled(DIM, "/help lists the commands; Ctrl-C cancels a turn; Ctrl-D leaves"));
     let prompt = Prompt::open(&app.config.data)?;
     let mut chat = Chat { app, thread, chosen, mode: args.mode, prompt, interrupts: Interrupts::listen()? };
-    app.engine.adopt(app.tenant.clone());
+    app.engine.adopt(app.tenant.clone(), app.models.may_adopt(&chat.chosen));
     let mut going = chat.take_up().await?;
     while going == Going::On {
         going = chat.next().await?;

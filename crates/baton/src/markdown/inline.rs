@@ -1,0 +1,135 @@
+//! How far the text of a line can be shown already.
+//!
+//! What is decided depends on the text alone and never on the pieces in which it came.
+
+/// How many letters after a mark its end is waited for.
+const SPAN: usize = 64;
+/// How long the target of a link may be: nobody waits to read it.
+const TARGET: usize = 400;
+
+/// What to do with the beginning of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It cannot be shown yet.
+    Hold,
+    /// So many bytes are shown as they are.
+    Plain(usize),
+    /// So many bytes are shown without the first.
+    Escaped(usize),
+    /// So many bytes are a span between marks.
+    Span(usize),
+}
+
+/// The next step through a text that is not empty. `before` is the letter before it, and `complete` says
+/// that nothing comes after it.
+pub(super) fn step(text: &str, before: Option<char>, complete: bool) -> Step {
+    match text.find(['*', '_', '`', '~', '[', '\\']) {
+        None => return Step::Plain(text.len()),
+        Some(0) => {}
+        Some(at) => return Step::Plain(at),
+    }
+    let found = match text.as_bytes()[0] {
+        b'\\' => escaped(text, complete),
+        b'[' => link(text, complete),
+        _ => span(text, before, complete),
+    };
+    match found {
+        Step::Hold if complete => Step::Plain(run(text)),
+        other => other,
+    }
+}
+
+fn escaped(text: &str, complete: bool) -> Step {
+    match text[1..].chars().next() {
+        None if !complete => Step::Hold,
+        Some(next) if next.is_ascii_punctuation() => Step::Escaped(2),
+        _ => Step::Plain(1),
+    }
+}
+
+/// How many times the first letter stands there, in bytes. Marks are letters of one byte.
+fn run(text: &str) -> usize {
+    let mark = text.chars().next().unwrap_or_default();
+    text.len() - text.trim_start_matches(mark).len()
+}
+
+fn span(text: &str, before: Option<char>, complete: bool) -> Step {
+    let length = run(text);
+    let (mark, inside) = (text.as_bytes()[0], &text[length..]);
+    let Some(first) = inside.chars().next() else { return Step::Hold };
+    let opens = match mark {
+        b'`' => true,
+        b'~' => length == 2,
+        b'_' => length <= 3 && !before.is_some_and(char::is_alphanumeric) && !first.is_whitespace(),
+        _ => length <= 3 && !first.is_whitespace(),
+    };
+    if !opens {
+        return Step::Plain(length);
+    }
+    match end_of_span(inside, mark, length, complete) {
+        Step::Span(end) => Step::Span(length + end),
+        Step::Plain(_) => Step::Plain(length),
+        other => other,
+    }
+}
+
+/// Looks for marks of the same length, after what may stand inside.
+fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
+    let mut last = None;
+    let mut at = 0;
+    for _ in 0..=SPAN {
+        let rest = &inside[at..];
+        let Some(letter) = rest.chars().next() else { return Step::Hold };
+        if letter != char::from(mark) || (last == Some('\\') && mark != b'`') {
+            last = Some(letter);
+            at += letter.len_utf8();
+            continue;
+        }
+        let found = run(rest);
+        let next = rest[found..].chars().next();
+        if next.is_none() && !complete {
+            return Step::Hold; // there may be more of them
+        }
+        let closes = match mark {
+            b'`' => true,
+            b'_' => !last.is_some_and(char::is_whitespace) && !next.is_some_and(char::is_alphanumeric),
+            _ => !last.is_some_and(char::is_whitespace),
+        };
+        if found == length && closes {
+            return Step::Span(at + found);
+        }
+        last = Some(letter);
+        at += found;
+    }
+    Step::Plain(0)
+}
+
+/// `[text](target)`.
+fn link(text: &str, complete: bool) -> Step {
+    let mut letters = text.char_indices().skip(1);
+    let end = letters.by_ref().take(SPAN).find(|(_, letter)| matches!(letter, '[' | ']'));
+    let end = match end {
+        Some((at, ']')) => at,
+        Some(_) => return Step::Plain(1),
+        None if text.chars().nth(SPAN).is_some() => return Step::Plain(1),
+        None => return Step::Hold,
+    };
+    let target = match text[end + 1..].chars().next() {
+        None if !complete => return Step::Hold,
+        Some('(') => &text[end + 2..],
+        _ => return Step::Plain(1),
+    };
+    let mut depth = 1;
+    for (at, letter) in target.char_indices().take(TARGET) {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ if letter.is_whitespace() => return Step::Plain(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return Step::Span(end + 2 + at + 1);
+        }
+    }
+    if target.chars().nth(TARGET - 1).is_some() { Step::Plain(1) } else { Step::Hold }
+}
