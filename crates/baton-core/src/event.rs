@@ -89,7 +89,8 @@ pub enum Event {
         /// In words.
         message: String,
     },
-    /// A model was shown less of the thread than the call before: what its provider had cached is void.
+    /// What a model was shown does not begin with what the call before was shown: what its provider had
+    /// cached is void.
     HistoryCut {
         /// The first entry that it saw.
         first: i64,

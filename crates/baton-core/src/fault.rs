@@ -99,19 +99,23 @@ impl Fault {
 
     /// What happened and what helps, for whoever asked.
     pub fn for_people(&self) -> String {
-        let another = "Ask again in a moment, or choose another model.";
+        let another = match self.retry_after_ms.unwrap_or_default().div_ceil(1000) {
+            0..=2 => "Ask again in a moment, or choose another model.".to_owned(),
+            seconds => format!("Ask again in {seconds} s, or choose another model."),
+        };
         let (what, helps) = match self.code {
             Code::LlmTimeout => {
                 ("The model did not answer in time: ", "Ask again later, or choose another model.")
             }
-            Code::LlmInvalidResponse => {
-                ("The model's answer could not be understood: ", "Ask again, perhaps in other words.")
-            }
+            Code::LlmInvalidResponse => (
+                "The model's answer could not be understood: ",
+                "Ask again, perhaps in other words, or choose another model.",
+            ),
             Code::LlmConnection => (
                 "The connection to the model failed: ",
                 "`baton models test` shows which models answer; choose another one with --model.",
             ),
-            Code::LlmServer | Code::LlmRateLimited => ("", another),
+            Code::LlmServer | Code::LlmRateLimited => ("", another.as_str()),
             Code::LlmAuth => {
                 ("", "Check the key and the account; `baton doctor` says where the key is read from.")
             }
@@ -176,7 +180,7 @@ mod tests {
         let told = |code| Fault::new(code, "it said so").for_people();
         let expected = [
             "The model did not answer in time: it said so. Ask again later, or choose another model.",
-            "The model's answer could not be understood: it said so. Ask again, perhaps in other words.",
+            "The model's answer could not be understood: it said so. Ask again, perhaps in other words, or choose another model.",
             "The connection to the model failed: it said so. `baton models test` shows which models answer; choose another one with --model.",
             "It said so. Ask again in a moment, or choose another model.",
             "It said so. Ask again in a moment, or choose another model.",
@@ -188,6 +192,8 @@ mod tests {
         for code in &ALL[8..] {
             assert_eq!(told(*code), "it said so", "what is ours is said as it is");
         }
+        let later = Fault::new(Code::LlmRateLimited, "it said so").retry_after_ms(3_599_001).for_people();
+        assert_eq!(later, "It said so. Ask again in 3600 s, or choose another model.");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use baton_core::chat::{FinishReason, RawCall, RawReply, TokenUsage};
 use baton_core::fault::{Code, Fault};
-
+use baton_core::json::{MAX_DEPTH, is_deeper_than};
 use serde_json::Value;
 
 use crate::port::Delta;
@@ -63,6 +63,12 @@ impl Collector {
             // It is not kept here, but whoever shows it keeps it.
             Delta::Reasoning(text) => self.grow(text.len())?,
             Delta::ReasoningBlock(block) => {
+                // It is stored, and what is nested more deeply might never be read again.
+                if is_deeper_than(block, MAX_DEPTH) {
+                    return Err(invalid(format!(
+                        "the model's reasoning is nested more than {MAX_DEPTH} levels deep"
+                    )));
+                }
                 self.grow(block.to_string().len())?;
                 self.reasoning.push(block.clone());
             }
@@ -232,6 +238,15 @@ mod tests {
         for (deltas, message) in table {
             assert_eq!(collect(&deltas), Err(Fault::new(Code::LlmInvalidResponse, message)));
         }
+    }
+
+    #[test]
+    fn reasoning_that_is_nested_too_deeply_to_be_read_again_is_refused() {
+        let nested = |depth| (0..depth).fold(json!("s"), |inner, _| json!({ "x": inner }));
+        assert_eq!(Collector::new().push(&Delta::ReasoningBlock(nested(64))), Ok(()));
+        let words = "the model's reasoning is nested more than 64 levels deep";
+        let deep = Err(Fault::new(Code::LlmInvalidResponse, words));
+        assert_eq!(Collector::new().push(&Delta::ReasoningBlock(nested(65))), deep);
     }
 
     #[test]

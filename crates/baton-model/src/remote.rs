@@ -99,14 +99,18 @@ impl Model for Remote {
     }
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
-        let setup = self.it.clone();
-        stream::once(async move {
-            match setup.open(request).await {
-                Ok(answer) => answer.into_stream(),
-                Err(fault) => stream::iter([Err(fault)]).boxed(),
-            }
+        let asking = Stage::Asking(self.it.clone(), Box::new(request));
+        stream::unfold(asking, |stage| async move {
+            let mut answer = match stage {
+                Stage::Asking(setup, request) => match setup.open(*request).await {
+                    Ok(answer) => Box::new(answer),
+                    Err(fault) => return Some((Err(fault), Stage::Over)),
+                },
+                Stage::Answering(answer) => answer,
+                Stage::Over => return None,
+            };
+            answer.next().await.map(|delta| (delta, Stage::Answering(answer)))
         })
-        .flatten()
         .boxed()
     }
 
@@ -123,6 +127,13 @@ impl Model for Remote {
     fn wire(&self) -> &'static str {
         self.known_wire().map_or("", Wire::as_str)
     }
+}
+
+/// How far a call is. It is moved with every delta, so what is large is in a box.
+enum Stage {
+    Asking(Arc<Setup>, Box<ModelRequest>),
+    Answering(Box<Answer>),
+    Over,
 }
 
 impl Setup {

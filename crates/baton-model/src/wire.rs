@@ -9,6 +9,7 @@ mod anthropic;
 mod chat;
 mod decoder;
 mod failure;
+mod json;
 mod lines;
 mod names;
 mod ollama;

@@ -4,6 +4,7 @@
 //! one leaves at once. [`tail`] only looks at a run that may be driven elsewhere.
 
 mod asked;
+mod silence;
 
 use std::time::Duration;
 
@@ -122,6 +123,7 @@ pub(crate) async fn watch(
                     }
                 }
             }
+            () = silence::until(screen.sign_due()), if !cancelled => silence::explain(app, run, screen).await?,
             told = interrupts.next() => match told {
                 Interrupt::Cancel if cancelled => return Ok(Rest::LeftAtOnce),
                 Interrupt::Cancel => {
@@ -147,7 +149,7 @@ pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Res
     let mut screen = Screen::new(show_as, false, run);
     let mut reader = app.engine.events(&app.tenant, run, from).await?;
     loop {
-        let seen = next_of_anybody(app, run, &mut reader).await?;
+        let seen = next_of_anybody(app, run, &mut reader, &mut screen).await?;
         if let Some(rest) = show(app, run, seen, false, &mut screen).await? {
             if rest == Rest::Suspended && !json {
                 asked::show(app, run).await?;
@@ -158,7 +160,12 @@ pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Res
 }
 
 /// The next thing in a log; fails if there is nobody who could write it.
-async fn next_of_anybody(app: &App, run: RunId, reader: &mut EventReader) -> Result<Option<Seen>, Failure> {
+async fn next_of_anybody(
+    app: &App,
+    run: RunId,
+    reader: &mut EventReader,
+    screen: &mut Screen,
+) -> Result<Option<Seen>, Failure> {
     loop {
         if let Ok(seen) = tokio::time::timeout(SILENCE, reader.next()).await {
             return Ok(seen?);
@@ -168,6 +175,9 @@ async fn next_of_anybody(app: &App, run: RunId, reader: &mut EventReader) -> Res
         if !driven && row.status == RunStatus::Running && reader.cursor().seq >= row.seq {
             return Err(Failure::failed(format!("nobody drives run {run}"))
                 .hint(format!("baton runs resume {} goes on with it", run.short())));
+        }
+        if driven && screen.sign_due().is_some() {
+            silence::explain(app, run, screen).await?;
         }
     }
 }

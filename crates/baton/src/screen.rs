@@ -5,6 +5,7 @@
 mod page;
 
 use std::io;
+use std::time::Instant;
 
 use baton_core::event::NumberedEvent;
 use baton_core::flow::WaitingOn;
@@ -134,6 +135,16 @@ impl Screen {
     /// Ends the last line, whatever happened.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         if self.show == Show::Text { self.page.end() } else { Ok(()) }
+    }
+
+    /// When a person should be told what is waited for, if nothing is shown until then.
+    pub(crate) fn sign_due(&self) -> Option<Instant> {
+        if self.show == Show::Text { self.page.sign_due() } else { None }
+    }
+
+    /// Says what is waited for, until something is shown.
+    pub(crate) fn sign(&mut self, who: &str) {
+        self.page.sign(who);
     }
 
     fn object(&self, frame: &Frame<'_>, account: Option<&Account>) -> io::Result<()> {

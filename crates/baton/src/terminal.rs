@@ -1,6 +1,7 @@
 //! Writing to people: the answer to standard output, everything else to standard error.
 //!
-//! A reader that went away (`baton … | head`) is no failure: the command finishes its work in silence.
+//! A reader that went away (`baton … | head`, a terminal that was closed) is no failure: the command
+//! finishes its work in silence.
 //! Text of strangers cannot move the cursor, change colours or turn words around: on a terminal, control
 //! characters and those that set the direction of text are replaced before they are shown.
 
@@ -8,8 +9,11 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 /// Names and headings.
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -32,6 +36,16 @@ pub(crate) fn shows_answers() -> bool {
 /// Whether notes go to a person.
 pub(crate) fn shows_notes() -> bool {
     io::stderr().is_terminal()
+}
+
+/// Whether the answer may be written in colours.
+pub(crate) fn colours_answers() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+}
+
+/// Whether notes may be written in colours.
+pub(crate) fn colours_notes() -> bool {
+    AutoStream::choice(&io::stderr()) != ColorChoice::Never
 }
 
 /// How often the sign of work moves.
@@ -65,6 +79,12 @@ pub(crate) fn note(text: impl AsRef<str>) {
     let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
 }
 
+/// Writes a part of a line beside the answer.
+pub(crate) fn note_part(text: &str) {
+    let mut out = anstream::stderr();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 /// Text in a style.
 pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
@@ -94,8 +114,20 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
 fn unless_gone(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        // A disk that cannot be written to says the same as a terminal that is gone.
+        Err(error) if is_hung_up(&error) && !goes_to_a_file() => Ok(()),
         other => other,
     }
+}
+
+/// Whether this is what is said by a terminal that is gone.
+pub(crate) fn is_hung_up(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::IO.raw_os_error())
+}
+
+fn goes_to_a_file() -> bool {
+    let kind = rustix::fs::fstat(io::stdout()).map(|found| FileType::from_raw_mode(found.st_mode));
+    kind != Ok(FileType::CharacterDevice)
 }
 
 #[cfg(test)]

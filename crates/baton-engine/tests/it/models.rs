@@ -134,7 +134,7 @@ async fn an_answer_nobody_understands_is_asked_for_once_more(world: World) {
     };
     assert_eq!(
         fault.message,
-        "The model's answer could not be understood: the model gave an empty answer. Ask again, perhaps in other words."
+        "The model's answer could not be understood: the model gave an empty answer. Ask again, perhaps in other words, or choose another model."
     );
 }
 

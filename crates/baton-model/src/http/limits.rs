@@ -59,22 +59,28 @@ impl Limits {
 
     /// Waits for what comes before the first byte.
     pub(crate) async fn first<T>(&self, wait: impl Future<Output = T>) -> Result<T, Fault> {
-        self.within(self.first, wait).await.ok_or_else(|| {
+        self.within(Instant::now(), self.first, wait).await.ok_or_else(|| {
             late(format!("no answer began within {} (first_byte)", words(self.timeouts.first_byte)))
         })?
     }
 
     /// Waits for the next piece. Only this wait counts, not what the reader did since the last piece.
     pub(crate) async fn next<T>(&self, wait: impl Future<Output = T>) -> Result<T, Fault> {
-        self.within(Instant::now() + self.timeouts.idle, wait).await.ok_or_else(|| {
+        let now = Instant::now();
+        self.within(now, now + self.timeouts.idle, wait).await.ok_or_else(|| {
             late(format!("the answer stopped for {} before its end (idle)", words(self.timeouts.idle)))
         })?
     }
 
     /// `None`: the limit passed, and it is not the total one.
-    async fn within<T>(&self, limit: Instant, wait: impl Future<Output = T>) -> Option<Result<T, Fault>> {
+    async fn within<T>(
+        &self,
+        now: Instant,
+        limit: Instant,
+        wait: impl Future<Output = T>,
+    ) -> Option<Result<T, Fault>> {
         let over = || late(format!("the call took longer than {} (total)", words(self.timeouts.total)));
-        if Instant::now() >= self.end {
+        if now >= self.end {
             return Some(Err(over()));
         }
         match timeout_at(limit.min(self.end), wait).await {

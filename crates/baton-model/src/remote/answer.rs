@@ -4,14 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use baton_core::fault::Fault;
-use futures_util::StreamExt;
-use futures_util::stream;
 use serde::de::IgnoredAny;
 
 use super::{Setup, Verdict};
 use crate::gate::Place;
 use crate::http::{Kind, Reply};
-use crate::port::{Delta, DeltaStream};
+use crate::port::Delta;
 use crate::wire::{Decoder, Wire};
 
 /// The most bytes of a body that is read whole. JSON writes a text longer than it is.
@@ -24,6 +22,10 @@ pub(super) struct Answer {
     attempt: u32,
     /// What was decoded and not yet given out.
     ready: VecDeque<Delta>,
+    /// What the piece at hand gives; empty between two.
+    decoded: Vec<Delta>,
+    /// Whether there was anything in it yet.
+    begun: bool,
     state: State,
 }
 
@@ -47,67 +49,54 @@ pub(super) struct Reading {
 
 impl Answer {
     pub(super) fn new(setup: Arc<Setup>, decoder: Decoder, reading: Reading, attempt: u32) -> Self {
-        Answer { setup, decoder, attempt, ready: VecDeque::new(), state: State::Reading(reading) }
+        let (ready, decoded) = (VecDeque::new(), Vec::new());
+        Answer { setup, decoder, attempt, ready, decoded, begun: false, state: State::Reading(reading) }
     }
 
-    pub(super) fn into_stream(self) -> DeltaStream {
-        stream::unfold(Box::new(self), |mut answer| async move {
-            answer.next().await.map(|delta| (delta, answer))
-        })
-        .boxed()
-    }
-
-    async fn next(&mut self) -> Option<Result<Delta, Fault>> {
+    /// The next delta. A failure is the last.
+    pub(super) async fn next(&mut self) -> Option<Result<Delta, Fault>> {
         loop {
             // What came before a failure is shown before it.
             if let Some(delta) = self.ready.pop_front() {
                 return Some(Ok(self.priced(delta)));
             }
+            // It stays where it is while it is read: pieces are many.
+            if let State::Reading(reading) = &mut self.state {
+                let read = decode(&mut self.decoder, &mut reading.reply, &mut self.decoded).await;
+                self.take(read);
+                continue;
+            }
             match std::mem::replace(&mut self.state, State::Over) {
-                State::Reading(reading) => self.read(reading).await,
                 State::Complete(reply) => reply.drain().await,
                 State::Failed(fault) => return Some(Err(fault)),
-                State::Over => return None,
+                State::Reading(_) | State::Over => return None,
             }
         }
     }
 
-    /// Reads on by one piece.
-    async fn read(&mut self, mut reading: Reading) {
-        let mut deltas = Vec::new();
-        let read = self.decode(&mut reading.reply, &mut deltas).await;
-        if !deltas.is_empty() {
+    /// Takes what came of one piece.
+    fn take(&mut self, read: Result<(), Fault>) {
+        let State::Reading(reading) = &mut self.state else { return };
+        if !self.decoded.is_empty() && !std::mem::replace(&mut self.begun, true) {
             reading.verdict.answering();
             self.setup.understood(reading.wire);
         }
-        self.ready.extend(deltas);
+        self.ready.extend(self.decoded.drain(..));
+        if read.is_ok() && !self.decoder.is_done() {
+            return;
+        }
+        let State::Reading(reading) = std::mem::replace(&mut self.state, State::Over) else { return };
         self.state = match read {
             Err(fault) => {
                 let fault = self.setup.settled(fault, self.attempt, None);
                 reading.verdict.failed(&fault);
                 State::Failed(fault)
             }
-            Ok(()) if self.decoder.is_done() => {
+            Ok(()) => {
                 reading.verdict.succeeded();
                 State::Complete(reading.reply)
             }
-            Ok(()) => State::Reading(reading),
         };
-    }
-
-    async fn decode(&mut self, reply: &mut Reply, out: &mut Vec<Delta>) -> Result<(), Fault> {
-        if reply.kind() == Kind::Document {
-            let body = reply.body(MAX_DOCUMENT_BYTES).await?;
-            if !is_stream(&body) {
-                return self.decoder.whole(&body, out);
-            }
-            self.decoder.push(&body, out)?;
-            return self.decoder.end(out);
-        }
-        match reply.chunk().await? {
-            Some(bytes) => self.decoder.push(&bytes, out),
-            None => self.decoder.end(out),
-        }
     }
 
     fn priced(&self, mut delta: Delta) -> Delta {
@@ -115,6 +104,22 @@ impl Answer {
             usage.cost_micro_usd = self.setup.price().map(|price| price.micro_usd(usage));
         }
         delta
+    }
+}
+
+/// Decodes the next piece of a body, or all of one that is a document.
+async fn decode(decoder: &mut Decoder, reply: &mut Reply, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    if reply.kind() == Kind::Document {
+        let body = reply.body(MAX_DOCUMENT_BYTES).await?;
+        if !is_stream(&body) {
+            return decoder.whole(&body, out);
+        }
+        decoder.push(&body, out)?;
+        return decoder.end(out);
+    }
+    match reply.chunk().await? {
+        Some(bytes) => decoder.push(&bytes, out),
+        None => decoder.end(out),
     }
 }
 

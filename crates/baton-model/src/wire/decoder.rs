@@ -7,8 +7,8 @@
 //! it is in, and it does not judge calls.
 
 use baton_core::fault::{Code, Fault};
-use serde_json::Value;
 
+use super::json::Json;
 use super::lines::{Lines, MAX_BODY_BYTES, too_long};
 use super::sse::Event;
 use super::tags::Tags;
@@ -172,9 +172,8 @@ impl Answer {
 
     fn whole(&mut self, body: &[u8], out: &mut Vec<Delta>) -> Result<(), Fault> {
         let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-        let Ok(body) = serde_json::from_slice::<Value>(body) else {
-            return Err(failure::unreadable(&String::from_utf8_lossy(body)));
-        };
+        let body = str::from_utf8(body).map_err(|_| failure::unreadable(&String::from_utf8_lossy(body)))?;
+        let body = json(body)?;
         let read = match &mut self.reading {
             Reading::Ollama(reading) => reading.whole(&body, &mut self.read),
             Reading::Chat(reading) => reading.whole(&body, &mut self.read),
@@ -214,8 +213,8 @@ impl Answer {
 }
 
 /// The JSON document of a frame.
-pub(super) fn json(frame: &str) -> Result<Value, Fault> {
-    serde_json::from_str(frame).map_err(|_| failure::unreadable(frame))
+pub(super) fn json(frame: &str) -> Result<Json<'_>, Fault> {
+    Json::parse(frame).map_err(|_| failure::unreadable(frame))
 }
 
 fn is_whole(frame: &str) -> bool {

@@ -18,6 +18,7 @@ use baton_core::tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::decoder::json as parse;
+use super::json::Json;
 use super::{Call, Names, Wire, failure, system};
 use crate::port::Delta;
 
@@ -118,17 +119,19 @@ impl Reading {
     }
 
     /// A whole answer that came as one document: it looks like a last line with everything in it.
-    pub(super) fn whole(&mut self, body: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if self.line(body, out)? { Ok(()) } else { Err(failure::unreadable(&body.to_string())) }
     }
 
-    fn line(&mut self, line: &Value, out: &mut Vec<Delta>) -> Result<bool, Fault> {
+    fn line(&mut self, line: &Json<'_>, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         if let Some(error) = line.get("error").filter(|error| !error.is_null()) {
-            return Err(failure::in_answer(error));
+            return Err(failure::in_answer(&error.to_value()));
         }
-        let Some(fields) = line.as_object() else { return Err(failure::unreadable(&line.to_string())) };
+        if !line.is_object() {
+            return Err(failure::unreadable(&line.to_string()));
+        }
         self.message(&line["message"], out);
-        if fields.get("done").and_then(Value::as_bool) != Some(true) {
+        if line["done"] != Json::Bool(true) {
             return Ok(false);
         }
         let reason = line["done_reason"].as_str().unwrap_or_default();
@@ -150,7 +153,7 @@ impl Reading {
         Ok(true)
     }
 
-    fn message(&mut self, message: &Value, out: &mut Vec<Delta>) {
+    fn message(&mut self, message: &Json<'_>, out: &mut Vec<Delta>) {
         let text = |field: &str| message[field].as_str().filter(|text| !text.is_empty());
         // The second is what compatible servers write.
         if let Some(thought) = text("thinking").or_else(|| text("reasoning_content")) {
@@ -167,14 +170,14 @@ impl Reading {
         }
     }
 
-    fn call(&mut self, call: &Value, out: &mut Vec<Delta>) {
+    fn call(&mut self, call: &Json<'_>, out: &mut Vec<Delta>) {
         let (index, function) = (self.calls, &call["function"]);
         self.calls += 1;
         let name = function["name"].as_str().unwrap_or_default().to_owned();
         let id = call["id"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
         let text = match &function["arguments"] {
-            Value::Null => "{}".to_owned(),
-            arguments => as_text(arguments),
+            Json::Null => "{}".to_owned(),
+            arguments => as_text(&arguments.to_value()),
         };
         out.push(Delta::CallStart { index, id, name });
         out.push(Delta::CallArguments { index, text });

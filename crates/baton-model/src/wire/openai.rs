@@ -6,12 +6,17 @@ use baton_core::tool::ToolSpec;
 use serde_json::{Value, json};
 
 use super::Call;
+use super::json::Json;
 use crate::port::{Delta, ToolChoice};
 
 /// The most calls that are kept track of while an answer is read. It only bounds what is remembered: how
 /// many calls an answer may have is for [`crate::Collector`] to say, which is fed what was read and has
 /// given up long before.
 pub(super) const MOST_CALLS: usize = 1024;
+
+/// A call keeps the number that its server gives it only if that is below this. Otherwise it is counted on
+/// from those before it, so that there always is a next number.
+pub(super) const INDEX_LIMIT: u32 = 1024;
 
 /// An answer that begins more of them than that.
 pub(super) fn too_many() -> Fault {
@@ -54,12 +59,12 @@ fn parameters(schema: &Value) -> Value {
 }
 
 /// A text that is there and says something.
-pub(super) fn text(value: &Value) -> Option<&str> {
+pub(super) fn text<'a>(value: &'a Json<'_>) -> Option<&'a str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
 /// What was used, if it says so. The fields are for what was read and what was written.
-pub(super) fn usage(usage: &Value, fields: [&str; 2]) -> Option<Delta> {
+pub(super) fn usage(usage: &Json<'_>, fields: [&str; 2]) -> Option<Delta> {
     let [prompt, completion] = fields.map(|field| usage[field].as_u64());
     (prompt.is_some() || completion.is_some()).then(|| {
         Delta::Usage(TokenUsage {

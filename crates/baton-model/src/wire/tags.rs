@@ -15,13 +15,14 @@
 //!
 //! A tag that comes in pieces gives the same result as a whole one. What is held back is bounded: a part of
 //! a tag, some white space, one call; longer ones are text. Everything that is not text passes as it is,
-//! but for calls of the format's own that a call in the text has taken the number of.
+//! but for calls of the format's own whose number is taken, by a call in the text, or beyond all reason.
 
 mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Habits;
+use super::openai::INDEX_LIMIT;
 use crate::port::Delta;
 use written::written;
 
@@ -49,7 +50,7 @@ pub(super) struct Tags {
     call: String,
     /// Whether `call` ends inside a JSON string, and there behind a backslash.
     quoted: Quoted,
-    /// Which numbers calls in the text have.
+    /// Which numbers are not the format's own: calls in the text have them, and calls that had to move.
     taken: BTreeSet<u32>,
     /// The number after all that were seen.
     next: u32,
@@ -217,8 +218,7 @@ impl Tags {
         let Some((name, arguments)) = written(self.call.trim()) else {
             return self.leave_as_text(end, found);
         };
-        let index = self.settle(self.next);
-        self.taken.insert(index);
+        let index = self.count_on();
         found.0.push(Delta::CallStart { index, id: None, name });
         found.0.push(Delta::CallArguments { index, text: arguments });
         self.leave();
@@ -256,16 +256,24 @@ impl Tags {
 
     /// The number for a call that was to have this one.
     fn settle(&mut self, index: u32) -> u32 {
-        let settled = match self.moved.get(&index) {
-            Some(moved) => *moved,
-            None if self.taken.contains(&index) => self.next,
-            None => index,
-        };
-        if settled != index {
-            self.moved.insert(index, settled);
+        if let Some(moved) = self.moved.get(&index) {
+            return *moved;
         }
-        self.next = self.next.max(settled.saturating_add(1));
-        settled
+        if index < INDEX_LIMIT && !self.taken.contains(&index) {
+            self.next = self.next.max(index + 1);
+            return index;
+        }
+        let moved = self.count_on();
+        self.moved.insert(index, moved);
+        moved
+    }
+
+    /// Takes the number after all that were seen.
+    fn count_on(&mut self) -> u32 {
+        let index = self.next;
+        self.taken.insert(index);
+        self.next += 1;
+        index
     }
 }
 

@@ -5,6 +5,8 @@
 //! drives, and on leaving it finishes or lets go of everything.
 
 mod answers;
+mod editor;
+mod leaving;
 mod prompt;
 mod slash;
 
@@ -63,8 +65,8 @@ struct Chat<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Going {
     On,
-    /// In order.
-    Leave,
+    /// In order, with this exit code.
+    Leave(u8),
     /// At once, with this exit code.
     Drop(u8),
 }
@@ -82,11 +84,11 @@ pub(crate) async fn run(app: &App, args: ChatArgs) -> Result<u8, Failure> {
     while going == Going::On {
         going = chat.next().await?;
     }
-    if let Going::Drop(code) = going {
-        return Ok(code);
+    match going {
+        Going::Drop(code) => Ok(code),
+        Going::Leave(code) => Ok(leaving::leave(app, &mut chat.interrupts, code).await),
+        Going::On => Ok(exit::OK),
     }
-    app.engine.shutdown().await;
-    Ok(exit::OK)
 }
 
 async fn thread(app: &App, args: &ChatArgs) -> Result<ThreadId, Failure> {
@@ -120,7 +122,8 @@ impl Chat<'_> {
     async fn next(&mut self) -> Result<Going, Failure> {
         match self.prompt.read("you", &mut self.interrupts).await? {
             Said::Nothing => Ok(Going::On),
-            Said::End => Ok(Going::Leave),
+            Said::End => Ok(Going::Leave(exit::OK)),
+            Said::Gone => Ok(Going::Leave(exit::TERMINATED)),
             Said::Line(line) if line.trim().is_empty() => Ok(Going::On),
             Said::Line(line) => match line.trim().strip_prefix('/') {
                 Some(command) => self.command(command).await,

@@ -1,56 +1,92 @@
 //! A run as text: what the agent says goes to standard output as it arrives, what it does to standard
 //! error.
 //!
-//! On a terminal the text is rendered, block by block, and something turns while a tool runs. Everywhere
-//! else the exact text is written, piece by piece.
+//! On a terminal the text is rendered while it comes, and something turns while a tool runs or nothing
+//! comes. Everywhere else, and where no colours are wanted, the text is written as it is, piece by piece.
+
+mod thinking;
+mod words;
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use baton_core::event::Event;
 use baton_core::run::RunStatus;
-use baton_core::thread::Closing;
 use baton_core::tool::ASK_USER;
 use indicatif::ProgressBar;
 
 use super::receipt;
 use crate::markdown::Markdown;
-use crate::terminal::{BAD, CARE, DIM, answer, brief, note, plain, shows_answers, styled, turning};
+use crate::terminal::{
+    BAD, CARE, DIM, answer, brief, colours_answers, note, plain, shows_answers, shows_notes, styled, turning,
+};
+use thinking::Thinking;
+use words::{BRIEF, Warned, told, unseen};
 
-/// How much of a call or its result is shown.
-const BRIEF: usize = 160;
+/// How long nothing may come before a person is told what is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Renders what a person reads; absent: the exact text is written.
+    /// Whether a person reads the answer.
+    read: bool,
+    /// Renders what a person reads; absent: the text is written as it is.
     markdown: Option<Markdown>,
     /// The message whose text is being written.
     message: Option<String>,
     /// Whether the last line is complete.
     fresh: bool,
+    /// The model's own reasoning, where it is shown.
+    thinking: Thinking,
+    /// What was warned of last.
+    warned: Warned,
     /// The tools that run.
     running: Vec<(String, String)>,
-    /// What turns while they do.
+    /// What turns while they do, or while nothing comes.
     turning: Option<ProgressBar>,
+    /// When something was shown last.
+    since: Instant,
 }
 
 impl Page {
     /// An empty page.
     pub(crate) fn new() -> Self {
-        let markdown = shows_answers().then(Markdown::default);
-        Page { markdown, message: None, fresh: true, running: Vec::new(), turning: None }
+        let read = shows_answers();
+        Page {
+            read,
+            markdown: (read && colours_answers()).then(Markdown::default),
+            message: None,
+            fresh: true,
+            thinking: Thinking::default(),
+            warned: Warned::default(),
+            running: Vec::new(),
+            turning: None,
+            since: Instant::now(),
+        }
+    }
+
+    /// When it should be said what is waited for, if nothing comes until then.
+    pub(crate) fn sign_due(&self) -> Option<Instant> {
+        let is_free = self.fresh && !self.thinking.is_open() && self.turning.is_none();
+        (is_free && shows_notes()).then(|| self.since + SILENCE)
+    }
+
+    /// Says what is waited for, until something comes.
+    pub(crate) fn sign(&mut self, who: &str) {
+        self.turning = turning(format!("waiting for {who}"));
     }
 
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &Event, show_reasoning: bool) -> io::Result<()> {
+        if matches!(event, Event::Delta { reasoning: true, .. } if !show_reasoning) {
+            return Ok(()); // nothing came that a person could see
+        }
         self.rest();
+        self.since = Instant::now();
         match event {
             Event::Started { .. } | Event::Input { .. } => {}
-            Event::Delta { text, reasoning: true, .. } => {
-                if show_reasoning {
-                    note(styled(DIM, plain(text)));
-                }
-            }
+            Event::Delta { text, reasoning: true, .. } => self.think(text)?,
             Event::Delta { message_id, text, .. } => self.text(message_id, text)?,
             Event::ToolStart { name, args, call_id } => self.tool_start(name, &args.to_string(), call_id)?,
             Event::ToolResult { name, result, call_id, status, .. } => {
@@ -62,9 +98,10 @@ impl Page {
             Event::ApprovalRequired { name, .. } => {
                 self.aside(styled(CARE, format!("? {name} waits for approval")))?;
             }
-            Event::HistoryCut { .. } => {}
+            Event::HistoryCut { first, reason } => self.aside(styled(DIM, unseen(*first, *reason)))?,
             Event::Warning { message, .. } => {
-                self.aside(styled(CARE, format!("warning: {}", plain(message))))?;
+                let warning = self.warned.again(message);
+                self.aside(styled(CARE, format!("warning: {}", plain(&warning))))?;
             }
             Event::Restarted { .. } => self.void("the model was interrupted; it is asked again")?,
             Event::Ended { status, error, receipt: calls, .. } => {
@@ -102,14 +139,22 @@ impl Page {
 
     fn end_message(&mut self) -> io::Result<()> {
         self.message = None;
-        if let Some(rest) = self.markdown.as_mut().map(Markdown::finish).filter(|rest| !rest.is_empty()) {
-            answer(&rest)?;
+        self.end_line()
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        self.thinking.end();
+        let rest = self.markdown.as_mut().map(Markdown::finish).unwrap_or_default();
+        self.write(&rest)?;
+        if self.fresh { Ok(()) } else { self.write("\n") }
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
         }
-        if !self.fresh {
-            answer("\n")?;
-            self.fresh = true;
-        }
-        Ok(())
+        self.fresh = text.ends_with('\n');
+        answer(text)
     }
 
     fn text(&mut self, message: &str, text: &str) -> io::Result<()> {
@@ -117,17 +162,24 @@ impl Page {
             self.end_message()?;
             self.message = Some(message.to_owned());
         }
+        self.thinking.end();
         match &mut self.markdown {
             Some(markdown) => {
                 let shown = markdown.push(&plain(text));
-                if shown.is_empty() { Ok(()) } else { answer(&shown) }
+                self.write(&shown)
             }
-            None if text.is_empty() => Ok(()),
-            None => {
-                self.fresh = text.ends_with('\n');
-                answer(text)
-            }
+            None if self.read => self.write(&plain(text)),
+            None => self.write(text),
         }
+    }
+
+    /// Beside the answer; on a terminal it does not stand in the middle of a line of it.
+    fn think(&mut self, text: &str) -> io::Result<()> {
+        if self.read && !self.thinking.is_open() {
+            self.end_line()?;
+        }
+        self.thinking.piece(text);
+        Ok(())
     }
 
     fn tool_start(&mut self, name: &str, args: &str, call_id: &str) -> io::Result<()> {
@@ -146,7 +198,7 @@ impl Page {
 
     /// Something turns while tools run, for a person who waits.
     fn turn(&mut self) {
-        if self.running.is_empty() {
+        if self.running.is_empty() || !self.fresh {
             return;
         }
         let names: Vec<&str> = self.running.iter().map(|(_, name)| name.as_str()).collect();
@@ -160,14 +212,9 @@ impl Page {
     }
 }
 
-fn told(name: &str, result: &str, status: Closing) -> String {
-    let result = brief(result, BRIEF);
-    match status {
-        Closing::Ok => styled(DIM, format!("← {name}: {result}")),
-        Closing::Error => styled(CARE, format!("← {name} failed: {result}")),
-        Closing::Denied => styled(CARE, format!("← {name} denied: {result}")),
-        Closing::Expired => styled(CARE, format!("← {name} expired: {result}")),
-        Closing::Cancelled => styled(CARE, format!("← {name} cancelled: {result}")),
-        Closing::Unknown => styled(CARE, format!("← {name}, outcome unknown: {result}")),
+impl Drop for Page {
+    /// Nothing turns when nobody looks any more.
+    fn drop(&mut self) {
+        self.rest();
     }
 }

@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::mask::Mask;
+use crate::pty::Terminal;
 use crate::world::World;
 
 /// A script that looks something up and then answers.
@@ -256,4 +257,69 @@ fn a_run_that_waits_says_so_in_its_account() {
         (&json!("warning"), &json!("user_input"))
     );
     assert_eq!(last["metadata"]["waiting"]["run_id"], done["run_id"]);
+}
+
+#[test]
+fn a_terminal_shows_text_in_the_moment_it_comes() {
+    let world = World::new();
+    let model = world.script(&json!({"v": 1, "replies": [
+        {"do": [{"text": "# A title\n\nThe **sky** is half"}, {"stall": true}]},
+    ]}));
+    let ask = |args: &[&str], waits_for: &str| {
+        let mut terminal =
+            Terminal::start(world.command(&[&["ask", "--model", &model, "hi"], args].concat()));
+        let seen = terminal.until(waits_for);
+        terminal.signal(Signal::INT);
+        assert_eq!(terminal.end().0, 130);
+        seen.split_once("\r\n").unwrap().1.replace("\r\n", "\n")
+    };
+    let bold = |text: &str| format!("\u{1b}[1m{text}\u{1b}[0m");
+    let styled = format!("{}{}\n\nThe {} is half", bold("A "), bold("title"), bold("sky"));
+    assert_eq!(ask(&[], "half"), styled);
+    assert_eq!(ask(&["--color", "never"], "half"), "# A title\n\nThe **sky** is half");
+}
+
+#[test]
+fn a_terminal_says_what_is_waited_for_until_it_comes() {
+    let world = World::new();
+    let script = json!({"v": 1, "replies": [{"do": [{"stall_ms": 1500}, {"text": "Here."}]}]});
+    let mut terminal = Terminal::start(world.command(&["ask", "--model", &world.script(&script), "hi"]));
+    terminal.until("waiting for scripted/");
+    let (code, seen) = terminal.end();
+    let (_, after) = seen.rsplit_once("waiting for scripted/").unwrap();
+    let cleared = after.split_once("\u{1b}[2K").map(|(_, rest)| rest.trim_end());
+    assert_eq!((code, cleared), (0, Some("Here.")), "{seen:?}");
+}
+
+#[test]
+fn reasoning_flows_and_ends_before_the_answer() {
+    let world = World::new();
+    let script = json!({"v": 1, "replies": [{"do": [
+        {"reasoning": "Let me "}, {"reasoning": "see.\nWell"}, {"text": "It is"}, {"text": " so."},
+    ]}]});
+    let model = world.script(&script);
+    let ask = ["ask", "--show-reasoning", "--model", &model, "hi"];
+    let did = world.baton(&ask);
+    let told: Vec<&str> = did.err.lines().skip(1).collect();
+    assert_eq!((did.out.as_str(), told), ("It is so.\n", vec!["thinking: Let me see.", "Well"]));
+    let (code, seen) = Terminal::start(world.command(&ask)).end();
+    let dim = |text: &str| format!("\u{1b}[2m{text}\u{1b}[0m");
+    let expected = format!("{}{}\nIt is so.\n", dim("Let me "), dim("see.\nWell"));
+    assert_eq!((code, seen.replace("\r\n", "\n").split_once('\n').unwrap().1), (0, expected.as_str()));
+}
+
+#[test]
+fn a_server_that_is_down_is_told_of_once_in_full() {
+    let world = World::new();
+    world.settings("[providers.ollama]\nbase_url = \"http://127.0.0.1:1\"\n");
+    let did = world.baton(&["ask", "--model", "ollama/x", "hi"]);
+    let told: Vec<&str> = did.err.lines().skip(1).collect();
+    let [first, second, last] = told.as_slice() else { panic!("{told:?}") };
+    assert!(
+        first.starts_with("warning: cannot connect to http://127.0.0.1:1")
+            && first.ends_with("; trying again"),
+        "{first}"
+    );
+    assert_eq!((did.code, *second), (1, "warning: trying again (2)"));
+    assert!(last.starts_with("the run failed (llm_connection): "), "{last}");
 }

@@ -1,8 +1,12 @@
 //! `baton chat`, driven by lines as a person would type them.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::pty::Terminal;
 use crate::world::World;
 
 /// What the chat answers to these lines.
@@ -145,4 +149,87 @@ fn an_orphaned_run_of_the_thread_is_taken_up() {
     world.script(&json!({"v": 1, "replies": [{"do": [{"text": "Finished after all."}]}]}));
     let out = chat(&world, &["--thread", "t", "--model", &script], &["/branches"]);
     assert!(out.starts_with("Finished after all.\n* main ends at 1\n"), "{out}");
+}
+
+/// A chat that waits at its prompt, on a terminal.
+fn at_the_prompt(world: &World) -> Terminal {
+    let mut terminal = Terminal::start(world.command(&["chat", "--model", &echo(world)]));
+    terminal.until("you");
+    terminal.types("one\r");
+    terminal.until("You said one.");
+    terminal
+}
+
+#[test]
+fn a_chat_that_is_told_to_go_leaves_its_prompt() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let world = World::new();
+        let terminal = at_the_prompt(&world);
+        terminal.signal(signal);
+        let (code, seen) = terminal.end();
+        assert_eq!((code, seen.contains("error")), (143, false), "{signal:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_chat_whose_terminal_is_gone_leaves() {
+    let world = World::new();
+    assert_eq!(at_the_prompt(&world).close(), 143);
+    let waits = world.script(&json!({"v": 1, "replies": [
+        {"do": [{"call": {"name": "ask_user", "arguments": {"question": "Which number?"}}}]},
+    ]}));
+    let mut asked = Terminal::start(world.command(&["chat", "--thread", "t", "--model", &waits]));
+    asked.until("you");
+    asked.types("go\r");
+    asked.until("Which number?");
+    asked.until("answer");
+    assert_eq!(asked.close(), 143);
+    let runs = world.baton(&["runs", "ls", "--json"]);
+    assert!(runs.out.contains("\"suspended\""), "{runs:?}");
+}
+
+#[test]
+fn a_piped_chat_that_is_told_to_go_says_so_by_its_exit_code() {
+    let world = World::new();
+    let mut command = world.command(&["chat", "--model", &echo(&world)]);
+    command.stdin(Stdio::piped());
+    let mut running = world.start_command(command);
+    running.input().write_all(b"one\n").unwrap();
+    running.until("You said one.");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, 143);
+}
+
+#[test]
+fn leaving_says_which_run_is_waited_for() {
+    let world = World::new();
+    world.settings("[engine]\nshutdown_s = 3600\n");
+    let script = world.script(&json!({"v": 1, "replies": [{"do": [{"text": "so far "}, {"stall": true}]}]}));
+    let mut lost = world.start(&["ask", "--model", &script, "hi"]);
+    lost.until("so far ");
+    lost.signal(Signal::KILL);
+    let told = lost.end().err;
+    let run = told.lines().next().unwrap().rsplit(' ').next().unwrap();
+    let mut command = world.command(&["chat", "--model", &script]);
+    command.stdin(Stdio::piped());
+    let mut chat = world.start_command(command);
+    chat.until_noted("/help");
+    let mut tail = world.start(&["runs", "tail", run, "--from", "1.1"]);
+    tail.until("so far ");
+    chat.input().write_all(b"/quit\n").unwrap();
+    chat.until_noted(&format!("waiting for run {run}; Ctrl-C leaves at once"));
+    chat.signal(Signal::INT);
+    assert_eq!(chat.end().code, 130);
+}
+
+#[test]
+fn what_the_model_no_longer_sees_is_told() {
+    let world = World::new();
+    world.settings("last_n = 2\n[render]\npolicy = \"last_n\"\n");
+    let did = world.baton_reading(&["chat", "--model", &echo(&world)], "one\ntwo\nthree\n");
+    let told: Vec<&str> = did.err.lines().skip(2).collect();
+    assert_eq!(
+        (did.code, told),
+        (0, vec!["(the model no longer sees the first 2 entries: only the latest are shown to it)"]),
+    );
 }

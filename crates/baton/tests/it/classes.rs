@@ -42,6 +42,13 @@ fn step(description: &str, error: &str, reason: Option<&str>) -> Value {
     json!({"type": "warning", "description": description, "metadata": metadata})
 }
 
+/// The same with what the call used.
+fn costly(mut step: Value, prompt_tokens: u64, completion_tokens: u64) -> Value {
+    step["metadata"]["usage"] =
+        json!({"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "cost_usd": 0.0});
+    step
+}
+
 /// The last two objects of a run that failed.
 fn failed(seq: u64, code: &str, message: &str, tokens: [u64; 2], steps: Vec<Value>) -> [Value; 2] {
     let usage = json!({"tokens": tokens[0] + tokens[1], "prompt_tokens": tokens[0], "completion_tokens": tokens[1], "cost_usd": 0.0});
@@ -166,7 +173,7 @@ fn an_answer_that_is_no_json() {
     let (code, detail) = ("llm_invalid_response", "the model's server sent what is no JSON: {nonsense");
     let again = format!("{detail}; asking again, more simply");
     let message =
-        format!("The model's answer could not be understood: {detail}. Ask again, perhaps in other words.");
+        format!("The model's answer could not be understood: {detail}. Ask again, perhaps in other words, or choose another model.");
     let steps = vec![step(&again, code, Some("simplified")), step(detail, code, None)];
     let expected =
         [vec![warning(2, code, &again)], failed(3, code, &message, [0, 0], steps).to_vec()].concat();
@@ -204,7 +211,8 @@ fn a_model_that_refuses() {
     let server = Server::deciding(move |_, _| Answer::stream(SSE).chunk(frames).end());
     let (exit, objects) = ask(&server, "");
     let message = "The model refused: I will not. Ask in another way, or ask another model.";
-    let [error, mut done] = failed(3, "refused", message, [9, 3], vec![step("I will not.", "refused", None)]);
+    let [error, mut done] =
+        failed(3, "refused", message, [9, 3], vec![costly(step("I will not.", "refused", None), 9, 3)]);
     done["reply"] = json!("I will not.");
     let said = json!({"type": "thinking", "content": "I will not.", "message_id": "ID1-0", "seq": 2, "run_id": "ID1"});
     assert_eq!((exit, objects), (1, vec![said, error, done]));
@@ -222,7 +230,7 @@ fn a_stream_that_is_cut_after_words_is_not_asked_for_again() {
     let message = format!(
         "The connection to the model failed: {detail}. `baton models test` shows which models answer; choose another one with --model."
     );
-    let steps = vec![step(detail, "llm_connection", None)];
+    let steps = vec![costly(step(detail, "llm_connection", None), 9, 2)];
     let [error, mut done] = failed(3, "llm_connection", &message, [9, 2], steps);
     done["reply"] = json!("Once upon");
     let said =

@@ -16,6 +16,7 @@ mod imitation;
 mod keys;
 mod mask;
 mod models;
+mod pty;
 mod rendering;
 mod roles;
 mod runs;

@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -120,6 +120,11 @@ impl Running {
     /// Waits until what it says beside its answer holds a text.
     pub(crate) fn until_noted(&mut self, text: &str) {
         read_until(&mut self.err, &mut self.noted, text);
+    }
+
+    /// Its standard input, if that is a pipe.
+    pub(crate) fn input(&mut self) -> &mut ChildStdin {
+        self.child.stdin.as_mut().unwrap()
     }
 
     /// Sends it a signal.

@@ -129,6 +129,7 @@ fn a_stream_that_is_cut_is_a_failure() {
 fn a_body_that_makes_no_sense_is_asked_for_once_more() {
     let fixtures = json!([
         {"match": {"userMessage": "garbage"}, "response": {"content": "never"}, "chaos": {"malformedRate": 1}},
+        {"match": {"userMessage": "could not be read"}, "response": {"content": "never"}, "chaos": {"malformedRate": 1}},
     ]);
     let told = "warning llm_invalid_response, error llm_invalid_response, done error";
     assert_eq!(ask(&fixtures, "garbage"), (1, told.to_owned(), 2));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::port::Delta;
 use crate::wire::decoder::json as parse;
 use crate::wire::failure;
+use crate::wire::json::Json;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
@@ -66,16 +67,16 @@ impl Reading {
                 self.finish(out);
                 return Ok(true);
             }
-            _ if !event["error"].is_null() => return Err(failure::in_answer(&event["error"])),
+            _ if !event["error"].is_null() => return Err(failure::in_answer(&event["error"].to_value())),
             _ => {}
         }
         Ok(false)
     }
 
     /// A whole answer that came as one document instead of a stream.
-    pub(in crate::wire) fn whole(&mut self, body: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(in crate::wire) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if !body["error"].is_null() {
-            return Err(failure::in_answer(&body["error"]));
+            return Err(failure::in_answer(&body["error"].to_value()));
         }
         let Some(blocks) = body["content"].as_array() else {
             return Err(failure::unreadable(&body.to_string()));
@@ -90,7 +91,7 @@ impl Reading {
         Ok(())
     }
 
-    fn begin(&mut self, at: u64, block: &Value, out: &mut Vec<Delta>) {
+    fn begin(&mut self, at: u64, block: &Json<'_>, out: &mut Vec<Delta>) {
         let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
         let begun = match block["type"].as_str().unwrap_or_default() {
             "text" => {
@@ -102,19 +103,19 @@ impl Reading {
                 self.calls += 1;
                 let id = Some(text("id")).filter(|id| !id.is_empty());
                 out.push(Delta::CallStart { index, id, name: text("name") });
-                Block::Call { index, input: block["input"].clone(), written: false }
+                Block::Call { index, input: block["input"].to_value(), written: false }
             }
             "thinking" => {
                 push(out, Delta::Reasoning, &text("thinking"));
-                Block::Thinking { block: block.clone(), signed: !text("signature").is_empty() }
+                Block::Thinking { block: block.to_value(), signed: !text("signature").is_empty() }
             }
-            "redacted_thinking" => Block::Redacted(block.clone()),
+            "redacted_thinking" => Block::Redacted(block.to_value()),
             _ => Block::Other,
         };
         self.open.insert(at, begun);
     }
 
-    fn go_on(&mut self, at: u64, delta: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn go_on(&mut self, at: u64, delta: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let text = |field: &str| delta[field].as_str().unwrap_or_default();
         match (delta["type"].as_str().unwrap_or_default(), self.open.get_mut(&at)) {
             ("text_delta", _) => push(out, Delta::Text, text("text")),
@@ -169,7 +170,7 @@ impl Reading {
 
 impl Usage {
     /// Takes the counters in, and says what is known now: of an answer that is cancelled it is all there is.
-    fn update(&mut self, said: &Value, out: &mut Vec<Delta>) {
+    fn update(&mut self, said: &Json<'_>, out: &mut Vec<Delta>) {
         if !said.is_object() {
             return;
         }

@@ -2,11 +2,12 @@
 
 use baton_core::chat::FinishReason;
 use baton_core::fault::{Code, Fault};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{DONE, REASONING};
 use crate::port::Delta;
-use crate::wire::openai::{MOST_CALLS, text, too_many, usage};
+use crate::wire::json::Json;
+use crate::wire::openai::{INDEX_LIMIT, MOST_CALLS, text, too_many, usage};
 use crate::wire::{decoder, failure};
 
 /// The other field that holds reasoning.
@@ -55,14 +56,14 @@ impl Reading {
     }
 
     /// Takes a whole answer that came as one JSON document.
-    pub(in crate::wire) fn whole(&mut self, body: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(in crate::wire) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         self.chunk(body, "message", out)?;
         self.end(out)
     }
 
-    fn chunk(&mut self, chunk: &Value, part: &str, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn chunk(&mut self, chunk: &Json<'_>, part: &str, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if !chunk["error"].is_null() || chunk["object"] == "error" {
-            return Err(failure::in_answer(chunk));
+            return Err(failure::in_answer(&chunk.to_value()));
         }
         // There are none where usage is told, and more than one only if somebody asks for it.
         let choices = chunk["choices"].as_array().into_iter().flatten();
@@ -76,7 +77,7 @@ impl Reading {
         Ok(())
     }
 
-    fn piece(&mut self, piece: &Value, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn piece(&mut self, piece: &Json<'_>, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
         // Gateways send the same reasoning under both names.
         let returned = text(&piece[REASONING]);
         self.returns |= returned.is_some();
@@ -105,7 +106,7 @@ impl Reading {
         &mut self,
         key: Option<u64>,
         first: bool,
-        call: &Value,
+        call: &Json<'_>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
         let (id, function) = (text(&call["id"]), &call["function"]);
@@ -117,9 +118,9 @@ impl Reading {
         let Some(begun) = self.calls.get_mut(at) else { return Ok(()) };
         let index = begun.index;
         let mut arguments = match &function["arguments"] {
-            Value::String(piece) => piece.clone(),
+            Json::String(piece) => piece.clone().into_owned(),
             // Some servers send the object itself.
-            object @ Value::Object(_) => object.to_string(),
+            object @ Json::Object(_) => object.to_string(),
             _ => String::new(),
         };
         if begun.name.is_none() {
@@ -169,8 +170,8 @@ impl Reading {
         if self.calls.len() == MOST_CALLS {
             return Err(too_many());
         }
-        let next = self.calls.iter().map(|begun| begun.index.saturating_add(1)).max().unwrap_or(0);
-        let wanted = key.and_then(|key| u32::try_from(key).ok());
+        let next = self.calls.iter().map(|begun| begun.index + 1).max().unwrap_or(0);
+        let wanted = key.and_then(|key| u32::try_from(key).ok()).filter(|index| *index < INDEX_LIMIT);
         let is_free = |index: &u32| self.calls.iter().all(|begun| begun.index != *index);
         let index = wanted.filter(is_free).unwrap_or(next);
         let key = key.unwrap_or(index.into());
@@ -218,7 +219,7 @@ impl Reading {
 }
 
 /// The texts of a message's content, which some servers send as a list of parts.
-fn texts(content: &Value) -> impl Iterator<Item = &str> {
+fn texts<'a>(content: &'a Json<'_>) -> impl Iterator<Item = &'a str> {
     let parts = content.as_array().into_iter().flatten().filter_map(|part| text(&part["text"]));
     text(content).into_iter().chain(parts)
 }

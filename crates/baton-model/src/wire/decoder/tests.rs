@@ -98,3 +98,29 @@ fn t7_a_whole_answer_has_the_bound_of_a_body() {
     let fault = chat().whole(&body, &mut Vec::new()).unwrap_err();
     assert_eq!(fault, too_long("an answer", MAX_BODY_BYTES));
 }
+
+/// In whatever part of the answer: what is kept has to be readable again, and reading must not take the stack.
+#[test]
+fn hostile_nesting_is_no_answer() {
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let anthropic = |deep: &str| {
+        let block = format!(r#"{{"type":"thinking","thinking":"hm","signature":"s","x":{deep}}}"#);
+        format!(r#"{{"type":"content_block_start","index":0,"content_block":{block}}}"#)
+    };
+    let responses = |deep: &str| {
+        let item = format!(r#"{{"type":"reasoning","x":{deep}}}"#);
+        format!(r#"{{"type":"response.completed","response":{{"status":"completed","output":[{item}]}}}}"#)
+    };
+    let read = |wire: Wire, frame: &str| {
+        let mut decoder = Decoder::new(wire, Names::default(), Habits::default());
+        decoder.push(format!("data: {frame}\n\n").as_bytes(), &mut Vec::new())
+    };
+    assert_eq!(read(Wire::Anthropic, &anthropic(&deep(62))), Ok(()));
+    assert_eq!(read(Wire::Responses, &responses(&deep(60))), Ok(()));
+    for levels in [63, 115, 100_000] {
+        let frame = anthropic(&deep(levels));
+        assert_eq!(read(Wire::Anthropic, &frame), Err(failure::unreadable(&frame)), "{levels}");
+        let frame = responses(&deep(levels));
+        assert_eq!(read(Wire::Responses, &frame), Err(failure::unreadable(&frame)), "{levels}");
+    }
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Reading, body};
 use crate::port::{Delta, ModelRequest, OutputSchema, ToolChoice};
+use crate::wire::json::Json;
 use crate::wire::{Call, Names, failure};
 
 fn encode(request: &ModelRequest) -> Value {
@@ -240,6 +241,13 @@ fn t15_an_error_may_be_a_line_of_either_shape() {
     );
 }
 
+/// What comes of a document.
+fn read_whole(body: &Value) -> (Vec<Delta>, Result<(), Fault>) {
+    let (text, mut out) = (body.to_string(), Vec::new());
+    let end = Reading::default().whole(&Json::parse(&text).unwrap(), &mut out);
+    (out, end)
+}
+
 #[test]
 fn t7_a_whole_answer_reads_like_its_stream() {
     let whole = json!({
@@ -248,8 +256,6 @@ fn t7_a_whole_answer_reads_like_its_stream() {
                     "tool_calls": [{"function": {"name": "a", "arguments": {"x": 1}}}]},
         "done": true, "done_reason": "stop", "prompt_eval_count": 5, "eval_count": 3,
     });
-    let (mut reading, mut out) = (Reading::default(), Vec::new());
-    assert_eq!(reading.whole(&whole, &mut out), Ok(()));
     let expected = vec![
         Delta::Reasoning("hm".into()),
         text("Yes"),
@@ -259,17 +265,15 @@ fn t7_a_whole_answer_reads_like_its_stream() {
         usage(5, 3),
         Delta::Finish(FinishReason::Stop),
     ];
-    assert_eq!(out, expected);
+    assert_eq!(read_whole(&whole), (expected, Ok(())));
 }
 
 #[test]
 fn what_is_no_whole_answer_is_a_failure() {
     for body in [json!({"message": {"content": "half"}, "done": false}), json!({}), json!([]), json!("yes")] {
-        let read = Reading::default().whole(&body, &mut Vec::new());
-        assert_eq!(read, Err(failure::unreadable(&body.to_string())));
+        assert_eq!(read_whole(&body).1, Err(failure::unreadable(&body.to_string())));
     }
-    let error = Reading::default().whole(&json!({"error": "boom"}), &mut Vec::new());
-    assert_eq!(error, Err(failure::in_answer(&json!("boom"))));
+    assert_eq!(read_whole(&json!({"error": "boom"})), (vec![], Err(failure::in_answer(&json!("boom")))));
 }
 
 #[test]

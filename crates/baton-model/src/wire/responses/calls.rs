@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::port::Delta;
+use crate::wire::json::Json;
 use crate::wire::openai::{self, MOST_CALLS, too_many};
 
 /// The calls that have begun, in their order.
@@ -40,7 +41,7 @@ impl Calls {
     /// An item was added: a call begins.
     pub(super) fn begin(
         &mut self,
-        item: &Value,
+        item: &Json<'_>,
         place: Option<u64>,
         out: &mut Vec<Delta>,
     ) -> Result<usize, Fault> {
@@ -67,7 +68,7 @@ impl Calls {
     }
 
     /// More arguments. They belong to the call that the event names, or to the newest one.
-    pub(super) fn more(&mut self, event: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn more(&mut self, event: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let Some(piece) = openai::text(&event["delta"]) else { return Ok(()) };
         let at = self.named(event).or(self.0.len().checked_sub(1));
         let Some((at, begun)) = at.and_then(|at| Some((at, self.0.get_mut(at)?))) else {
@@ -79,7 +80,7 @@ impl Calls {
     }
 
     /// The arguments are complete, by an event of their own.
-    pub(super) fn complete(&mut self, event: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn complete(&mut self, event: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         match self.named(event).or(self.0.len().checked_sub(1)) {
             Some(at) => self.rest(at, &event["arguments"], out),
             None => Ok(()),
@@ -89,7 +90,7 @@ impl Calls {
     /// An item is done: a call that was not told is told now, and arguments that were not are, too.
     pub(super) fn done(
         &mut self,
-        item: &Value,
+        item: &Json<'_>,
         place: Option<u64>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
@@ -105,9 +106,9 @@ impl Calls {
 
     /// The answer is over and holds these items. Where calls were told, nothing but their arguments is
     /// taken from it: a call that looks new because it is called differently must not run twice.
-    pub(super) fn close<'a>(
+    pub(super) fn close<'a, 'b: 'a>(
         &mut self,
-        items: impl Iterator<Item = &'a Value>,
+        items: impl Iterator<Item = &'a Json<'b>>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
         let told = !self.is_empty();
@@ -119,7 +120,7 @@ impl Calls {
         Ok(())
     }
 
-    fn rest(&mut self, at: usize, whole: &Value, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn rest(&mut self, at: usize, whole: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let (Some(begun), Some(whole)) = (self.0.get_mut(at), whole.as_str()) else { return Ok(()) };
         if let Some(rest) = whole.strip_prefix(&begun.told) {
             if !rest.is_empty() {
@@ -136,14 +137,14 @@ impl Calls {
         }
     }
 
-    fn named(&self, event: &Value) -> Option<usize> {
+    fn named(&self, event: &Json<'_>) -> Option<usize> {
         let (item, place) = (event["item_id"].as_str(), event["output_index"].as_u64());
         let by_item =
             item.and_then(|item| self.0.iter().position(|begun| begun.item.as_deref() == Some(item)));
         by_item.or_else(|| self.at(place))
     }
 
-    fn of_item(&self, item: &Value, place: Option<u64>) -> Option<usize> {
+    fn of_item(&self, item: &Json<'_>, place: Option<u64>) -> Option<usize> {
         let find = |field: &str, of: fn(&Begun) -> Option<&str>| {
             let value = openai::text(&item[field])?;
             self.0.iter().position(|begun| of(begun) == Some(value))

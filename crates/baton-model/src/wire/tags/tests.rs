@@ -198,6 +198,35 @@ fn calls_in_the_text_and_calls_of_the_format_have_different_numbers() {
     let expected =
         [start(0, "n"), start(0, "n"), start(1, "t"), arguments(1, "{}"), start(2, "m"), start(2, "m")];
     assert_eq!(split(CALLS, twice), expected);
+    // One that moved has a number that the next one has to move from.
+    let after = [tag(), start(0, "n"), start(1, "m"), arguments(0, "{"), arguments(1, "[")];
+    let expected = [
+        start(0, "t"),
+        arguments(0, "{}"),
+        start(1, "n"),
+        start(2, "m"),
+        arguments(1, "{"),
+        arguments(2, "["),
+    ];
+    assert_eq!(split(CALLS, after), expected);
+}
+
+#[test]
+fn a_number_beyond_all_reason_does_not_leave_the_next_call_without_one() {
+    let tag = || text("<tool_call>{\"name\":\"t\"}</tool_call>");
+    let deltas =
+        [start(u32::MAX, "n"), tag(), arguments(u32::MAX, "{"), start(1023, "m"), start(1024, "o"), tag()];
+    let expected = [
+        start(0, "n"),
+        start(1, "t"),
+        arguments(1, "{}"),
+        arguments(0, "{"),
+        start(1023, "m"),
+        start(1024, "o"),
+        start(1025, "t"),
+        arguments(1025, "{}"),
+    ];
+    assert_eq!(split(CALLS, deltas), expected);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::prompt::Said;
 use super::{Chat, Going, complain};
-use crate::failure::Failure;
+use crate::failure::{Failure, exit};
 use crate::terminal::{BOLD, DIM, brief, line, note, plain, styled};
 
 /// How much of a call's arguments is shown.
@@ -25,9 +25,9 @@ impl Chat<'_> {
             let answered = match waiting.kind {
                 WaitingKind::Approval => self.decide(&waiting.id).await?,
                 WaitingKind::UserInput => self.question(run, &waiting).await?,
-                _ => true,
+                _ => Going::On,
             };
-            if !answered {
+            if answered != Going::On {
                 note(styled(
                     DIM,
                     format!(
@@ -36,14 +36,14 @@ impl Chat<'_> {
                         self.thread
                     ),
                 ));
-                return Ok(Going::Leave);
+                return Ok(answered);
             }
         }
         self.go_on(run).await
     }
 
-    /// A question of the agent; false if the person left instead of answering.
-    async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<bool, Failure> {
+    /// A question of the agent; the person may leave instead of answering.
+    async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<Going, Failure> {
         line(plain(waiting.question.as_deref().unwrap_or("The agent waits for your answer.")))?;
         loop {
             match self.prompt.read("answer", &mut self.interrupts).await? {
@@ -53,23 +53,23 @@ impl Chat<'_> {
                     );
                 }
                 Said::Line(_) | Said::Nothing => {}
-                Said::End => return Ok(false),
+                Said::End => return Ok(Going::Leave(exit::OK)),
+                Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
             }
         }
     }
 
-    /// Whether a call may run; false if the person left instead of deciding.
-    async fn decide(&mut self, id: &str) -> Result<bool, Failure> {
+    /// Whether a call may run; the person may leave instead of deciding.
+    async fn decide(&mut self, id: &str) -> Result<Going, Failure> {
         let approval = self.app.store().approval(&self.app.tenant, id).await?;
         let args = brief(&approval.args.to_string(), BRIEF);
         line(format!("{} {args}", styled(BOLD, format!("May {} run?", approval.name))))?;
         loop {
-            let said = self.prompt.read("y)es, n)o, e)dit", &mut self.interrupts).await?;
-            let Said::Line(text) = said else {
-                if said == Said::End {
-                    return Ok(false);
-                }
-                continue;
+            let text = match self.prompt.read("y)es, n)o, e)dit", &mut self.interrupts).await? {
+                Said::Line(text) => text,
+                Said::Nothing => continue,
+                Said::End => return Ok(Going::Leave(exit::OK)),
+                Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
             };
             let (choice, arguments) = match text.trim().to_ascii_lowercase().as_str() {
                 "y" | "yes" => (Choice::Approve, None),
@@ -111,12 +111,12 @@ impl Chat<'_> {
 }
 
 /// Somebody else may have answered, or time may have: then there is nothing left to say.
-fn gone_is_fine(answered: Result<(), EngineError>) -> Result<bool, Failure> {
+fn gone_is_fine(answered: Result<(), EngineError>) -> Result<Going, Failure> {
     match answered {
-        Ok(()) => Ok(true),
+        Ok(()) => Ok(Going::On),
         Err(error @ EngineError::Store(StoreError::AlreadyDecided { .. } | StoreError::Ended { .. })) => {
             complain(&error.into());
-            Ok(true)
+            Ok(Going::On)
         }
         Err(error) => Err(error.into()),
     }

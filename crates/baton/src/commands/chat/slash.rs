@@ -5,7 +5,7 @@ use baton_engine::{Clock, SystemClock};
 use baton_store::{ForkAt, ThreadView};
 
 use super::{Chat, Going, complain};
-use crate::failure::Failure;
+use crate::failure::{Failure, exit};
 use crate::terminal::line;
 
 const HELP: &str = "\
@@ -51,7 +51,7 @@ impl Chat<'_> {
     /// Does what a command says; what goes wrong is said, and the chat goes on.
     pub(super) async fn command(&mut self, text: &str) -> Result<Going, Failure> {
         let done = match parse(text) {
-            Ok(Slash::Quit) => return Ok(Going::Leave),
+            Ok(Slash::Quit) => return Ok(Going::Leave(exit::OK)),
             Ok(command) => self.perform(command).await,
             Err(why) => Err(Failure::usage(why)),
         };

@@ -161,7 +161,7 @@ fn reasoning_keeps_the_name_of_its_field() {
 #[test]
 fn pieces_of_calls_find_their_call() {
     let stop = Delta::Finish(FinishReason::ToolCalls);
-    let table: [(&str, Vec<Value>, Vec<Delta>); 8] = [
+    let table: [(&str, Vec<Value>, Vec<Delta>); 10] = [
         (
             "an index out of order keeps its place",
             vec![
@@ -235,6 +235,30 @@ fn pieces_of_calls_find_their_call() {
             "an index beyond all reason",
             vec![json!([{"index": u64::MAX, "id": "a", "function": {"name": "t", "arguments": "{}"}}])],
             vec![start(0, Some("a"), "t"), arguments(0, "{}")],
+        ),
+        (
+            "the largest index does not leave the next call without one",
+            vec![
+                json!([{"index": u32::MAX, "id": "a", "function": {"name": "t", "arguments": "{"}}]),
+                json!([{"id": "b", "function": {"name": "u", "arguments": "[]"}}]),
+                json!([{"index": u32::MAX, "function": {"arguments": "}"}}]),
+            ],
+            vec![
+                start(0, Some("a"), "t"),
+                arguments(0, "{"),
+                start(1, Some("b"), "u"),
+                arguments(1, "[]"),
+                arguments(0, "}"),
+            ],
+        ),
+        (
+            "indexes are taken up to 1023 and counted on from there",
+            vec![
+                json!([{"index": 1023, "id": "a", "function": {"name": "t"}}]),
+                json!([{"index": 1025, "id": "b", "function": {"name": "t"}}]),
+                json!([{"index": 1024, "id": "c", "function": {"name": "t"}}]),
+            ],
+            vec![start(1023, Some("a"), "t"), start(1024, Some("b"), "t"), start(1025, Some("c"), "t")],
         ),
     ];
     for (what, pieces, mut expected) in table {

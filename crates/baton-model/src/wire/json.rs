@@ -1,0 +1,201 @@
+//! A JSON document that borrows from its text.
+//!
+//! Frames are many and small, and most of their fields are of no interest. So names and texts are neither
+//! copied nor sorted; only one with an escape in it is copied. Look-ups are those of [`Value`]: a field that
+//! is not there is null, and of one that is there twice the last counts.
+//!
+//! Two things are refused that `serde_json` takes: what nests more than [`MAX_DEPTH`] levels, and fields with
+//! the names that `serde_json` keeps for itself. Such a field is nothing special here, but whoever reads what
+//! was kept of the document as a [`Value`] would find something else in its place, or nothing at all.
+//!
+//! A document cannot be changed. What outlives its text becomes a [`Value`].
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Index;
+
+use baton_core::json::MAX_DEPTH;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Number, Value};
+
+/// How the names begin that `serde_json` keeps for itself.
+const RESERVED: &str = "$serde_json::private::";
+
+/// A document, or a part of one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Json<'a> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'a, str>),
+    Array(Vec<Json<'a>>),
+    /// As they were written: in their order, and perhaps with one there twice.
+    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+}
+
+impl<'a> Json<'a> {
+    /// Reads a text that is one document, and nothing else.
+    pub(super) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let document = Within { levels: MAX_DEPTH }.deserialize(&mut reader)?;
+        reader.end()?;
+        Ok(document)
+    }
+
+    /// The field of an object.
+    pub(super) fn get(&self, field: &str) -> Option<&Json<'a>> {
+        let Json::Object(fields) = self else { return None };
+        fields.iter().rev().find(|(name, _)| name == field).map(|(_, value)| value)
+    }
+
+    /// The text that it is.
+    pub(super) fn as_str(&self) -> Option<&str> {
+        if let Json::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The whole number that it is, unless that is below 0 or too large.
+    pub(super) fn as_u64(&self) -> Option<u64> {
+        if let Json::Number(number) = self { number.as_u64() } else { None }
+    }
+
+    /// The items of an array.
+    pub(super) fn as_array(&self) -> Option<&[Json<'a>]> {
+        if let Json::Array(items) = self { Some(items) } else { None }
+    }
+
+    /// Whether it is null, or was looked up and is not there.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self, Json::Null)
+    }
+
+    /// Whether it is an array.
+    pub(super) fn is_array(&self) -> bool {
+        matches!(self, Json::Array(_))
+    }
+
+    /// Whether it is an object.
+    pub(super) fn is_object(&self) -> bool {
+        matches!(self, Json::Object(_))
+    }
+
+    /// The same without its text, to be kept.
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) => Value::Number(number.clone()),
+            Json::String(text) => Value::String(text.clone().into_owned()),
+            Json::Array(items) => items.iter().map(Json::to_value).collect(),
+            Json::Object(fields) => {
+                fields.iter().map(|(name, value)| (name.clone().into_owned(), value.to_value())).collect()
+            }
+        }
+    }
+}
+
+/// A field that is not there is null.
+impl<'a> Index<&str> for Json<'a> {
+    type Output = Json<'a>;
+
+    fn index(&self, field: &str) -> &Json<'a> {
+        self.get(field).unwrap_or(&Json::Null)
+    }
+}
+
+impl PartialEq<&str> for Json<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == Some(*other)
+    }
+}
+
+/// As [`Value`] writes it.
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
+}
+
+/// Reads what has at most so many levels.
+#[derive(Clone, Copy)]
+struct Within {
+    levels: usize,
+}
+
+impl Within {
+    /// For what stands inside an array or an object.
+    fn inside<E: Error>(self) -> Result<Self, E> {
+        let levels = self.levels.checked_sub(1).ok_or_else(|| E::custom("nested too deeply"))?;
+        Ok(Within { levels })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Within {
+    type Value = Json<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Within {
+    type Value = Json<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON document")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {
+        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
+        let (inside, mut all) = (self.inside()?, Vec::new());
+        while let Some(item) = items.next_element_seed(inside)? {
+            all.push(item);
+        }
+        Ok(Json::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Json<'de>, A::Error> {
+        let (inside, mut all) = (self.inside()?, Vec::new());
+        while let Some(Name(name)) = fields.next_key()? {
+            if name.starts_with(RESERVED) {
+                return Err(A::Error::custom("a field has a reserved name"));
+            }
+            all.push((name, fields.next_value_seed(inside)?));
+        }
+        Ok(Json::Object(all))
+    }
+}
+
+/// The name of a field. A `Cow` by itself is always read as a copy.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests;

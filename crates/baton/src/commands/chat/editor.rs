@@ -1,0 +1,116 @@
+//! The line editor of a terminal, which can be left from outside.
+//!
+//! It reads on a thread of its own and looks whether it should stop. On a terminal that is gone it reads
+//! nothing for ever and looks no more: then it is left where it is, and ends with the process.
+
+use std::io::stdin;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::prompt::Said;
+use crate::failure::Failure;
+use crate::interrupts::{Interrupt, Interrupts};
+use crate::terminal::{colours_answers, is_hung_up, note};
+
+/// How many lines are remembered.
+const HISTORY: usize = 1000;
+/// How often the editor looks whether it should stop, and we whether there is a terminal.
+const LOOKS: Duration = Duration::from_millis(100);
+/// How long it is waited for then.
+const STOPS_WITHIN: Duration = Duration::from_millis(400);
+
+/// See the module.
+pub(super) struct Editor {
+    /// Absent only while it reads.
+    line: Option<Box<Reedline>>,
+    /// Tells it to stop.
+    stop: Arc<AtomicBool>,
+    /// How the terminal was before the editor changed it.
+    usual: Option<Termios>,
+}
+
+impl Editor {
+    /// An editor for the terminal on standard input; the history is kept with the data.
+    pub(super) fn open(data: &Path) -> Result<Editor, Failure> {
+        let path = data.join("history");
+        std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+        let history = FileBackedHistory::with_file(HISTORY, path)
+            .map_err(|error| Failure::failed(format!("the history cannot be read: {error}")))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let line = Reedline::create()
+            .with_history(Box::new(history))
+            .with_ansi_colors(colours_answers())
+            .with_break_signal(stop.clone())
+            .with_poll_interval(LOOKS);
+        Ok(Editor { line: Some(Box::new(line)), stop, usual: tcgetattr(stdin()).ok() })
+    }
+
+    /// The next line.
+    pub(super) async fn read(&mut self, name: &str, interrupts: &mut Interrupts) -> Result<Said, Failure> {
+        let Some(mut line) = self.line.take() else { return Ok(Said::Gone) };
+        let prompt =
+            DefaultPrompt::new(DefaultPromptSegment::Basic(name.to_owned()), DefaultPromptSegment::Empty);
+        let mut reading = tokio::task::spawn_blocking(move || {
+            let read = line.read_line(&prompt);
+            (line, read)
+        });
+        loop {
+            tokio::select! {
+                read = &mut reading => {
+                    let (line, read) = read.map_err(|error| Failure::failed(error.to_string()))?;
+                    self.line = Some(line);
+                    return said(read);
+                }
+                told = interrupts.next() => match told {
+                    Interrupt::Cancel => {} // there is nothing to cancel
+                    Interrupt::Leave => break,
+                },
+                () = hung_up() => break,
+            }
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        if tokio::time::timeout(STOPS_WITHIN, reading).await.is_err()
+            && let Some(usual) = &self.usual
+        {
+            // It cannot do this any more. If the terminal is gone there is nothing to tidy up.
+            let _ = tcsetattr(stdin(), OptionalActions::Now, usual);
+        }
+        note("");
+        Ok(Said::Gone)
+    }
+}
+
+fn said(read: std::io::Result<Signal>) -> Result<Said, Failure> {
+    match read {
+        Ok(Signal::Success(line)) => Ok(Said::Line(line)),
+        Ok(Signal::CtrlC) => {
+            note("(Ctrl-D or /quit leaves)");
+            Ok(Said::Nothing)
+        }
+        Ok(Signal::CtrlD) => Ok(Said::End),
+        Ok(_) => Ok(Said::Nothing),
+        Err(error) if is_hung_up(&error) => Ok(Said::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until the terminal is gone. Not everybody who loses a terminal is sent a signal.
+async fn hung_up() {
+    const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        tokio::time::sleep(LOOKS).await;
+        let input = stdin();
+        let mut looked = [PollFd::new(&input, PollFlags::empty())];
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        if poll(&mut looked, Some(&NOW)).is_ok() && looked[0].revents().intersects(gone) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Leaving a chat in order: what it drives is finished or let go of, and a person who waits is told.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use crate::app::App;
+use crate::failure::exit;
+use crate::interrupts::{Interrupt, Interrupts};
+use crate::terminal::note;
+
+/// How long leaving may take before it is explained.
+const UNEXPLAINED: Duration = Duration::from_millis(300);
+
+/// Waits until everything is finished or let go of, or the person does not want to wait; answers the exit
+/// code.
+pub(super) async fn leave(app: &App, interrupts: &mut Interrupts, mut code: u8) -> u8 {
+    let mut done = pin!(app.engine.shutdown());
+    let mut silence = pin!(tokio::time::sleep(UNEXPLAINED));
+    let mut told = false;
+    loop {
+        tokio::select! {
+            () = &mut done => return code,
+            () = &mut silence, if !told => {
+                told = true;
+                explain(app).await;
+            }
+            interrupt = interrupts.next() => match interrupt {
+                Interrupt::Cancel => return exit::CANCELLED,
+                Interrupt::Leave => code = exit::TERMINATED, // as it does already
+            },
+        }
+    }
+}
+
+/// Says what is waited for.
+async fn explain(app: &App) {
+    let held = app.store().pulses(app.engine.owner()).await.unwrap_or_default();
+    let runs: Vec<String> = held.iter().map(|pulse| format!("run {}", pulse.run.short())).collect();
+    if !runs.is_empty() {
+        note(format!("waiting for {}; Ctrl-C leaves at once", runs.join(", ")));
+    }
+}

@@ -1,0 +1,96 @@
+//! What is said beside the answer, in words.
+
+use baton_core::effect::CutReason;
+use baton_core::thread::Closing;
+
+use crate::terminal::{CARE, DIM, brief, styled};
+
+/// How much of a call or its result is shown.
+pub(super) const BRIEF: usize = 160;
+
+/// What came of a call.
+pub(super) fn told(name: &str, result: &str, status: Closing) -> String {
+    let result = brief(result, BRIEF);
+    match status {
+        Closing::Ok => styled(DIM, format!("← {name}: {result}")),
+        Closing::Error => styled(CARE, format!("← {name} failed: {result}")),
+        Closing::Denied => styled(CARE, format!("← {name} denied: {result}")),
+        Closing::Expired => styled(CARE, format!("← {name} expired: {result}")),
+        Closing::Cancelled => styled(CARE, format!("← {name} cancelled: {result}")),
+        Closing::Unknown => styled(CARE, format!("← {name}, outcome unknown: {result}")),
+    }
+}
+
+/// What a model did not see of the thread, and why.
+pub(super) fn unseen(first: i64, reason: CutReason) -> String {
+    let entries = match first {
+        1 => "the first entry".to_owned(),
+        _ => format!("the first {first} entries"),
+    };
+    match reason {
+        CutReason::LastN => format!("(the model no longer sees {entries}: only the latest are shown to it)"),
+        CutReason::TokenBudget => {
+            format!("(the model no longer sees {entries}: its context window has no room for them)")
+        }
+        CutReason::Summary => format!("(the model sees a summary in place of {entries})"),
+        CutReason::ContextTooLong => {
+            format!("(the model no longer sees {entries}: it said that they do not fit)")
+        }
+        CutReason::Simplified => {
+            "(the model saw less of the thread for once: it had given an answer that could not be read)"
+                .to_owned()
+        }
+    }
+}
+
+/// What was warned of last, so that the same is not said in full again and again.
+#[derive(Debug, Default)]
+pub(super) struct Warned {
+    last: String,
+    times: u32,
+}
+
+impl Warned {
+    /// A warning in full, or, if it was the last one too, the end of it and how often it came.
+    pub(super) fn again(&mut self, message: &str) -> String {
+        if self.last != message {
+            (self.last, self.times) = (message.to_owned(), 1);
+            return message.to_owned();
+        }
+        self.times += 1;
+        let end = message.rsplit_once("; ").map_or("the same again", |(_, end)| end);
+        format!("{end} ({})", self.times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_warning_is_told_in_full_once() {
+        let mut warned = Warned::default();
+        let refused = "cannot connect; is it running?; trying again";
+        let told: Vec<String> =
+            [refused, refused, refused, "odd", "odd", refused].map(|message| warned.again(message)).into();
+        assert_eq!(
+            told,
+            [refused, "trying again (2)", "trying again (3)", "odd", "the same again (2)", refused]
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_with_the_reason() {
+        assert_eq!(
+            [CutReason::LastN, CutReason::TokenBudget, CutReason::Summary, CutReason::ContextTooLong]
+                .map(|reason| unseen(12, reason)),
+            [
+                "(the model no longer sees the first 12 entries: only the latest are shown to it)",
+                "(the model no longer sees the first 12 entries: its context window has no room for them)",
+                "(the model sees a summary in place of the first 12 entries)",
+                "(the model no longer sees the first 12 entries: it said that they do not fit)",
+            ]
+        );
+        assert_eq!(unseen(1, CutReason::Summary), "(the model sees a summary in place of the first entry)");
+    }
+}
