@@ -1,6 +1,6 @@
 //! The one way out: every address that a model, a tool's result or a request can influence is visited from here.
 //!
-//! What may be visited is decided without I/O ([`judge`]); this is the I/O around the decision. It promises that a
+//! What may be visited is decided without I/O ([`judge()`]); this is the I/O around the decision. It promises that a
 //! connection is only ever made to an address that was judged: a name is looked up once for each request, all that
 //! was found is judged, and the connection is pinned to it, so an answer that changes between two look-ups changes
 //! nothing. Redirects are followed by hand, each target judged anew. No proxy, cookie, credential or

@@ -2,7 +2,7 @@
 //!
 //! It is made without I/O and in two steps, because a name server is a stranger, too: [`Target::read`] judges what is
 //! written, so that nothing refused is even looked up; [`Target::pin`] judges what the look-up found, *all* of it,
-//! and hands out the addresses that may be connected to. [`judge`] is both.
+//! and hands out the addresses that may be connected to. [`judge()`] is both.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

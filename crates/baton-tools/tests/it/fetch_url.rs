@@ -280,3 +280,28 @@ async fn the_tool_has_no_side_effects_and_takes_one_argument() {
         assert!(registry.validate("fetch_url", &wrong).is_err(), "{wrong}");
     }
 }
+
+/// The environment belongs to the process, so the test runs itself again in another one.
+#[tokio::test]
+async fn a_proxy_in_the_environment_is_not_used() {
+    const INSIDE: &str = "BATON_TEST_BEHIND_A_PROXY";
+    if std::env::var_os(INSIDE).is_some() {
+        let server = Server::start(|_| Answer::page("text/plain", "direct")).await;
+        let url = format!("http://a.example:{}/", server.port());
+        let ran = call(&tool(&server, Limits::default()), "fetch_url", json!({ "url": url })).await;
+        assert_eq!(ran, ok(json!(format!("Address: {url}\n\ndirect"))));
+        return;
+    }
+    let canary = Canary::start();
+    let proxy = format!("http://127.0.0.1:{}", canary.port);
+    let mut again = tokio::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "fetch_url::a_proxy_in_the_environment_is_not_used"]).env(INSIDE, "1");
+    again.env_remove("NO_PROXY").env_remove("no_proxy");
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        again.env(name, &proxy);
+    }
+    let output = again.kill_on_drop(true).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    assert_eq!(canary.reached(), 0);
+}
