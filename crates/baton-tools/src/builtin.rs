@@ -4,9 +4,12 @@ mod ask_user;
 pub(crate) mod blob;
 mod calculator;
 mod clock;
+pub(crate) mod fetch_url;
 mod files;
 mod health;
 mod logs;
+pub(crate) mod web;
+mod web_search;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -8,14 +8,19 @@
 //! person (that is the engine's and the flow's).
 
 mod builtin;
+pub mod egress;
 mod excerpt;
 pub mod output;
 mod registry;
+mod secret;
 pub mod testing;
 mod tool;
 mod typed;
 
 pub use builtin::blob::BlobSource;
+pub use builtin::fetch_url::fetch_url;
+pub use builtin::web::{Search, Web, WebError, web};
 pub use builtin::{Builtin, RootError, builtin};
 pub use registry::{MAX_ARGUMENT_BYTES, Ran, Registry, RegistryError};
+pub use secret::Secret;
 pub use tool::{CallContext, Output, Tool, ToolError};

@@ -4,6 +4,10 @@
 
 mod builtin;
 mod effect;
+mod fetch_url;
+mod server;
+mod ssrf;
+mod web_search;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,0 +1,99 @@
+//! `fetch_url`: what is on a web page, as text that a model can read.
+//!
+//! The address comes from a model, so it is visited through [`Egress`] and nothing else. HTML becomes Markdown, JSON
+//! and other text stay as they are. Pages are hostile: their markup is brought into a small, bounded form
+//! ([`outline`]) before anything that recurses sees it.
+//!
+//! Nothing here runs scripts, loads pictures or frames, or follows links.
+
+mod charset;
+mod markdown;
+mod outline;
+mod tokens;
+
+use std::sync::Arc;
+
+use baton_core::tool::EffectClass;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::egress::{Cut, Egress, EgressError, Media, Page};
+use crate::tool::{Tool, ToolError};
+use crate::typed::{About, off_thread, typed};
+
+/// A little more than the visit itself may take.
+const TIMEOUT_MS: u64 = 15_000;
+/// The longest title that is shown, in characters.
+const MAX_TITLE: usize = 200;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The address of the page, with https://.
+    #[schemars(length(min = 1, max = 4096))]
+    url: String,
+}
+
+/// The tool, with the client that it visits pages through.
+pub fn fetch_url(egress: Egress) -> Arc<dyn Tool> {
+    let about = About {
+        name: "fetch_url",
+        description: "Reads a web page or another text (HTML, JSON, plain text) from an address on the public internet \
+                      and returns it as Markdown, with its title and final address. Use it to read a page that a \
+                      search found or that the user named.",
+        class: EffectClass::SideEffectFree,
+        timeout_ms: TIMEOUT_MS,
+    };
+    typed(about, move |arguments: Arguments, _| {
+        let egress = egress.clone();
+        async move {
+            let page = egress.get(&arguments.url).await.map_err(told)?;
+            off_thread(move || shown(&page)).await
+        }
+    })
+}
+
+fn told(error: EgressError) -> ToolError {
+    ToolError { message: error.to_string(), before_start: error.is_before_start() }
+}
+
+/// A page as the model sees it: what it is first, so that it is seen however long the page is.
+fn shown(page: &Page) -> String {
+    let mut notes = Vec::new();
+    match page.cut {
+        None => {}
+        Some(Cut::Size(bytes)) => {
+            notes.push(format!("The page is longer than {bytes} bytes: the rest is left out."))
+        }
+        Some(Cut::Time(limit)) => notes.push(format!(
+            "The page was not complete after {} s: the rest is left out.",
+            limit.as_secs_f64()
+        )),
+    }
+    let (text, unread) = charset::decode(page);
+    notes.extend(unread);
+    let (title, body) = match page.media {
+        Media::Json | Media::Text => (None, text),
+        Media::Html => {
+            let outline = outline::of(&text, &page.url);
+            if outline.flattened {
+                notes.push(
+                    "The markup is too deep or too long: some of it is shown as plain text.".to_owned(),
+                );
+            }
+            (outline.title, markdown::from(&outline.html))
+        }
+    };
+    let mut shown = String::new();
+    if let Some(title) = title {
+        shown.push_str(&format!("Title: {}\n", title.chars().take(MAX_TITLE).collect::<String>()));
+    }
+    shown.push_str(&format!("Address: {}\n", page.url));
+    notes.iter().for_each(|note| shown.push_str(&format!("Note: {note}\n")));
+    shown.push('\n');
+    shown.push_str(if body.trim().is_empty() { "[The page holds no text.]" } else { &body });
+    shown
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! A page's markup, piece by piece: text, tags, and what is in elements that hold no markup.
+//!
+//! It is as forgiving as browsers are in what pages need, takes time linear in the page, and recurses nowhere. It is
+//! not a browser's tokenizer, and need not agree with one: what is made of its tokens is written anew.
+
+/// A piece of a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// Text between tags, with character references as written.
+    Text(&'a str),
+    /// What is inside an element like `script`, in which no tags count.
+    Raw(&'a str),
+    /// The beginning of an element.
+    Open(Tag<'a>),
+    /// The end of an element, by its name in lower case.
+    Close(String),
+}
+
+/// A beginning tag.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tag<'a> {
+    /// In lower case.
+    pub(super) name: String,
+    /// Where a link leads, as written.
+    pub(super) href: Option<&'a str>,
+    /// What a picture shows, as written.
+    pub(super) alt: Option<&'a str>,
+    /// Whether it ends itself: `<br/>`.
+    pub(super) empty: bool,
+}
+
+/// Elements whose content is no markup.
+const RAW: [&str; 9] =
+    ["script", "style", "title", "textarea", "iframe", "noembed", "noframes", "noscript", "xmp"];
+
+/// The longest name of an element that is worth knowing.
+const MAX_NAME: usize = 32;
+
+/// The pieces of a page, in order.
+pub(super) struct Tokens<'a> {
+    rest: &'a str,
+    raw: Option<&'static str>,
+}
+
+impl<'a> Tokens<'a> {
+    pub(super) fn of(page: &'a str) -> Self {
+        Tokens { rest: page, raw: None }
+    }
+
+    /// Takes a number of bytes off the rest.
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        taken
+    }
+
+    /// Takes everything up to and with a mark, or all there is.
+    fn skip_past(&mut self, mark: &str) {
+        let end = self.rest.find(mark).map_or(self.rest.len(), |at| at + mark.len());
+        self.take(end);
+    }
+
+    fn tag(&mut self, name_at: usize) -> Tag<'a> {
+        self.take(name_at);
+        let end = self.rest.find(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>'));
+        let name = self.take(end.unwrap_or(self.rest.len()));
+        let mut tag = Tag { name: short(name), ..Tag::default() };
+        let rest = self.rest;
+        let end = attributes(rest, &mut tag);
+        self.take(end);
+        tag
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        if let Some(name) = self.raw.take() {
+            let end = end_of_raw(self.rest, name);
+            return Some(Token::Raw(self.take(end)));
+        }
+        loop {
+            let mut start = self.rest.chars();
+            match (start.next()?, start.next()) {
+                ('<', Some('a'..='z' | 'A'..='Z')) => {
+                    let tag = self.tag(1);
+                    self.raw = RAW.into_iter().find(|raw| *raw == tag.name);
+                    return Some(Token::Open(tag));
+                }
+                ('<', Some('/')) if start.next().is_some_and(|c| c.is_ascii_alphabetic()) => {
+                    return Some(Token::Close(self.tag(2).name));
+                }
+                ('<', Some('!')) if self.rest.starts_with("<!--") => {
+                    // The dashes of the beginning may be those of the end: `<!-->`.
+                    self.take(2);
+                    self.skip_past("-->");
+                }
+                ('<', Some('!' | '?' | '/')) => self.skip_past(">"),
+                ('<', _) => return Some(Token::Text(self.take(1))),
+                _ => {
+                    let end = self.rest.find('<').unwrap_or(self.rest.len());
+                    return Some(Token::Text(self.take(end)));
+                }
+            }
+        }
+    }
+}
+
+fn short(name: &str) -> String {
+    if name.len() > MAX_NAME { String::new() } else { name.to_ascii_lowercase() }
+}
+
+/// Where the end tag of a raw element begins.
+fn end_of_raw(rest: &str, name: &str) -> usize {
+    let ends = |at: &usize| {
+        let after = rest.as_bytes().get(at + 2..at + 2 + name.len());
+        after.is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    rest.match_indices("</").map(|(at, _)| at).find(ends).unwrap_or(rest.len())
+}
+
+/// Reads attributes up to the end of the tag, and says where that is.
+fn attributes<'a>(text: &'a str, tag: &mut Tag<'a>) -> usize {
+    let bytes = text.as_bytes();
+    let skip = |mut at: usize, while_: fn(&u8) -> bool| {
+        while bytes.get(at).is_some_and(while_) {
+            at += 1;
+        }
+        at
+    };
+    let mut at = 0;
+    loop {
+        at = skip(at, |b| b.is_ascii_whitespace() || *b == b'=');
+        match bytes.get(at) {
+            None => return at,
+            Some(b'>') => return at + 1,
+            Some(b'/') => {
+                at += 1;
+                tag.empty = bytes.get(at) == Some(&b'>');
+                continue;
+            }
+            Some(_) => {}
+        }
+        let name_end = skip(at, |b| !b.is_ascii_whitespace() && !matches!(b, b'=' | b'>' | b'/'));
+        let name = &text[at..name_end];
+        at = skip(name_end, u8::is_ascii_whitespace);
+        if bytes.get(at) != Some(&b'=') {
+            continue;
+        }
+        at = skip(at + 1, u8::is_ascii_whitespace);
+        let (start, end) = match bytes.get(at) {
+            Some(b'"') => (at + 1, skip(at + 1, |b| *b != b'"')),
+            Some(b'\'') => (at + 1, skip(at + 1, |b| *b != b'\'')),
+            _ => (at, skip(at, |b| !b.is_ascii_whitespace() && *b != b'>')),
+        };
+        let value = &text[start..end];
+        at = if start == at { end } else { (end + 1).min(text.len()) };
+        if name.eq_ignore_ascii_case("href") {
+            tag.href.get_or_insert(value);
+        } else if name.eq_ignore_ascii_case("alt") {
+            tag.alt.get_or_insert(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn open(name: &str) -> Token<'_> {
+        Token::Open(Tag { name: name.to_owned(), ..Tag::default() })
+    }
+
+    fn close(name: &str) -> Token<'_> {
+        Token::Close(name.to_owned())
+    }
+
+    fn link<'a>(href: &'a str) -> Token<'a> {
+        Token::Open(Tag { name: "a".to_owned(), href: Some(href), ..Tag::default() })
+    }
+
+    #[test]
+    fn markup_is_taken_apart() {
+        use Token::{Raw, Text};
+        let empty = |name: &str| Token::Open(Tag { name: name.to_owned(), empty: true, ..Tag::default() });
+        let table: [(&str, Vec<Token<'_>>); 20] = [
+            ("", vec![]),
+            ("a &amp; b", vec![Text("a &amp; b")]),
+            ("<P>a</p >", vec![open("p"), Text("a"), close("p")]),
+            ("1 < 2 <", vec![Text("1 "), Text("<"), Text(" 2 "), Text("<")]),
+            ("<br/><br />", vec![empty("br"), empty("br")]),
+            ("<a href=x>", vec![link("x")]),
+            ("<a href = 'x>y' >", vec![link("x>y")]),
+            ("<a class=q HREF=\"x\" href=z>", vec![link("x")]),
+            ("<a b it's href=x>y", vec![link("x"), Text("y")]),
+            ("<a href=\"x", vec![link("x")]),
+            ("<a href=ü/ü>ü", vec![link("ü/ü"), Text("ü")]),
+            ("<!doctype html>a", vec![Text("a")]),
+            ("<!-- <b> --><!--><i>", vec![open("i")]),
+            ("<!-- open", vec![]),
+            ("<?php ?>a</ b>c", vec![Text("a"), Text("c")]),
+            (
+                "<script>if (a</b) '<p>'</SCRIPT>c",
+                vec![open("script"), Raw("if (a</b) '<p>'"), close("script"), Text("c")],
+            ),
+            ("<title>a<b></title>", vec![open("title"), Raw("a<b>"), close("title")]),
+            ("<style>", vec![open("style"), Raw("")]),
+            ("<p", vec![open("p")]),
+            ("</p", vec![close("p")]),
+        ];
+        for (page, expected) in table {
+            assert_eq!(Tokens::of(page).collect::<Vec<_>>(), expected, "{page}");
+        }
+    }
+
+    proptest! {
+        /// Whatever comes, it ends, and no text is made up.
+        #[test]
+        fn any_text_can_be_taken_apart(page in "[<>/!a-c\"'= é\\-]{0,60}") {
+            let text: usize = Tokens::of(&page)
+                .map(|token| match token { Token::Text(text) | Token::Raw(text) => text.len(), _ => 0 })
+                .sum();
+            prop_assert!(text <= page.len());
+        }
+    }
+}

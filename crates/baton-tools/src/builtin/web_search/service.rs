@@ -1,0 +1,157 @@
+//! What differs between the services: how they are asked, and what their answers look like.
+
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, RequestBuilder, Url};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Hit;
+use crate::builtin::web::{Search, WebError};
+use crate::secret::Secret;
+use crate::tool::ToolError;
+
+const BRAVE: &str = "https://api.search.brave.com";
+const TAVILY: &str = "https://api.tavily.com";
+
+/// The longest title and snippet that are shown, in characters.
+const MAX_TITLE: usize = 200;
+const MAX_SNIPPET: usize = 1000;
+
+/// A service with its address, ready to be asked.
+pub(super) struct Service {
+    kind: Kind,
+    address: Url,
+}
+
+enum Kind {
+    Searxng,
+    Brave(HeaderValue),
+    Tavily(HeaderValue),
+}
+
+impl Service {
+    pub(super) fn new(search: Search) -> Result<Service, WebError> {
+        Ok(match search {
+            Search::Searxng { base } => Service { kind: Kind::Searxng, address: address(&base, "/search")? },
+            Search::Brave { key, base } => Service {
+                kind: Kind::Brave(hidden(&key, "")?),
+                address: address(base.as_deref().unwrap_or(BRAVE), "/res/v1/web/search")?,
+            },
+            Search::Tavily { key, base } => Service {
+                kind: Kind::Tavily(hidden(&key, "Bearer ")?),
+                address: address(base.as_deref().unwrap_or(TAVILY), "/search")?,
+            },
+        })
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        self.address.scheme() == "http"
+    }
+
+    pub(super) fn request(&self, client: &Client, query: &str, count: usize) -> RequestBuilder {
+        let mut url = self.address.clone();
+        let request = match &self.kind {
+            Kind::Searxng => {
+                url.query_pairs_mut().append_pair("q", query).append_pair("format", "json");
+                client.get(url)
+            }
+            Kind::Brave(key) => {
+                let count = count.to_string();
+                url.query_pairs_mut().append_pair("q", query).append_pair("count", &count);
+                // Else words of the query come wrapped in tags.
+                url.query_pairs_mut().append_pair("text_decorations", "false");
+                client.get(url).header("X-Subscription-Token", key)
+            }
+            Kind::Tavily(key) => {
+                let body = json!({ "query": query, "max_results": count }).to_string();
+                client
+                    .post(url)
+                    .header("Authorization", key)
+                    .header(CONTENT_TYPE, "application/json")
+                    .body(body)
+            }
+        };
+        request.header(ACCEPT, "application/json").header(ACCEPT_ENCODING, "identity")
+    }
+
+    /// Reads an answer. What is no page is left out, and so are more results than were asked for.
+    pub(super) fn read(&self, body: &[u8], count: usize) -> Result<Vec<Hit>, ToolError> {
+        let read = match self.kind {
+            Kind::Brave(_) => serde_json::from_slice(body).map(|answer: BraveAnswer| answer.web.results),
+            Kind::Searxng | Kind::Tavily(_) => {
+                serde_json::from_slice(body).map(|answer: Answer| answer.results)
+            }
+        };
+        let entries = read.map_err(|_| {
+            ToolError::new("The search service answered with something that is not a list of results.")
+        })?;
+        Ok(entries.into_iter().filter_map(Entry::into_hit).take(count).collect())
+    }
+
+    /// What to do when the service says no.
+    pub(super) fn advice(&self) -> &'static str {
+        match self.kind {
+            Kind::Searxng => "the operator should add `json` to `search.formats` in its settings.yml.",
+            Kind::Brave(_) | Kind::Tavily(_) => "the operator should check the key and the plan.",
+        }
+    }
+}
+
+fn address(base: &str, path: &str) -> Result<Url, WebError> {
+    let url =
+        Url::parse(&format!("{}{path}", base.trim().trim_end_matches('/'))).map_err(|_| WebError::Base)?;
+    let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    if matches!(url.scheme(), "http" | "https") && is_plain { Ok(url) } else { Err(WebError::Base) }
+}
+
+/// A header that is not shown either.
+fn hidden(key: &Secret, prefix: &str) -> Result<HeaderValue, WebError> {
+    if key.expose().is_empty() {
+        return Err(WebError::Key);
+    }
+    let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose())).map_err(|_| WebError::Key)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    results: Vec<Entry>,
+}
+
+/// Brave leaves `web` out when it found nothing.
+#[derive(Deserialize)]
+struct BraveAnswer {
+    #[serde(default)]
+    web: BraveWeb,
+}
+
+#[derive(Deserialize, Default)]
+struct BraveWeb {
+    results: Vec<Entry>,
+}
+
+/// A result, in the words of any of the services.
+#[derive(Deserialize)]
+struct Entry {
+    title: Option<String>,
+    url: Option<String>,
+    #[serde(alias = "description")]
+    content: Option<String>,
+}
+
+impl Entry {
+    fn into_hit(self) -> Option<Hit> {
+        let url = Url::parse(&self.url?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+        let short = |text: Option<String>, most: usize| {
+            let words = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+            words.chars().take(most).collect::<String>()
+        };
+        let title = Some(short(self.title, MAX_TITLE)).filter(|title| !title.is_empty());
+        Some(Hit {
+            title: title.unwrap_or_else(|| url.to_string()),
+            url: url.into(),
+            snippet: short(self.content, MAX_SNIPPET),
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! The one way out: every address that a model, a tool's result or a request can influence is visited from here.
+//!
+//! What may be visited is decided without I/O ([`judge()`]); this is the I/O around the decision. It promises that a
+//! connection is only ever made to an address that was judged: a name is looked up once for each request, all that
+//! was found is judged, and the connection is pinned to it, so an answer that changes between two look-ups changes
+//! nothing. Redirects are followed by hand, each target judged anew. No proxy, cookie, credential or
+//! fragment is sent, no compression is asked for or read, and every visit is bounded in time and size.
+//!
+//! It does not visit what the operator configured (search services, model servers): that is trusted as written. It
+//! reads and never sends: there is no method but `GET`.
+
+mod judge;
+mod name;
+mod page;
+mod place;
+mod rules;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use reqwest::dns::{Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
+use reqwest::{Client, Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
+
+use judge::Target;
+pub use judge::{MAX_URL, Pinned, Refused, Why, judge};
+pub(crate) use page::body;
+pub use page::{Cut, Limits, Media, Page};
+pub use place::Place;
+pub use rules::{Exception, ExceptionError, Rules};
+
+/// How we introduce ourselves.
+pub(crate) const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
+
+const ACCEPTED: &str = "text/html, application/xhtml+xml, application/json;q=0.9, text/*;q=0.8";
+
+/// Looks a name up. A port, so that a test can be a name server that changes its mind.
+pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
+
+/// The client that visits addresses which strangers wrote.
+#[derive(Clone)]
+pub struct Egress {
+    rules: Rules,
+    limits: Limits,
+    resolver: Resolver,
+}
+
+/// Why there is no page.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EgressError {
+    /// The address may not be visited.
+    #[error("{0}")]
+    Refused(Refused),
+    /// The page sends its visitors where they may not go.
+    #[error("The page at {from} redirects to an address that is refused. {refused}")]
+    Redirected {
+        /// The host that redirects.
+        from: String,
+        /// Why the redirect is not followed.
+        refused: Refused,
+    },
+    /// The page redirects too often, or to nowhere.
+    #[error("The address was redirected {0} times without arriving: try another one.")]
+    Astray(usize),
+    /// The name could not be looked up.
+    #[error("The name {host} cannot be looked up ({reason}): check it, or try again later.")]
+    Lookup {
+        /// The name.
+        host: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// There was no connection, or it broke.
+    #[error("{host} cannot be reached: {reason}.")]
+    Connection {
+        /// The host and port.
+        host: String,
+        /// What happened.
+        reason: String,
+    },
+    /// There was no answer in time.
+    #[error("{host} did not answer within {} s: try again later, or another address.", .limit.as_secs_f64())]
+    TimedOut {
+        /// The host and port.
+        host: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The server answered, but not with the page.
+    #[error("{host} answered with status {status}.")]
+    Status {
+        /// The host and port.
+        host: String,
+        /// The status and what it means.
+        status: StatusCode,
+    },
+    /// The answer is not text.
+    #[error("The address holds no text but `{0}`: only HTML, JSON and other text can be read.")]
+    Media(String),
+    /// The answer is compressed.
+    #[error("The server sent compressed data although none was asked for, so it was not read.")]
+    Compressed,
+}
+
+impl EgressError {
+    /// Whether it is known that no connection was made.
+    pub fn is_before_start(&self) -> bool {
+        matches!(self, EgressError::Refused(_) | EgressError::Lookup { .. })
+    }
+}
+
+/// What one request led to.
+enum Step {
+    Arrived(Box<Page>),
+    Redirect(String),
+}
+
+impl Egress {
+    /// A client that asks the system's name server.
+    pub fn new(rules: Rules) -> Self {
+        Egress::with(rules, Limits::default(), Arc::new(|name| system_lookup(name).boxed()))
+    }
+
+    /// A client with its own limits and name server.
+    pub fn with(rules: Rules, limits: Limits, resolver: Resolver) -> Self {
+        Egress { rules, limits, resolver }
+    }
+
+    /// Visits an address and reads what is there.
+    pub async fn get(&self, url: &str) -> Result<Page, EgressError> {
+        let until = Instant::now() + self.limits.time;
+        let mut target = Target::read(url, &self.rules).map_err(EgressError::Refused)?;
+        let mut from: Option<String> = None;
+        for _ in 0..=self.limits.redirects {
+            let refuse = |refused| match &from {
+                None => EgressError::Refused(refused),
+                Some(from) => EgressError::Redirected { from: from.clone(), refused },
+            };
+            let host = target.shown();
+            let pinned = self.pin(target, until).await?.map_err(refuse)?;
+            let next = match self.visit(pinned, &host, until).await? {
+                Step::Arrived(page) => return Ok(*page),
+                Step::Redirect(next) => next,
+            };
+            target = Target::read(&next, &self.rules)
+                .map_err(|refused| EgressError::Redirected { from: host.clone(), refused })?;
+            from = Some(host);
+        }
+        Err(EgressError::Astray(self.limits.redirects))
+    }
+
+    /// Looks a name up, once, and judges what was found.
+    async fn pin(&self, target: Target, until: Instant) -> Result<Result<Pinned, Refused>, EgressError> {
+        let Some(name) = target.name() else { return Ok(target.pin(&[])) };
+        let found = match timeout_at(until, (self.resolver)(name.to_owned())).await {
+            Err(_) => return Err(self.timed_out(&target.shown())),
+            Ok(Err(error)) => {
+                return Err(EgressError::Lookup { host: name.to_owned(), reason: error.to_string() });
+            }
+            Ok(Ok(found)) => found,
+        };
+        Ok(target.pin(&found))
+    }
+
+    /// Makes one request to a judged address.
+    async fn visit(&self, pinned: Pinned, host: &str, until: Instant) -> Result<Step, EgressError> {
+        let broken =
+            |error: reqwest::Error| EgressError::Connection { host: host.to_owned(), reason: cause(error) };
+        let url = pinned.url.clone();
+        let asking = async {
+            // Reading the system's certificates takes a while.
+            let client = tokio::task::spawn_blocking(move || client(&pinned)).await;
+            let client = client.map_err(|_| EgressError::Connection {
+                host: host.to_owned(),
+                reason: "no connection could be set up".to_owned(),
+            })?;
+            let request = client.map_err(broken)?.get(url.clone());
+            let request = request.header(ACCEPT, ACCEPTED).header(ACCEPT_ENCODING, "identity");
+            request.send().await.map_err(broken)
+        };
+        let response: Response = match timeout_at(until, asking).await {
+            Err(_) => return Err(self.timed_out(host)),
+            Ok(response) => response?,
+        };
+        let status = response.status();
+        if let Some(location) = response.headers().get(LOCATION).filter(|_| status.is_redirection()) {
+            let next = location.to_str().ok().and_then(|location| url.join(location).ok());
+            return next.map(|next| Step::Redirect(next.into())).ok_or(EgressError::Astray(1));
+        }
+        if !status.is_success() {
+            return Err(EgressError::Status { host: host.to_owned(), status });
+        }
+        let (media, charset) = page::media(response.headers())?;
+        let (body, cut) = page::body(response, &self.limits, until).await.map_err(broken)?;
+        Ok(Step::Arrived(Box::new(Page { url, media, charset, body, cut })))
+    }
+
+    fn timed_out(&self, host: &str) -> EgressError {
+        EgressError::TimedOut { host: host.to_owned(), limit: self.limits.time }
+    }
+}
+
+/// A client for one request: it knows one name, and that only by the addresses that were judged.
+fn client(pinned: &Pinned) -> reqwest::Result<Client> {
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .pool_max_idle_per_host(0)
+        .dns_resolver(Nobody);
+    if let Some(host) = pinned.url.host_str() {
+        builder = builder.resolve_to_addrs(host, &pinned.addresses);
+    }
+    if pinned.url.scheme() == "http" {
+        // No certificate is needed, and reading the system's takes time.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
+}
+
+/// A name server that knows no name.
+struct Nobody;
+
+impl Resolve for Nobody {
+    fn resolve(&self, name: Name) -> Resolving {
+        let error = io::Error::other(format!("{} was not judged", name.as_str()));
+        Box::pin(std::future::ready(Err(error.into())))
+    }
+}
+
+async fn system_lookup(name: String) -> io::Result<Vec<IpAddr>> {
+    // The port is of no matter: only the addresses are taken.
+    Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
+}
+
+/// The innermost reason, without the address, whose query may hold anything.
+pub(crate) fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut innermost: &dyn std::error::Error = &error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,27 @@
+//! A secret, such as the key of a search service: held, sent, and never shown.
+//!
+//! It has no `Display`, its `Debug` says nothing of it, and it is not serialized.
+
+use std::fmt;
+
+/// A text that nobody sees.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps a text. White space around it, such as the last newline of a file, is no part of it.
+    pub fn new(text: &str) -> Self {
+        Secret(text.trim().to_owned())
+    }
+
+    /// The text itself, for whoever has to send it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

@@ -1,0 +1,232 @@
+//! `web_search` against a server that answers in the shapes of the three services' public documentation.
+
+use baton_tools::{Ran, Registry, Search, Secret, Web, WebError, web};
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Canary, Server};
+use crate::{call, failed, ok};
+
+const KEY: &str = "key-0123456789abcdef";
+
+const SEARXNG: &str = r#"{
+  "query": "baton", "number_of_results": 2, "answers": [], "corrections": [], "infoboxes": [], "suggestions": ["batons"],
+  "unresponsive_engines": [["duckduckgo", "timeout"]],
+  "results": [
+    {"url": "https://a.example/1", "title": "One", "content": "First\n  snippet", "engine": "brave", "score": 1.5,
+     "parsed_url": ["https", "a.example", "/1", "", "", ""], "category": "general", "publishedDate": null},
+    {"url": "magnet:?xt=1", "title": "No page", "content": ""},
+    {"url": "https://a.example/2", "title": "", "engine": "bing"},
+    {"title": "No address"},
+    {"url": "https://a.example/3", "title": "Three", "content": null}
+  ]
+}"#;
+
+const BRAVE: &str = r#"{
+  "type": "search", "query": {"original": "baton", "more_results_available": true}, "mixed": {"main": []},
+  "web": {"type": "search", "family_friendly": true, "results": [
+    {"title": "One", "url": "https://a.example/1", "is_source_local": false, "language": "en",
+     "description": "First snippet", "age": "2 days ago", "meta_url": {"scheme": "https", "netloc": "a.example"}},
+    {"title": "Two", "url": "https://a.example/2", "description": "Second snippet"}
+  ]}
+}"#;
+
+const TAVILY: &str = r#"{
+  "query": "baton", "answer": null, "images": [], "follow_up_questions": null, "response_time": 1.67,
+  "results": [
+    {"title": "One", "url": "https://a.example/1", "content": "First snippet", "score": 0.81, "raw_content": null},
+    {"title": "Two", "url": "https://a.example/2", "content": "Second snippet", "score": 0.4, "raw_content": null}
+  ],
+  "request_id": "123e4567-e89b-12d3-a456-426614174111"
+}"#;
+
+fn registry(search: Search) -> Registry {
+    Registry::new(web(Web { search: Some(search), egress: Default::default() }).unwrap()).unwrap()
+}
+
+fn searxng(base: &str) -> Registry {
+    registry(Search::Searxng { base: base.to_owned() })
+}
+
+fn brave(server: &Server) -> Registry {
+    registry(Search::Brave { key: Secret::new(KEY), base: Some(server.at("/")) })
+}
+
+fn tavily(server: &Server) -> Registry {
+    registry(Search::Tavily { key: Secret::new(&format!("{KEY}\n")), base: Some(server.at("")) })
+}
+
+async fn search(registry: &Registry, arguments: Value) -> Ran {
+    call(registry, "web_search", arguments).await
+}
+
+fn hit(n: u32, title: &str, snippet: &str) -> Value {
+    json!({ "title": title, "url": format!("https://a.example/{n}"), "snippet": snippet })
+}
+
+fn two_hits() -> Ran {
+    ok(json!({ "results": [hit(1, "One", "First snippet"), hit(2, "Two", "Second snippet")] }))
+}
+
+/// The head of the only request, without what every request has, and its body.
+fn asked(server: &Server) -> (Vec<String>, String) {
+    let requests = server.requests();
+    assert_eq!(requests.len(), 1);
+    let (head, body) = requests[0].split_once("\r\n\r\n").unwrap();
+    let usual = ["accept: application/json", "accept-encoding: identity", "user-agent: baton/", "host: "];
+    let lines = head.lines().filter(|line| !usual.iter().any(|start| line.starts_with(start)));
+    (lines.map(str::to_owned).collect(), body.to_owned())
+}
+
+#[tokio::test]
+async fn searxng_is_asked_and_understood() {
+    let server = Server::start(|_| Answer::page("application/json", SEARXNG)).await;
+    let ran = search(&searxng(&server.at("/sub/")), json!({ "query": " what is a bâton & co? " })).await;
+    let expected = [hit(1, "One", "First snippet"), hit(2, "https://a.example/2", ""), hit(3, "Three", "")];
+    assert_eq!(ran, ok(json!({ "results": expected })));
+    let line = "GET /sub/search?q=what+is+a+b%C3%A2ton+%26+co%3F&format=json HTTP/1.1".to_owned();
+    assert_eq!(asked(&server), (vec![line], String::new()));
+}
+
+#[tokio::test]
+async fn brave_is_asked_and_understood() {
+    let server = Server::start(|_| Answer::page("application/json", BRAVE)).await;
+    assert_eq!(search(&brave(&server), json!({ "query": "baton", "count": 7 })).await, two_hits());
+    let head = [
+        "GET /res/v1/web/search?q=baton&count=7&text_decorations=false HTTP/1.1".to_owned(),
+        format!("x-subscription-token: {KEY}"),
+    ];
+    assert_eq!(asked(&server), (head.to_vec(), String::new()));
+}
+
+#[tokio::test]
+async fn tavily_is_asked_and_understood() {
+    let server = Server::start(|_| Answer::page("application/json", TAVILY)).await;
+    assert_eq!(search(&tavily(&server), json!({ "query": "baton" })).await, two_hits());
+    let body = r#"{"max_results":5,"query":"baton"}"#;
+    let head = [
+        "POST /search HTTP/1.1".to_owned(),
+        format!("authorization: Bearer {KEY}"),
+        "content-type: application/json".to_owned(),
+        format!("content-length: {}", body.len()),
+    ];
+    assert_eq!(asked(&server), (head.to_vec(), body.to_owned()));
+}
+
+#[tokio::test]
+async fn no_more_results_are_returned_than_were_asked_for() {
+    let server = Server::start(|_| Answer::page("application/json", SEARXNG)).await;
+    let ran = search(&searxng(&server.at("")), json!({ "query": "baton", "count": 1 })).await;
+    assert_eq!(ran, ok(json!({ "results": [hit(1, "One", "First snippet")] })));
+    let registry = searxng(&server.at(""));
+    for wrong in
+        [json!({ "query": "" }), json!({ "query": "a", "count": 0 }), json!({ "query": "a", "count": 21 })]
+    {
+        assert!(registry.validate("web_search", &wrong).is_err(), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_found_is_a_result() {
+    let server = Server::start(|path| {
+        Answer::page(
+            "application/json",
+            if path.starts_with("/res") { r#"{"type":"search"}"# } else { r#"{"results":[]}"# },
+        )
+    })
+    .await;
+    for registry in [searxng(&server.at("")), brave(&server), tavily(&server)] {
+        assert_eq!(search(&registry, json!({ "query": "x" })).await, ok(json!({ "results": [] })));
+    }
+}
+
+#[tokio::test]
+async fn long_texts_are_cut() {
+    let entry =
+        json!({ "title": "é".repeat(1000), "url": "https://a.example/1", "content": "ü".repeat(5000) });
+    let body = json!({ "results": [entry] }).to_string();
+    let server = Server::start(move |_| Answer::page("application/json", &body)).await;
+    let expected = hit(1, &"é".repeat(200), &"ü".repeat(1000));
+    let ran = search(&searxng(&server.at("")), json!({ "query": "x" })).await;
+    assert_eq!(ran, ok(json!({ "results": [expected] })));
+}
+
+/// The server repeats the key in every body; no message does.
+#[tokio::test]
+async fn failures_say_who_can_do_what_and_show_no_key() {
+    let table = [
+        (
+            "401 Unauthorized",
+            "The search service refused the request (status 401): the operator should check the key and the plan.",
+        ),
+        (
+            "403 Forbidden",
+            "The search service refused the request (status 403): the operator should check the key and the plan.",
+        ),
+        (
+            "422 Unprocessable Entity",
+            "The search service did not accept the request (status 422): rephrase the query.",
+        ),
+        (
+            "429 Too Many Requests",
+            "The search service allows no more requests for now (status 429): try again later.",
+        ),
+        ("503 Service Unavailable", "The search service failed (status 503): try again later."),
+        ("200 OK", "The search service answered with something that is not a list of results."),
+    ];
+    for (status, expected) in table {
+        let server = Server::start(move |_| Answer::new(status, &[], KEY)).await;
+        for registry in [brave(&server), tavily(&server)] {
+            assert_eq!(search(&registry, json!({ "query": "x" })).await, failed(expected), "{status}");
+        }
+    }
+    let server = Server::start(|_| Answer::new("403 Forbidden", &[], "")).await;
+    let advice = "The search service refused the request (status 403): the operator should add `json` to \
+                  `search.formats` in its settings.yml.";
+    assert_eq!(search(&searxng(&server.at("")), json!({ "query": "x" })).await, failed(advice));
+}
+
+#[tokio::test]
+async fn a_key_follows_no_redirect() {
+    let canary = Canary::start();
+    let location = format!("http://127.0.0.1:{}/", canary.port);
+    let server = Server::start(move |_| Answer::redirect(&location)).await;
+    let expected = "The search service redirects (status 302): the operator should set its final address.";
+    for registry in [searxng(&server.at("")), brave(&server), tavily(&server)] {
+        assert_eq!(search(&registry, json!({ "query": "x" })).await, failed(expected));
+    }
+    assert_eq!(canary.reached(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_or_broken_is_refused() {
+    let server = Server::start(|path| match path {
+        path if path.starts_with("/long") => {
+            Answer::page("application/json", vec![b' '; 2 * 1024 * 1024 + 1])
+        }
+        _ => Answer::and_end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"results\":["),
+    })
+    .await;
+    let long = search(&searxng(&server.at("/long")), json!({ "query": "x" })).await;
+    assert_eq!(long, failed("The search service sent far too much: ask for fewer results."));
+    let broken = search(&searxng(&server.at("/broken")), json!({ "query": "secret words" })).await;
+    let message = broken.outcome.result.as_str().unwrap_or_default();
+    assert!(message.starts_with("The search service cannot be reached: "), "{message}");
+    assert!(!message.contains("secret"), "{message}");
+}
+
+#[test]
+fn unusable_settings_are_refused_and_show_no_secret() {
+    let made =
+        |search| web(Web { search: Some(search), egress: Default::default() }).map(|tools| tools.len());
+    for base in
+        ["", "search.example.com", "ftp://a.example", "https://me:pw@a.example", "https://a.example?x"]
+    {
+        assert_eq!(made(Search::Searxng { base: base.to_owned() }), Err(WebError::Base), "{base}");
+    }
+    for key in ["", " \n", "two\nlines"] {
+        assert_eq!(made(Search::Brave { key: Secret::new(key), base: None }), Err(WebError::Key), "{key:?}");
+    }
+    assert_eq!(made(Search::Tavily { key: Secret::new(KEY), base: None }), Ok(2));
+    let shown = format!("{:?}", Search::Brave { key: Secret::new(KEY), base: None });
+    assert_eq!(shown, "Brave { key: Secret, base: None }");
+}
