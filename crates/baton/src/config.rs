@@ -6,10 +6,12 @@
 //! the file, else the default; [`Settled`] remembers which. The current folder is never read unasked, and
 //! secrets are never values here: the file names where they are kept.
 
+mod doubts;
 mod file;
 mod groups;
 mod instructions;
 mod named;
+mod nearest;
 mod pages;
 mod serving;
 mod table;
@@ -29,8 +31,10 @@ use directories::ProjectDirs;
 use crate::cli::Globals;
 use crate::failure::Failure;
 use crate::models::built_in;
+pub(crate) use doubts::Doubt;
 pub(crate) use groups::Group;
 pub(crate) use instructions::Template;
+pub(crate) use nearest::nearest;
 pub(crate) use pages::commented_file;
 pub(crate) use serving::{KeyPlace, ProviderSetting, Serving};
 pub(crate) use table::{SETTINGS, Setting};
@@ -116,7 +120,8 @@ impl Settled {
         self.value(key).and_then(Value::as_path).unwrap_or(Path::new("")).to_owned()
     }
 
-    fn names(&self, key: &str) -> Vec<String> {
+    /// The texts of a setting that is a list.
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
         self.value(key).and_then(Value::as_names).unwrap_or_default().to_vec()
     }
 

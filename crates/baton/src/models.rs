@@ -7,6 +7,7 @@
 pub(crate) mod built_in;
 mod choose;
 mod keys;
+mod privacy;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -17,12 +18,13 @@ use baton_core::role::Roles;
 use baton_core::run::Definition;
 use baton_engine::ModelSource;
 use baton_model::wire::Wire;
-use baton_model::{BadCatalog, Catalog, Endpoint, Finding, Model, Probe, Provider, ollama_lists};
+use baton_model::{BadCatalog, Catalog, Endpoint, Finding, Model, Probe, Provider};
 
 use crate::config::{Config, Origin, ProviderSetting, Serving};
 use crate::failure::Failure;
-pub(crate) use choose::{Chosen, Facts, choose};
+pub(crate) use choose::{Chosen, Facts, Ollama, choose};
 pub(crate) use keys::{Key, look_for};
+use privacy::Away;
 
 /// How long Ollama has to say what it has, where nobody said that it is there.
 const DISCOVERY: Duration = Duration::from_millis(300);
@@ -120,10 +122,24 @@ impl Models {
         Ok(name)
     }
 
+    /// The same for a name of the settings: what is wrong says where it was named.
+    fn known_from(&self, name: &str, origin: &Origin) -> Result<String, Failure> {
+        self.known(name).map_err(|failure| {
+            let place = match origin {
+                Origin::Flag(flag) => (*flag).to_owned(),
+                Origin::Environment(variable) => (*variable).to_owned(),
+                Origin::File(file, line) => format!("{}:{line}: `model`", file.display()),
+                Origin::Default => return failure,
+            };
+            Failure { message: format!("{place}: {}", failure.message), ..failure }
+        })
+    }
+
     /// Finds out who answers. A model that was named and cannot be asked is refused.
     pub(crate) async fn choose(&self) -> Result<Chosen, Failure> {
-        if let Some((name, _)) = &self.it.named {
-            self.checked(name)?;
+        if let Some((name, origin)) = &self.it.named {
+            let name = self.known_from(name, origin)?;
+            self.checked(&name)?;
         }
         self.intended().await
     }
@@ -131,12 +147,12 @@ impl Models {
     /// Finds out who is meant to answer, for commands that show what is: a key may be missing.
     pub(crate) async fn intended(&self) -> Result<Chosen, Failure> {
         let named = match &self.it.named {
-            Some((name, origin)) => Some((self.known(name)?, origin.clone())),
+            Some((name, origin)) => Some((self.known_from(name, origin)?, origin.clone())),
             None => None,
         };
         let mut facts = self.facts(named)?;
         if facts.is_open() {
-            facts.ollama_lists = self.finds_ollama().await;
+            facts.ollama = self.finds_ollama().await?;
         }
         Ok(choose(&facts))
     }
@@ -172,13 +188,9 @@ impl Models {
             named,
             roles: whole_paths(serving.roles.clone())?,
             ollama_from: serving.providers.get("ollama").map(|it| it.address_from.clone()),
-            ollama_lists: false,
+            ollama: Ollama::Absent,
             keys: built_in::PROVIDERS.iter().filter(set).map(|it| self.key_in_words(it)).collect(),
-            hosts: serving
-                .providers
-                .iter()
-                .filter_map(|(name, it)| Some((name.clone(), host(it)?)))
-                .collect(),
+            away: self.away(),
         })
     }
 
@@ -187,14 +199,25 @@ impl Models {
         (it.name, format!("{place} is set"))
     }
 
-    async fn finds_ollama(&self) -> bool {
-        let ollama = &built_in::PROVIDERS[0];
-        match self.it.serving.providers.get(ollama.name) {
-            Some(provider) => {
-                ollama_lists(&provider.base_url, ollama.model, built_in::patience(DISCOVERY)).await
-            }
-            None => false,
+    /// The providers that are not on this machine, and those without their key.
+    fn away(&self) -> Away {
+        let all = || self.it.serving.providers.iter();
+        let keyless = |name: &&String| self.key(name).is_some_and(|key| key.missing(name).is_some());
+        Away {
+            hosts: all().filter_map(|(name, it)| Some((name.clone(), host(it)?))).collect(),
+            keyless: all().map(|(name, _)| name).filter(keyless).cloned().collect(),
         }
+    }
+
+    /// Looks for an Ollama at its usual address. It is asked for its list and sent nothing.
+    async fn finds_ollama(&self) -> Result<Ollama, Failure> {
+        let within = built_in::patience(DISCOVERY);
+        Ok(match tokio::time::timeout(within, self.catalog()?.list(built_in::PROVIDERS[0].name)).await {
+            Ok(Ok(names)) => Ollama::Has(names),
+            Ok(Err(fault)) if fault.code == Code::LlmTimeout => Ollama::Silent(within),
+            Ok(Err(_)) => Ollama::Absent,
+            Err(_) => Ollama::Silent(within),
+        })
     }
 
     /// Whether a run that nobody drives may be taken up unasked by somebody who was told who answers: only
@@ -203,10 +226,10 @@ impl Models {
         &self,
         chosen: &Chosen,
     ) -> impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static {
-        let (models, told) = (self.clone(), chosen.hosts.clone());
+        let (models, told) = (self.clone(), chosen.text.hosts());
         move |definition| {
             let pinned = models.as_pinned(definition);
-            if let Some(host) = pinned.hosts.iter().find(|host| !told.contains(host)) {
+            if let Some(host) = pinned.text.hosts().iter().find(|host| !told.contains(host)) {
                 return Err(format!("its text would go to {host}, and nobody here was told so"));
             }
             let everybody = pinned.everybody();
@@ -217,9 +240,8 @@ impl Models {
 
     /// Who answers in a run that began earlier, perhaps under other settings.
     pub(crate) fn as_pinned(&self, definition: &Definition) -> Chosen {
-        let hosts = self.it.serving.providers.iter().filter_map(|(name, it)| Some((name.clone(), host(it)?)));
         let (model, roles) = (definition.model.clone(), definition.roles.clone());
-        Chosen::new(model, roles, "as this run began".to_owned(), &hosts.collect())
+        Chosen::new(model, roles, "as this run began".to_owned(), &self.away())
     }
 }
 

@@ -121,7 +121,7 @@ fn unless_gone(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// Whether this is what is said by a terminal that is gone.
-pub(crate) fn is_hung_up(error: &io::Error) -> bool {
+fn is_hung_up(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
 

@@ -3,17 +3,19 @@
 //! It changes nothing but what every command changes: the data folder is made if it is not there. It does
 //! not need an app, because what keeps one from opening is what it is there to find.
 
+mod agent;
 mod checks;
 mod providers;
 
 use std::borrow::Cow;
 
+use baton_core::tool::ToolSpec;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::Globals;
-use crate::config::{Config, Settled};
+use crate::config::{Config, Doubt, Settled};
 use crate::failure::{Failure, exit};
 use crate::models::Models;
 use crate::terminal::{BAD, CARE, GOOD, line, styled};
@@ -105,14 +107,19 @@ async fn examine(globals: &Globals) -> Vec<Check> {
             return checks;
         }
     };
-    checks.extend(providers::checks(&Models::new(&config)).await);
+    let doubt = |doubt: Doubt| Check::warning("roles", doubt.what, doubt.fix);
+    checks.extend(settled.doubts().into_iter().map(doubt));
+    let models = Models::new(&config);
+    checks.extend(providers::checks(&models).await);
+    checks.extend(agent::open_keys(&models));
     let store = checks::store(&config);
     checks.push(checks::folder(&config));
     checks.push(checks::space(&config));
     match store {
         Ok((store, check)) => {
             checks.push(check);
-            checks.extend(checks::tools_and_runs(&store).await);
+            let agent = |tools: &[ToolSpec]| agent::checks(&settled, &config, &models, tools);
+            checks.extend(checks::tools_and_runs(&store, agent).await);
         }
         Err(check) => checks.push(check),
     }

@@ -30,7 +30,7 @@ pub(crate) fn run(globals: &crate::cli::Globals, args: &InitArgs) -> Result<u8, 
     write(&path, args.force)?;
     line(path.display().to_string())?;
     note(
-        "Every line of it is a remark: remove the `#` of what you want to change. `baton config show` shows the result.",
+        "Every setting in it is a remark: remove the `#` of what you want to change. `baton config show` shows the result.",
     );
     Ok(exit::OK)
 }

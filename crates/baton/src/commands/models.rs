@@ -43,11 +43,12 @@ enum ModelsCommand {
 
 /// Runs the command.
 pub(crate) async fn run(globals: &Globals, args: ModelsArgs) -> Result<u8, Failure> {
-    let config = Config::new(&Settled::find(globals, None)?)?;
+    let settled = Settled::find(globals, None)?;
+    let config = Config::new(&settled)?;
     log::begin(config.log);
     let models = Models::new(&config);
     match args.command {
-        ModelsCommand::Ls => list::run(&models, globals.json).await,
+        ModelsCommand::Ls => list::run(&models, &settled.doubts(), globals.json).await,
         ModelsCommand::Test { names } => trial::run(&models, names, globals.json).await,
     }
 }

@@ -1,5 +1,5 @@
 //! Reading `baton.toml`. What is not understood is refused with its file, its line and the nearest
-//! setting that there is. Values never stand in an error: one of them might be a secret.
+//! setting that there is, if one is near. Values never stand in an error: one of them might be a secret.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::Origin;
 use super::groups::Group;
 use super::named::{self, SECTIONS};
+use super::nearest::{asked, nearest, question};
 use super::table::{self, SETTINGS};
 use super::value::{self, Value};
 use crate::failure::Failure;
@@ -110,11 +111,9 @@ impl Reading<'_> {
         if let Some((name, at)) = secret(key, at, value) {
             return self.refuse_secret(&name, at);
         }
+        let (meant, hint) = alternatives(key);
         let key = baton_core::id::excerpt(key);
-        let fixed = SETTINGS.iter().filter(|s| !s.is_place()).map(|s| s.key);
-        let nearest = nearest(&key, fixed.chain(SECTIONS.iter().map(|section| section.key)));
-        self.wrong(at, &format!("there is no setting `{key}`{nearest}"))
-            .hint("baton --config /dev/null config show lists all of them")
+        self.wrong(at, &format!("there is no setting `{key}`{meant}")).hint(hint)
     }
 
     pub(super) fn refuse_secret(&self, name: &str, at: usize) -> Failure {
@@ -135,13 +134,24 @@ impl Reading<'_> {
     }
 }
 
-/// The known key that is most like an unknown one, as a question.
-pub(super) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let leaf = |known: &&str| {
-        let key = if known.contains('.') { key } else { key.rsplit('.').next().unwrap_or(key) };
-        strsim::levenshtein(key, known)
+/// What may have been meant by an unknown key, and what there is: in its section, or at the top.
+fn alternatives(key: &str) -> (String, String) {
+    let fixed = || SETTINGS.iter().filter(|setting| !setting.is_place());
+    if let Some((section, name)) = key.split_once('.') {
+        let names: Vec<&str> = fixed().filter(|s| s.section() == section).map(|s| s.name()).collect();
+        let meant = nearest(name, names.iter().copied()).map(|name| asked(format!("{section}.{name}")));
+        return (meant.unwrap_or_default(), format!("[{section}] takes {}", names.join(", ")));
+    }
+    let hint = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]] and [prices.\"MODEL\"] are tables beside them";
+    // Somebody may have forgotten the section of a setting that there is.
+    let meant = match fixed().find(|setting| setting.name() == key) {
+        Some(setting) => asked(setting.key),
+        None => {
+            let tops = fixed().map(|s| if s.section().is_empty() { s.key } else { s.section() });
+            question(key, tops.chain(SECTIONS.iter().map(|section| section.key)))
+        }
     };
-    known.min_by_key(leaf).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
+    (meant, hint.to_owned())
 }
 
 fn place(setting: &table::Setting) -> String {
@@ -163,8 +173,10 @@ pub(super) fn secret(key: &str, at: usize, value: &DeValue<'_>) -> Option<(Strin
         return Some(found);
     }
     let leaf = key.rsplit('.').next().unwrap_or(key).to_ascii_lowercase();
+    // A number of tokens is no token.
+    let is_count = leaf.contains("token") && matches!(value, DeValue::Integer(_));
     let names_a_place = leaf.ends_with("_env") || leaf.ends_with("_file");
     let looks_secret = leaf == "key"
         || ["api_key", "apikey", "api-key", "token", "secret", "password"].iter().any(|s| leaf.contains(s));
-    (looks_secret && !names_a_place).then(|| (baton_core::id::excerpt(key), at))
+    (looks_secret && !names_a_place && !is_count).then(|| (baton_core::id::excerpt(key), at))
 }

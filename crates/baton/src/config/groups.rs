@@ -8,8 +8,9 @@ use std::ffi::OsString;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::file::{Reading, nearest, secret};
+use super::file::{Reading, secret};
 use super::named::{Field, SECTIONS, Section, quoted};
+use super::nearest::question;
 use super::value::{self, Value};
 use super::{Origin, wrong};
 use crate::failure::Failure;
@@ -134,11 +135,7 @@ impl Reading<'_> {
         for (key, value) in table {
             let at = key.span().start;
             let Some(field) = section.field(key.get_ref()) else {
-                let key = baton_core::id::excerpt(&format!("{}.{}", group.key(), key.get_ref()));
-                let nearest = nearest(&key, section.fields.iter().map(Field::name));
-                return Err(self
-                    .wrong(at, &format!("there is no setting `{key}`{nearest}"))
-                    .hint("docs/configuration.md lists all of them"));
+                return Err(self.no_field(&group, key.get_ref(), at, value.get_ref()));
             };
             let value = value::from_toml(field.kind, value.get_ref()).map_err(|why| {
                 self.wrong(at, &format!("`{}.{}`: {why}, like {}", group.key(), field.name(), field.example))
@@ -148,6 +145,25 @@ impl Reading<'_> {
         let place = |stated: &Stated| section.fields.iter().position(|field| field == stated.field);
         group.values.sort_by_key(place);
         Ok(group)
+    }
+
+    /// What a table of this section does not hold.
+    fn no_field(&self, group: &Group, name: &str, at: usize, value: &DeValue<'_>) -> Failure {
+        let (section, key) = (group.section, format!("{}.{}", group.key(), quoted(name)));
+        let key = baton_core::id::excerpt(&key);
+        // A model's name has a `/`, and often a dot, which means something else in a head.
+        if let (Some(rest), "prices") = (path(value), section.key) {
+            let meant = section.head(&format!("{}/{name}{rest}", group.name));
+            let why = format!("there is no setting `{key}`; did you mean {meant}?");
+            return self.wrong(at, &why).hint(format!("write it like {}", section.head(section.example)));
+        }
+        let names: Vec<&str> = section.fields.iter().map(Field::name).collect();
+        let meant = question(name, names.iter().copied());
+        self.wrong(at, &format!("there is no setting `{key}`{meant}")).hint(format!(
+            "{} takes {}",
+            section.head("NAME"),
+            names.join(", ")
+        ))
     }
 
     /// A secret is told before anything else that might be wrong with its table.
@@ -161,6 +177,19 @@ impl Reading<'_> {
 
     fn secret_in(&self, key: &str, at: usize, value: &DeValue<'_>) -> Option<Failure> {
         secret(key, at, value).map(|(name, at)| self.refuse_secret(&name, at))
+    }
+}
+
+/// What the dots of a head led to, if this is a table: the way to the first one that holds anything else.
+fn path(value: &DeValue<'_>) -> Option<String> {
+    let DeValue::Table(table) = value else { return None };
+    let mut inner = table.iter();
+    match (inner.next(), inner.next()) {
+        (Some((name, value)), None) => {
+            let further = path(value.get_ref()).map(|rest| format!(".{}{rest}", name.get_ref()));
+            Some(further.unwrap_or_default())
+        }
+        _ => Some(String::new()),
     }
 }
 

@@ -6,10 +6,14 @@ use super::named::{Field, SECTIONS};
 use super::table::{SETTINGS, Setting};
 
 const HEAD: &str = "\
-# The settings of Baton. Every line here shows a default or an example; remove the `#` to change it.
+# The settings of Baton. Every setting here is a remark that shows a default or an example: remove its `#` to
+# change it. The heads like [limits] say what the settings below them belong to, and stay as they are.
 # A value comes from a flag, else the environment, else this file, else the default:
 # `baton config show` says which. Secrets never stand here; name a variable or a file that holds them.
 ";
+
+/// What is different about tables whose names people choose: an empty one would be something else than none.
+const TABLE: &str = "# Such a table begins with its head: remove the `#` of the next line, too.";
 
 /// The settings that stand in the file, section by section.
 fn sections() -> Vec<(&'static str, Vec<&'static Setting>)> {
@@ -40,7 +44,7 @@ pub(crate) fn commented_file() -> String {
         }
     }
     for section in SECTIONS {
-        let _ = write!(page, "\n# {}\n# {}\n", section.doc, section.head(section.example));
+        let _ = write!(page, "\n# {}\n{TABLE}\n# {}\n", section.doc, section.head(section.example));
         for field in section.fields {
             let _ = write!(page, "\n# {}\n", field.doc);
             if let Some(outside) = outside_of(field) {

@@ -11,6 +11,7 @@ use baton_model::wire::{Habits, Wire};
 use baton_model::{BadEndpoint, Endpoint, ModelEntry, Price};
 
 use super::groups::{Group, Stated};
+use super::nearest::{asked, maker, question};
 use super::value::Unshown;
 use super::{Origin, Value};
 use crate::failure::Failure;
@@ -179,12 +180,21 @@ impl Serving {
             None if model == "offline" => Ok(()),
             Some(("scripted", file)) if !file.is_empty() => Ok(()),
             Some((provider, name)) if !name.is_empty() && name.trim() == name => {
-                match self.providers.contains_key(provider) {
-                    true => Ok(()),
-                    false => Err(format!("there is no provider {:?}", baton_core::id::excerpt(provider))),
+                if self.providers.contains_key(provider) {
+                    return Ok(());
                 }
+                let meant = question(provider, self.providers.keys().map(String::as_str).chain(["scripted"]));
+                Err(format!("there is no provider {:?}{meant}", baton_core::id::excerpt(provider)))
             }
-            _ => Err(format!("{:?} is no model's name", baton_core::id::excerpt(model))),
+            None => {
+                let (shown, whole) = (baton_core::id::excerpt(model), maker(model));
+                let meant = match whole {
+                    Some(provider) => asked(format!("{provider}/{shown}")),
+                    None => question(model, ["offline"]),
+                };
+                Err(format!("{shown:?} is no model's name{meant}"))
+            }
+            Some(_) => Err(format!("{:?} is no model's name", baton_core::id::excerpt(model))),
         }
     }
 

@@ -107,6 +107,79 @@ fn what_is_not_understood_is_refused_with_its_place() {
 }
 
 #[test]
+fn only_what_is_near_and_in_the_same_section_is_suggested() {
+    assert_eq!(refused("[limits]\ntoken_count = 3"), "2: there is no setting `limits.token_count`");
+    assert_eq!(
+        refused("[policy]\ntokens = 3"),
+        "2: there is no setting `policy.tokens`; did you mean `policy.tools`?"
+    );
+    assert_eq!(refused("[engine]\npolicy = 3"), "2: there is no setting `engine.policy`");
+    assert_eq!(refused("zzz = 3"), "1: there is no setting `zzz`");
+    assert_eq!(refused("[limit]\niterations = 3"), "1: there is no setting `limit`; did you mean `limits`?");
+    assert_eq!(
+        refused("iterations = 3"),
+        "1: there is no setting `iterations`; did you mean `limits.iterations`?"
+    );
+    let hint = |text: &str| settle(text, &[], None).unwrap_err().hint.unwrap();
+    assert_eq!(hint("[log]\nx = 1"), "[log] takes level");
+    let all = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]] and [prices.\"MODEL\"] are tables beside them";
+    assert_eq!(hint("zzz = 1"), all);
+    assert_eq!(
+        named::SECTIONS.iter().map(|section| section.key).collect::<Vec<_>>(),
+        ["providers", "roles", "prices"]
+    );
+}
+
+#[test]
+fn what_is_probably_not_meant_is_told_and_not_refused() {
+    let doubts = |text: &str| -> Vec<(String, String)> {
+        let settled = settle(text, &[], None).unwrap();
+        let folder = settled.config_file().display().to_string();
+        let told = |doubt: Doubt| (doubt.what.replace(&folder, "FILE"), doubt.fix);
+        settled.doubts().into_iter().map(told).collect()
+    };
+    let role = |name: &str, more: &str| format!("[[roles.{name}]]\nmodel = \"offline\"\n{more}");
+    for name in ["router", "reasoning", "coding", "planning", "own"] {
+        assert_eq!(doubts(&role(name, "max_tokens = 64\ncontext_window = 256\n")), []);
+    }
+    let expected = (
+        "FILE:2: `roles.reasonning` is a role of your own, which nobody asks for; did you mean `reasoning`?"
+            .to_owned(),
+        "write [[roles.reasoning]], or choose a name that is less like it".to_owned(),
+    );
+    assert_eq!(doubts(&role("reasonning", &role("reasonning", ""))), [expected]);
+    let expected = (
+        "FILE:3: `roles.own[0].max_tokens` is 251, but answers are cut to 250 tokens: a quarter of the window".to_owned(),
+        "say max_tokens = 250, or a larger context_window if it has one".to_owned(),
+    );
+    assert_eq!(doubts(&role("own", "max_tokens = 251\ncontext_window = 1000\n")), [expected]);
+}
+
+#[test]
+fn every_setting_of_the_commented_file_can_be_set_alone() {
+    let page = commented_file();
+    let lines: Vec<&str> = page.lines().collect();
+    let fixed = lines.iter().position(|line| line.starts_with("# Such a table")).unwrap();
+    let is_setting = |line: &str| {
+        line.strip_prefix("# ")
+            .and_then(|rest| rest.split_once(" = "))
+            .is_some_and(|(name, _)| !name.contains(' '))
+    };
+    let mut set = Vec::new();
+    for at in (0..fixed).filter(|at| is_setting(lines[*at])) {
+        let mut lines = lines.clone();
+        lines[at] = &lines[at][2..];
+        let contents = file::parse(Path::new("baton.toml"), &lines.join("\n")).unwrap();
+        assert_eq!(contents.groups, []);
+        set.extend(contents.lines.into_iter().map(|line| line.key));
+    }
+    let all: Vec<&str> = SETTINGS.iter().filter(|setting| !setting.is_place()).map(|s| s.key).collect();
+    assert_eq!(set, all);
+    let in_force = lines.iter().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert!(in_force.into_iter().all(|line| line.starts_with('[')), "{page}");
+}
+
+#[test]
 fn a_secret_is_refused_and_never_repeated() {
     for text in [
         "api_key = \"sk-very-secret\"",

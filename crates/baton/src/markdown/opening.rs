@@ -43,6 +43,7 @@ pub(super) fn of(line: &str, fence: Option<&str>, quoted: bool, complete: bool) 
         // Inside a quote the lines of code have margins of their own: they are shown as text.
         '`' | '~' if run >= 3 && !quoted => fence_begins(line, &text[..run], after, complete),
         '`' | '~' | '#' | '>' if undecided => None,
+        '#' if run <= 6 && after.trim_start().is_empty() && !complete => None,
         '#' if run <= 6 && after.starts_with(' ') => {
             Some((Opening::Heading, line.len() - after.trim_start().len()))
         }

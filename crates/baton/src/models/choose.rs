@@ -2,15 +2,28 @@
 //!
 //! What somebody configured is never replaced by the offline model: if it is down, the run says so.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use baton_core::role::{CODING, Candidate, REASONING, ROUTER, Roles};
 
 use super::built_in;
+use super::privacy::{Away, Destinations};
 use crate::config::Origin;
 
 /// The roles that there always are.
 const ROLES: [&str; 3] = [REASONING, ROUTER, CODING];
+
+/// What was found of an Ollama at its usual address.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) enum Ollama {
+    /// There is none, or nobody looked.
+    #[default]
+    Absent,
+    /// It lists these.
+    Has(Vec<String>),
+    /// Somebody is there and did not answer within this time.
+    Silent(Duration),
+}
 
 /// What is known before anybody is asked.
 #[derive(Debug, Clone, Default)]
@@ -21,18 +34,23 @@ pub(crate) struct Facts {
     pub(crate) roles: Roles,
     /// Who said where Ollama is; the default says nothing.
     pub(crate) ollama_from: Option<Origin>,
-    /// Whether an Ollama at its usual address has its usual model.
-    pub(crate) ollama_lists: bool,
+    /// What was found of an Ollama at its usual address.
+    pub(crate) ollama: Ollama,
     /// The built-in providers whose key is there, in order, and where it is, in words.
     pub(crate) keys: Vec<(&'static str, String)>,
-    /// The hosts of the providers that are not on this machine.
-    pub(crate) hosts: BTreeMap<String, String>,
+    /// The providers that are not on this machine, and those without their key.
+    pub(crate) away: Away,
 }
 
 impl Facts {
     /// Whether nobody configured anything, so that it is worth a look who is there.
     pub(crate) fn is_open(&self) -> bool {
         self.named.is_none() && self.roles.is_empty() && self.ollama_is_said().is_none()
+    }
+
+    /// Whether an Ollama was found that has the model that is asked for by itself.
+    fn has_the_usual(&self) -> bool {
+        matches!(&self.ollama, Ollama::Has(names) if names.iter().any(|name| name == built_in::PROVIDERS[0].model))
     }
 
     fn ollama_is_said(&self) -> Option<&Origin> {
@@ -55,19 +73,15 @@ pub(crate) struct Chosen {
     pub(crate) roles: Roles,
     /// Why, in words.
     pub(crate) why: String,
-    /// The hosts that text goes to.
-    pub(crate) hosts: Vec<String>,
+    /// Where text goes.
+    pub(crate) text: Destinations,
 }
 
 impl Chosen {
-    /// A choice; `hosts` are those of all providers that are not on this machine.
-    pub(super) fn new(model: String, roles: Roles, why: String, hosts: &BTreeMap<String, String>) -> Chosen {
-        let models = roles.values().flatten().map(|candidate| candidate.model.as_str());
-        let away = models.chain([model.as_str()]).filter_map(|name| hosts.get(name.split('/').next()?));
-        let mut hosts: Vec<String> = away.cloned().collect();
-        hosts.sort();
-        hosts.dedup();
-        Chosen { model, roles, why, hosts }
+    /// A choice.
+    pub(super) fn new(model: String, roles: Roles, why: String, away: &Away) -> Chosen {
+        let text = Destinations::of(&model, &roles, away);
+        Chosen { model, roles, why, text }
     }
 
     /// Who is asked first when an agent thinks.
@@ -76,17 +90,14 @@ impl Chosen {
         first.map_or(self.model.as_str(), |candidate| candidate.model.as_str())
     }
 
-    /// Whether text leaves this machine.
+    /// Whether text may leave this machine.
     pub(crate) fn leaves_this_machine(&self) -> bool {
-        !self.hosts.is_empty()
+        !self.text.hosts().is_empty()
     }
 
     /// Whether text leaves this machine, in words.
     pub(crate) fn privacy(&self) -> String {
-        match self.leaves_this_machine() {
-            true => format!("text goes to {}", self.hosts.join(", ")),
-            false => "nothing leaves this machine".to_owned(),
-        }
+        self.text.in_words()
     }
 
     /// Who answers, why, and where text goes.
@@ -135,7 +146,7 @@ pub(crate) fn choose(facts: &Facts) -> Chosen {
             roles.entry(role.to_owned()).or_insert_with(|| vec![candidate.clone()]);
         }
     }
-    Chosen::new(candidate.model, roles, why, &facts.hosts)
+    Chosen::new(candidate.model, roles, why, &facts.away)
 }
 
 fn decide(facts: &Facts) -> (Candidate, Roles, String) {
@@ -161,7 +172,7 @@ fn decide(facts: &Facts) -> (Candidate, Roles, String) {
     match facts.ollama_is_said() {
         Some(Origin::Environment(variable)) => return alone(ollama, format!("{variable} is set")),
         Some(_) => return alone(ollama, "`providers.ollama` in baton.toml".to_owned()),
-        None if facts.ollama_lists => return alone(ollama, "Ollama runs here and has it".to_owned()),
+        None if facts.has_the_usual() => return alone(ollama, "Ollama runs here and has it".to_owned()),
         None => {}
     }
     for (name, why) in &facts.keys {
@@ -169,8 +180,29 @@ fn decide(facts: &Facts) -> (Candidate, Roles, String) {
             return alone(usual(provider), why.clone());
         }
     }
-    let why = format!("nothing is configured, and no Ollama here has {}", built_in::PROVIDERS[0].model);
-    alone(Candidate::of("offline"), why)
+    alone(Candidate::of("offline"), format!("nothing is configured, and {}", looked(&facts.ollama)))
+}
+
+/// What became of the look for an Ollama that can answer.
+fn looked(ollama: &Ollama) -> String {
+    let usual = built_in::PROVIDERS[0].model;
+    let names = match ollama {
+        Ollama::Absent => return format!("no Ollama here has {usual}"),
+        Ollama::Silent(within) => {
+            return format!("the Ollama here did not answer within {} ms", within.as_millis());
+        }
+        Ollama::Has(names) => names,
+    };
+    // Models that only embed text cannot answer.
+    let Some(first) = names.iter().find(|name| !name.contains("embed")).or(names.first()) else {
+        return format!("Ollama runs here and has no model: ollama pull {usual}");
+    };
+    let first = baton_core::id::excerpt(first);
+    let more = match names.len() {
+        1 => String::new(),
+        all => format!(" (and {} more)", all - 1),
+    };
+    format!("Ollama runs here and has {first}{more}: --model ollama/{first}")
 }
 
 fn usual(provider: &built_in::BuiltIn) -> Candidate {

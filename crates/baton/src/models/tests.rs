@@ -24,6 +24,14 @@ fn a_wrong_name_says_what_there_is() {
     }
     assert_eq!(models.checked("gpt").unwrap_err().message, "\"gpt\" is no model's name");
     assert_eq!(models.checked("lab/x").unwrap_err().message, "there is no provider \"lab\"");
+    for (name, told) in [
+        ("llama3.2:3b", "\"llama3.2:3b\" is no model's name; did you mean `ollama/llama3.2:3b`?"),
+        ("gpt-5-mini", "\"gpt-5-mini\" is no model's name; did you mean `openai/gpt-5-mini`?"),
+        ("Offline", "\"Offline\" is no model's name; did you mean `offline`?"),
+        ("olama/x", "there is no provider \"olama\"; did you mean `ollama`?"),
+    ] {
+        assert_eq!(models.checked(name).unwrap_err().message, told);
+    }
     assert_eq!(models.checked("offline").unwrap(), "offline");
     assert_eq!(models.checked("ollama/any").unwrap(), "ollama/any");
 }

@@ -304,7 +304,7 @@ fn reasoning_flows_and_ends_before_the_answer() {
     assert_eq!((did.out.as_str(), told), ("It is so.\n", vec!["thinking: Let me see.", "Well"]));
     let (code, seen) = Terminal::start(world.command(&ask)).end();
     let dim = |text: &str| format!("\u{1b}[2m{text}\u{1b}[0m");
-    let expected = format!("{}{}\nIt is so.\n", dim("Let me "), dim("see.\nWell"));
+    let expected = ["Let ", "me ", "see.\n", "Well"].map(dim).concat() + "\nIt is so.\n";
     assert_eq!((code, seen.replace("\r\n", "\n").split_once('\n').unwrap().1), (0, expected.as_str()));
 }
 

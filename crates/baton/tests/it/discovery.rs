@@ -31,21 +31,31 @@ fn an_ollama_that_has_the_model_answers_by_itself() {
 }
 
 #[test]
-fn an_ollama_without_the_model_is_left_alone() {
-    let (world, server) = (World::new(), ollama(&["other:latest"], ["x", "y"]));
-    let did = world.baton_with(&[("BATON_TEST_OLLAMA", &server.url())], &["ask", "What is 1+1?"]);
-    assert_eq!((did.code, introduced(&did.err)), (0, format!("{OFFLINE} · {CHANGE}").as_str()));
+fn an_ollama_without_the_model_is_left_alone_and_told() {
+    let world = World::new();
+    let server = ollama(&["qwen3:8b", "other:latest", "third:latest"], ["x", "y"]);
+    let here = [("BATON_TEST_OLLAMA", &*server.url())];
+    let why =
+        "nothing is configured, and Ollama runs here and has qwen3:8b (and 2 more): --model ollama/qwen3:8b";
+    let did = world.baton_with(&here, &["ask", "What is 1+1?"]);
+    let told = format!("offline ({why}) · nothing leaves this machine · {CHANGE}");
+    assert_eq!((did.code, introduced(&did.err)), (0, told.as_str()));
     assert_eq!(server.paths(), ["/api/tags"]);
+    let doctor = world.baton_with(&here, &["doctor", "--json"]).json();
+    let model = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "model").unwrap();
+    let told = format!("offline ({why}); nothing leaves this machine; it is no language model");
+    assert_eq!(model["detail"], told);
 }
 
 #[test]
 fn a_server_that_is_slow_or_no_ollama_is_not_waited_for() {
     let stalls = Server::deciding(|_, _| Answer::nothing().stall());
     let other = Server::answering([Answer::whole(200, &[("content-type", "text/html")], "<html>")]);
-    for (server, patience) in [(&stalls, AS_EVER), (&other, PATIENT)] {
+    let slow = "offline (nothing is configured, and the Ollama here did not answer within 300 ms) · nothing leaves this machine";
+    for (server, patience, told) in [(&stalls, AS_EVER, slow), (&other, PATIENT, OFFLINE)] {
         let variables = [("BATON_TEST_OLLAMA", &*server.url()), patience];
         let did = World::new().baton_with(&variables, &["ask", "What is 1+1?"]);
-        assert_eq!((did.code, introduced(&did.err)), (0, format!("{OFFLINE} · {CHANGE}").as_str()));
+        assert_eq!((did.code, introduced(&did.err)), (0, format!("{told} · {CHANGE}").as_str()));
     }
     // On a busy machine, the time may be up before anything was sent.
     assert!(stalls.paths().iter().all(|path| path == "/api/tags"), "{:?}", stalls.paths());
@@ -187,4 +197,39 @@ fn a_role_s_second_model_stands_in_for_the_first() {
     assert_eq!((did.code, did.out.as_str()), (0, "I stand in.\n"), "{did:?}");
     let told = format!("ollama/gone (the roles in baton.toml) · nothing leaves this machine · {CHANGE}");
     assert_eq!(introduced(&did.err), told);
+}
+
+#[test]
+fn a_stand_in_elsewhere_is_told_if_it_can_be_asked() {
+    let (world, server) = (World::new(), compatible(["From ", "here."]));
+    world.settings(&format!(
+        "[providers.lab]\nbase_url = \"{}/v1\"\napi = \"chat_completions\"\n\
+         [[roles.reasoning]]\nmodel = \"lab/big\"\n[[roles.reasoning]]\nmodel = \"openai/gpt-5-mini\"\n",
+        server.url()
+    ));
+    let told = |variables: &[(&str, &str)]| {
+        let did = world.baton_with(variables, &["ask", "Hello"]);
+        assert_eq!((did.code, did.out.as_str()), (0, "From here.\n"), "{did:?}");
+        introduced(&did.err).to_owned()
+    };
+    let here = "lab/big (the roles in baton.toml) · nothing leaves this machine";
+    assert_eq!(told(&[]), format!("{here} · {CHANGE}"));
+    let keyed = format!("{here}; if lab/big fails, text goes to api.openai.com · {CHANGE}");
+    assert_eq!(told(&[("OPENAI_API_KEY", "sk-1")]), keyed);
+}
+
+#[test]
+fn a_wrong_name_says_where_it_was_given() {
+    let world = World::new();
+    let first = |did: crate::stage::Did| (did.code, did.err.lines().next().unwrap_or_default().to_owned());
+    let told = |place: &str, why: &str| (2, format!("error: {place}: {why}"));
+    let meant = "\"llama3.2:3b\" is no model's name; did you mean `ollama/llama3.2:3b`?";
+    let by_flag = world.baton(&["ask", "--model", "llama3.2:3b", "hi"]);
+    assert_eq!(first(by_flag), told("--model", meant));
+    let by_variable = |name| world.baton_with(&[("BATON_MODEL", name)], &["models", "ls"]);
+    let meant = "there is no provider \"olama\"; did you mean `ollama`?";
+    assert_eq!(first(by_variable("olama/x")), told("BATON_MODEL", meant));
+    world.settings("last_n = 4\nmodel = \"olama/x\"\n");
+    let place = format!("{}:2: `model`", world.path("home/config/baton/baton.toml").display());
+    assert_eq!(first(world.baton(&["ask", "hi"])), told(&place, meant));
 }

@@ -29,7 +29,7 @@ fn the_doctor_looks_at_every_provider_that_is_used() {
     let did = world.baton(&["doctor", "--json"]);
     let expected: [Value; 4] = [
         json!({"name": "model", "state": "ok", "fix": CHOOSE,
-               "detail": "lab/big (the roles in baton.toml); text goes to api.openai.com"}),
+               "detail": "lab/big (the roles in baton.toml); nothing leaves this machine"}),
         json!({"name": "provider lab", "state": "ok",
                "detail": format!("{} (key: not needed) answers and has big", lab.url())}),
         json!({"name": "provider ollama", "state": "warning",
@@ -50,7 +50,7 @@ fn a_model_without_its_key_fails_at_its_provider() {
     let did = world.baton(&["doctor", "--json"]);
     let expected = [
         json!({"name": "model", "state": "ok", "fix": CHOOSE,
-               "detail": "openai/gpt-5-mini (`model` in baton.toml); text goes to api.openai.com"}),
+               "detail": "openai/gpt-5-mini (`model` in baton.toml); nothing leaves this machine until it has its key"}),
         json!({"name": "provider openai", "state": "failed", "detail": "the key of openai is expected in OPENAI_API_KEY; it is not set",
                "fix": "export OPENAI_API_KEY=…; [providers.openai] in baton.toml names another place"}),
     ];
@@ -114,21 +114,26 @@ fn the_doctor_waits_for_nobody_for_long() {
     let world = World::new();
     let stalls = Server::deciding(|_, _| Answer::nothing().stall());
     let nobody = Server::nobody();
-    world.settings(&format!(
-        "model = \"offline\"\n[providers.gone]\nbase_url = \"{nobody}\"\n[providers.slow]\nbase_url = \"{}\"\n",
-        stalls.url()
-    ));
-    let did = world.baton_with(&[AS_EVER], &["doctor", "--json"]);
-    let found = did.json();
-    let checks = found["checks"].as_array().unwrap().iter();
-    let told: Vec<Value> = checks.filter(|check| check["state"] == "failed").cloned().collect();
-    let expected = [
-        json!({"name": "provider gone", "state": "failed", "fix": "is it running, and is `providers.gone.base_url` right?",
-               "detail": format!("{nobody} (key: not needed): cannot connect to {nobody}: Connection refused (os error 111); is the server running?")}),
-        json!({"name": "provider slow", "state": "failed", "fix": "is it running, and is `providers.slow.base_url` right?",
-               "detail": format!("{} (key: not needed) did not answer within 2 s", stalls.url())}),
-    ];
-    assert_eq!((did.code, told), (1, expected.to_vec()));
+    let of = |first: &str, second: &str| {
+        world.settings(&format!(
+            "{first}[providers.gone]\nbase_url = \"{nobody}\"\n[providers.slow]\nbase_url = \"{}\"\n{second}",
+            stalls.url()
+        ));
+        let did = world.baton_with(&[AS_EVER], &["doctor", "--json"]);
+        (did.code, ["provider gone", "provider slow"].map(|name| check(&did, name)))
+    };
+    let expected = |state: &str, more: &str| {
+        [
+            json!({"name": "provider gone", "state": state, "fix": "is it running, and is `providers.gone.base_url` right?",
+                   "detail": format!("{nobody} (key: not needed): cannot connect to {nobody}: Connection refused (os error 111); is the server running?{more}")}),
+            json!({"name": "provider slow", "state": state, "fix": "is it running, and is `providers.slow.base_url` right?",
+                   "detail": format!("{} (key: not needed) did not answer within 2 s{more}", stalls.url())}),
+        ]
+    };
+    let used = "[[roles.reasoning]]\nmodel = \"gone/x\"\n[[roles.router]]\nmodel = \"slow/x\"\n";
+    assert_eq!(of("", used), (1, expected("failed", "")));
+    let unused = of("model = \"offline\"\n", "");
+    assert_eq!(unused, (0, expected("warning", "; no role asks it")), "nobody needs them");
 }
 
 #[test]
@@ -154,13 +159,98 @@ fn names_stand_in_one_column_and_a_fix_below_its_finding() {
         format!("ok    version               baton {}", env!("CARGO_PKG_VERSION")),
         format!("ok    configuration         {} (2 settings)", file.display()),
         "note  model                 offline (`model` in baton.toml); nothing leaves this machine; it is no language model".to_owned(),
-        format!("fail  provider a-long-name  {nobody} (key: not needed): {why}"),
+        format!("note  provider a-long-name  {nobody} (key: not needed): {why}; no role asks it"),
         "                            is it running, and is `providers.a-long-name.base_url` right?".to_owned(),
-        format!("fail  provider ollama       {nobody} (key: not needed): {why}"),
+        format!("note  provider ollama       {nobody} (key: not needed): {why}; no role asks it"),
         "                            start it with `ollama serve`; OLLAMA_BASE_URL says where it is".to_owned(),
     ];
     let mut lines: Vec<&str> = did.out.lines().take(8).collect();
     let fix = lines.remove(3);
     assert!(fix.starts_with("                            for a language model: run Ollama"), "{fix}");
-    assert_eq!((did.code, lines), (1, expected.iter().map(String::as_str).collect()));
+    assert_eq!((did.code, lines), (0, expected.iter().map(String::as_str).collect()));
+}
+
+#[test]
+fn the_doctor_renders_the_template_once() {
+    let world = World::new();
+    world.settings("model = \"offline\"\nbehavior_template = \"support.md\"\n");
+    let (settings, file) = (
+        world.path("home/config/baton/baton.toml").display().to_string(),
+        world.path("home/config/baton/templates/support.md"),
+    );
+    let looked = |code| {
+        let did = world.baton(&["doctor", "--json"]);
+        assert_eq!(did.code, code, "{did:?}");
+        check(&did, "instructions")
+    };
+    let missing = format!(
+        "{settings}:2: the template {} cannot be read: No such file or directory (os error 2)",
+        file.display()
+    );
+    let expected = json!({"name": "instructions", "state": "failed", "detail": missing,
+        "fix": "put the file there, or write the template itself as behavior_template"});
+    assert_eq!(looked(1), expected);
+    let ask = world.baton(&["ask", "hi"]);
+    assert_eq!(ask.err.lines().next(), Some(format!("error: {missing}").as_str()));
+    world.write("home/config/baton/templates/support.md", "Be kind.\n{{ name }}\n");
+    let wrong = "the behavior_template is not right, line 2: undefined value; it may name system, mode, channel and tools";
+    let expected = json!({"name": "instructions", "state": "failed", "detail": format!("{}: {wrong}", file.display()),
+        "fix": "no run begins before that is right; docs/models.md has examples"});
+    assert_eq!(looked(1), expected);
+    let ask = world.baton(&["ask", "hi"]);
+    assert!(ask.err.contains(wrong), "{}", ask.err);
+    world.write("home/config/baton/templates/support.md", "{{ system }} {{ channel }}");
+    let expected = json!({"name": "instructions", "state": "ok", "detail": format!("the template {} gives them", file.display())});
+    assert_eq!(looked(0), expected);
+}
+
+#[test]
+fn names_that_fit_nothing_are_warnings() {
+    let world = World::new();
+    world.settings(
+        "model = \"offline\"\n[policy]\ntools = [\"clock\", \"read_*\", \"write_*\"]\napprove = [\"clok\"]\n\
+         [render]\nexclude = [\"ToolCallState\", \"Waiting\", \"Toolcall\"]\n",
+    );
+    let file = world.path("home/config/baton/baton.toml").display().to_string();
+    let did = world.baton(&["doctor", "--json"]);
+    let found = did.json();
+    let checks = found["checks"].as_array().unwrap().iter();
+    let told: Vec<Value> = checks.filter(|check| check["name"] == "settings").cloned().collect();
+    let (tools, types) = (
+        "baton tools ls shows what there is",
+        "types are UserMessage, UserResponse, AssistantMessage, ToolCall, ToolResult, AgentCall, AgentResult, Summary; others are never shown to a model",
+    );
+    let warning = |detail: String, fix: &str| json!({"name": "settings", "state": "warning", "detail": detail, "fix": fix});
+    let expected = [
+        warning(format!("`policy.tools` (file {file}:3): \"write_*\" fits no tool"), tools),
+        warning(
+            format!("`policy.approve` (file {file}:4): \"clok\" fits no tool; did you mean `clock`?"),
+            tools,
+        ),
+        warning(
+            format!(
+                "`render.exclude` (file {file}:6): \"Toolcall\" is no type that a model sees; did you mean `ToolCall`?"
+            ),
+            types,
+        ),
+    ];
+    assert_eq!((did.code, told), (0, expected.to_vec()));
+}
+
+#[test]
+fn a_window_without_a_place_for_anything_is_a_failure() {
+    let world = World::new();
+    let system = "x".repeat(4000);
+    let look = |window: u64| {
+        world.settings(&format!(
+            "system = \"{system}\"\n[policy]\ntools = []\n[[roles.reasoning]]\nmodel = \"offline\"\ncontext_window = {window}\nmax_tokens = 24\n",
+        ));
+        world.baton(&["doctor", "--json"])
+    };
+    let did = look(1000);
+    let expected = json!({"name": "context window", "state": "failed",
+        "detail": "instructions and tools (1000 tokens) and an answer (24) do not fit the context_window of offline (1000): 24 too many",
+        "fix": "offer fewer tools with policy.tools, shorten the instructions, or say a larger context_window if it has one"});
+    assert_eq!((did.code, check(&did, "context window")), (1, expected));
+    assert_eq!(look(1024).code, 0);
 }

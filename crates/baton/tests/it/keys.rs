@@ -122,11 +122,11 @@ fn a_key_that_is_missing_is_told_before_anything_is_sent() {
     let expected = "error: the key of lab is expected in LAB_KEY; it is not set\n  \
                     export LAB_KEY=…; [providers.lab] in baton.toml names another place\n";
     assert_eq!((did.code, did.out.as_str(), did.err.as_str()), (2, "", expected));
-    world.settings(&format!("{provider}key_file = \"{KEY}\"\n"));
-    let did = world.baton(&["ask", "--model", "lab/big", "Hello"]);
+    world.settings(&format!("model = \"lab/big\"\n{provider}key_file = \"{KEY}\"\n"));
+    let did = world.baton(&["ask", "Hello"]);
     let file = world.path("home/config/baton/baton.toml");
     let expected = format!(
-        "error: {}:3: `providers.lab.key_file` names the file of a key; it cannot be read: No such file or directory (os error 2)\n  \
+        "error: {}:4: `providers.lab.key_file` names the file of a key; it cannot be read: No such file or directory (os error 2)\n  \
          put the key alone into that file, and let nobody else read it\n",
         file.display()
     );
@@ -152,4 +152,27 @@ fn the_key_of_one_provider_is_not_sent_to_another() {
     let sent = server.requests();
     assert!(sent.iter().all(|request| request.headers.iter().all(|(_, value)| !value.contains(KEY))));
     assert_eq!(sent.len(), 1);
+}
+
+#[test]
+fn a_key_that_others_can_read_is_a_warning() {
+    let (world, server) = (World::new(), compatible(["x", "y"]));
+    world.settings(&format!(
+        "model = \"lab/big\"\n[providers.lab]\nbase_url = \"{}/v1\"\napi = \"chat_completions\"\nkey_file = \"lab.key\"\n",
+        server.url()
+    ));
+    let file = world.write("home/config/baton/lab.key", KEY);
+    let look = |mode: u32| {
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let did = world.baton(&["doctor", "--json"]);
+        is_silent(&did);
+        let found = did.json();
+        let checks = found["checks"].as_array().unwrap().iter();
+        (did.code, checks.filter(|check| check["name"] == "key of lab").cloned().collect::<Vec<_>>())
+    };
+    let place = format!("{}:5", world.path("home/config/baton/baton.toml").display());
+    let expected = json!({"name": "key of lab", "state": "warning", "fix": "chmod 600 on that file",
+        "detail": format!("the file of `providers.lab.key_file` (file {place}) can be read by others (mode 640)")});
+    assert_eq!(look(0o640), (0, vec![expected]));
+    assert_eq!(look(0o600), (0, vec![]));
 }

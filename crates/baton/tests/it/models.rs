@@ -49,7 +49,7 @@ router     ollama/small       this machine    ollama            -        0 in, 0
 coding     lab/big            this machine    chat_completions  32768    0 in, 0 out      not needed
 ";
     assert_eq!((did.code, did.out.as_str()), (0, expected));
-    let told = format!("lab/big (the roles in baton.toml) · text goes to api.openai.com · {CHANGE}\n");
+    let told = format!("lab/big (the roles in baton.toml) · nothing leaves this machine · {CHANGE}\n");
     assert_eq!(did.err, told);
     assert!(ollama.requests().is_empty() && lab.requests().is_empty(), "listing asks nobody");
 }
@@ -58,8 +58,9 @@ coding     lab/big            this machine    chat_completions  32768    0 in, 0
 fn a_model_without_its_key_is_listed_and_tried() {
     let world = World::new();
     world.settings("model = \"openai/gpt-5-mini\"\n");
-    let told =
-        format!("openai/gpt-5-mini (`model` in baton.toml) · text goes to api.openai.com · {CHANGE}\n");
+    let told = format!(
+        "openai/gpt-5-mini (`model` in baton.toml) · nothing leaves this machine until it has its key · {CHANGE}\n"
+    );
     let did = world.baton(&["models", "ls"]);
     let expected = "\
 ROLE       MODEL              WHERE           API        CONTEXT  USD PER MILLION  KEY
@@ -99,7 +100,7 @@ fn the_list_is_a_document_too() {
         "key": "not needed",
     });
     let expected = json!({
-        "why": "the roles in baton.toml", "leaves_this_machine": true, "hosts": ["api.openai.com"],
+        "why": "the roles in baton.toml", "leaves_this_machine": false, "hosts": [], "warnings": [],
         "roles": [
             {"role": "reasoning", "candidates": [of_lab, of_openai]},
             {"role": "router", "candidates": [of_ollama]},
@@ -127,7 +128,7 @@ openai/gpt-5-mini no - - - - - - -
 ollama/small yes TIME TIME yes yes yes 12 3
 
 openai/gpt-5-mini, answer (llm_auth): the key of openai is expected in OPENAI_API_KEY; it is not set";
-    let told = format!("lab/big (the roles in baton.toml) · text goes to api.openai.com · {CHANGE}\n");
+    let told = format!("lab/big (the roles in baton.toml) · nothing leaves this machine · {CHANGE}\n");
     assert_eq!((did.code, without_times(&did.out), did.err), (1, expected.to_owned(), told));
     let did = world.baton(&["models", "test", "ollama/small", "--json"]);
     let mut document = did.json();
@@ -159,6 +160,35 @@ fn a_model_that_cannot_be_reached_says_so() {
         "{}",
         wrong.err
     );
+}
+
+#[test]
+fn what_is_probably_not_meant_is_told_beside_the_list() {
+    let world = World::new();
+    world.settings(
+        "[[roles.reasonning]]\nmodel = \"offline\"\n\
+         [[roles.router]]\nmodel = \"offline\"\nmax_tokens = 300\ncontext_window = 1000\n",
+    );
+    let file = world.path("home/config/baton/baton.toml");
+    let warnings = [
+        format!(
+            "{}:2: `roles.reasonning` is a role of your own, which nobody asks for; did you mean `reasoning`?",
+            file.display()
+        ),
+        format!(
+            "{}:5: `roles.router[0].max_tokens` is 300, but answers are cut to 250 tokens: a quarter of the window",
+            file.display()
+        ),
+    ];
+    let did = world.baton(&["models", "ls"]);
+    let told: Vec<String> = did.err.lines().skip(1).map(str::to_owned).collect();
+    assert_eq!((did.code, told), (0, warnings.each_ref().map(|words| format!("warning: {words}")).to_vec()));
+    assert_eq!(world.baton(&["models", "ls", "--json"]).json()["warnings"], json!(warnings));
+    let doctor = world.baton(&["doctor", "--json"]).json();
+    let checks = doctor["checks"].as_array().unwrap().iter().filter(|check| check["name"] == "roles");
+    let found: Vec<(&Value, &Value)> = checks.map(|check| (&check["state"], &check["detail"])).collect();
+    let (state, expected) = (json!("warning"), warnings.map(|words| json!(words)));
+    assert_eq!(found, expected.iter().map(|words| (&state, words)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -19,31 +19,36 @@ const HERE: &[u8] = b"\x1b[1;1R";
 pub(crate) struct Terminal {
     controller: Option<File>,
     seen: Vec<u8>,
-    /// How much of it was looked at for questions.
+    /// How much of it was looked at for questions, and how much was waited for.
     answered: usize,
+    found: usize,
     child: Child,
 }
 
 impl Terminal {
     /// Starts a command on a new terminal.
     pub(crate) fn start(mut command: Command) -> Terminal {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&controller, size).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
-        let side: OwnedFd = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let side: OwnedFd = rustix::fs::open(name, flags, Mode::empty()).unwrap();
         command.env("TERM", "xterm").stdin(side.try_clone().unwrap()).stdout(side.try_clone().unwrap());
         let child = command.stderr(side).spawn().unwrap();
-        Terminal { controller: Some(File::from(controller)), seen: Vec::new(), answered: 0, child }
+        Terminal { controller: Some(File::from(controller)), seen: Vec::new(), answered: 0, found: 0, child }
     }
 
-    /// Waits until a text stands there; answers everything that was written so far.
+    /// Waits until a text comes, after what was waited for before; answers everything that was written.
     pub(crate) fn until(&mut self, text: &str) -> String {
+        let bytes = text.as_bytes();
         loop {
             let seen = String::from_utf8_lossy(&self.seen).into_owned();
-            if seen.contains(text) {
+            let place = self.seen[self.found..].windows(bytes.len()).position(|it| it == bytes);
+            if let Some(at) = place {
+                self.found += at + bytes.len();
                 return seen;
             }
             assert!(self.read(), "it ended without showing {text:?}: {seen:?}");

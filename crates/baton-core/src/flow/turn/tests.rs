@@ -12,6 +12,7 @@ mod ladder;
 mod limits;
 mod questions;
 mod random;
+mod remedies;
 mod steering;
 mod summaries;
 mod tools;

@@ -17,7 +17,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use super::prompt::Said;
 use crate::failure::Failure;
 use crate::interrupts::{Interrupt, Interrupts};
-use crate::terminal::{colours_answers, is_hung_up, note};
+use crate::terminal::{colours_answers, note};
 
 /// How many lines are remembered.
 const HISTORY: usize = 1000;
@@ -96,21 +96,22 @@ fn said(read: std::io::Result<Signal>) -> Result<Said, Failure> {
         }
         Ok(Signal::CtrlD) => Ok(Said::End),
         Ok(_) => Ok(Said::Nothing),
-        Err(error) if is_hung_up(&error) => Ok(Said::Gone),
+        Err(_) if is_gone() => Ok(Said::Gone),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Waits until the terminal is gone. Not everybody who loses a terminal is sent a signal.
 async fn hung_up() {
-    const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-    loop {
+    while !is_gone() {
         tokio::time::sleep(LOOKS).await;
-        let input = stdin();
-        let mut looked = [PollFd::new(&input, PollFlags::empty())];
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        if poll(&mut looked, Some(&NOW)).is_ok() && looked[0].revents().intersects(gone) {
-            return;
-        }
     }
+}
+
+fn is_gone() -> bool {
+    const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let input = stdin();
+    let mut looked = [PollFd::new(&input, PollFlags::empty())];
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut looked, Some(&NOW)).is_ok() && looked[0].revents().intersects(gone)
 }

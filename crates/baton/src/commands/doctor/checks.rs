@@ -6,6 +6,7 @@ use std::sync::Arc;
 use baton_core::flow::{Flow, Setting};
 use baton_core::id::{FramePath, RunId, Tenant};
 use baton_core::run::RUN_VERSION;
+use baton_core::tool::ToolSpec;
 use baton_engine::{Clock, SystemClock};
 use baton_store::{Store, sqlite_version};
 use baton_tools::{CallContext, Registry};
@@ -77,10 +78,15 @@ pub(super) fn space(config: &Config) -> Check {
     }
 }
 
-pub(super) async fn tools_and_runs(store: &Store) -> Vec<Check> {
+/// The tools, the agent that is offered them (which `agent` looks at), and the runs that need them.
+pub(super) async fn tools_and_runs(store: &Store, agent: impl Fn(&[ToolSpec]) -> Vec<Check>) -> Vec<Check> {
     let tenant = Tenant::local();
     match open::registry(store, &tenant, cfg!(feature = "failpoints")) {
-        Ok(tools) => vec![logs(&tools).await, runs(store, &tenant, &tools).await],
+        Ok(tools) => {
+            let mut checks = agent(&tools.specs());
+            checks.extend([logs(&tools).await, runs(store, &tenant, &tools).await]);
+            checks
+        }
         Err(failure) => {
             vec![Check::failed("tools", failure.message, "run Baton in a folder that it can read")]
         }

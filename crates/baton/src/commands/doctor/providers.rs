@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_core::fault::Code;
 
-use super::Check;
+use super::{Check, State};
 use crate::columns::count;
 use crate::config::{Origin, ProviderSetting};
 use crate::models::{Chosen, Models, built_in};
@@ -33,7 +33,7 @@ pub(super) async fn checks(models: &Models) -> Vec<Check> {
         .map(|(name, wanted)| {
             let models = models.clone();
             let title = format!("provider {name}");
-            (title, tokio::spawn(async move { provider(&models, &name, &wanted).await }))
+            (title, tokio::spawn(async move { looked_at(&models, &name, &wanted).await }))
         })
         .collect();
     for (title, check) in asked {
@@ -66,6 +66,18 @@ fn used(models: &Models, chosen: &Chosen) -> Vec<(String, Vec<String>)> {
     all.filter(|(_, wanted, configured)| *configured || !wanted.is_empty())
         .map(|(name, wanted, _)| (name, wanted))
         .collect()
+}
+
+/// Nothing fails because of somebody whom nobody asks.
+async fn looked_at(models: &Models, name: &str, wanted: &[String]) -> Check {
+    let check = provider(models, name, wanted).await;
+    match check.state {
+        State::Failed if wanted.is_empty() => {
+            let detail = format!("{}; no role asks it", check.detail);
+            Check { state: State::Warning, detail, ..check }
+        }
+        _ => check,
+    }
 }
 
 async fn provider(models: &Models, name: &str, wanted: &[String]) -> Check {

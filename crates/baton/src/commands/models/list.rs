@@ -4,19 +4,23 @@ use baton_core::role::Candidate;
 use serde_json::{Value, json};
 
 use crate::columns::columns;
+use crate::config::Doubt;
 use crate::failure::{Failure, exit};
 use crate::models::{Chosen, Key, Models};
 use crate::shape;
 use crate::terminal::{line, note, plain};
 
 /// Runs the command.
-pub(super) async fn run(models: &Models, json: bool) -> Result<u8, Failure> {
+pub(super) async fn run(models: &Models, doubts: &[Doubt], json: bool) -> Result<u8, Failure> {
     let chosen = models.intended().await?;
     if json {
-        line(shape::pretty(&document(models, &chosen)))?;
+        line(shape::pretty(&document(models, doubts, &chosen)))?;
         return Ok(exit::OK);
     }
     note(plain(&super::in_one_line(&chosen)));
+    for doubt in doubts {
+        note(plain(&format!("warning: {}", doubt.what)));
+    }
     let rows: Vec<_> = chosen.role_names().into_iter().flat_map(|role| rows(models, &chosen, role)).collect();
     line(plain(&columns(["ROLE", "MODEL", "WHERE", "API", "CONTEXT", "USD PER MILLION", "KEY"], &rows)))?;
     Ok(exit::OK)
@@ -71,7 +75,7 @@ impl<'a> Known<'a> {
     }
 }
 
-fn document(models: &Models, chosen: &Chosen) -> Value {
+fn document(models: &Models, doubts: &[Doubt], chosen: &Chosen) -> Value {
     let candidate = |candidate: &Candidate| {
         let known = Known::of(models, &candidate.model);
         json!({
@@ -94,7 +98,8 @@ fn document(models: &Models, chosen: &Chosen) -> Value {
     json!({
         "why": chosen.why,
         "leaves_this_machine": chosen.leaves_this_machine(),
-        "hosts": chosen.hosts,
+        "hosts": chosen.text.hosts(),
+        "warnings": doubts.iter().map(|doubt| doubt.what.as_str()).collect::<Vec<_>>(),
         "roles": chosen.role_names().into_iter().map(role).collect::<Vec<_>>(),
     })
 }

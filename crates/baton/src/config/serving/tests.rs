@@ -123,7 +123,9 @@ fn what_is_wrong_is_told_with_its_line_and_what_helps() {
     let url =
         "write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file";
     let there = "there are anthropic/MODEL, ollama/MODEL, openai/MODEL, `offline` and `scripted/FILE`; [providers.NAME] in baton.toml adds a provider";
-    let list = "docs/configuration.md lists all of them";
+    let provider = "[providers.NAME] takes base_url, api, key_env, key_file";
+    let role = "[[roles.NAME]] takes model, temperature, max_tokens, context_window, max_concurrency, connect_s, first_byte_s, idle_s, total_s, api, think_tags, tool_call_tags";
+    let price = "write it like [prices.\"openai/gpt-5-mini\"]";
     let table = [
         (
             "[providers.lab]\n",
@@ -151,11 +153,7 @@ fn what_is_wrong_is_told_with_its_line_and_what_helps() {
             "2: `providers.lab.base_url`: expected text, like \"http://10.0.0.5:8080/v1\"",
             "",
         ),
-        (
-            "[providers.lab]\nurl = \"http://h\"",
-            "2: there is no setting `providers.lab.url`; did you mean `api`?",
-            list,
-        ),
+        ("[providers.lab]\nurl = \"http://h\"", "2: there is no setting `providers.lab.url`", provider),
         (
             "[providers.lab]\nkey_env = \"sk-pw\"",
             "2: `providers.lab.key_env`: expected the name of an environment variable, in capital letters, digits and _, like \"LAB_KEY\"",
@@ -200,7 +198,22 @@ fn what_is_wrong_is_told_with_its_line_and_what_helps() {
         (
             "[[roles.x]]\nmodel = \"offline\"\ntemprature = 1",
             "3: there is no setting `roles.x[0].temprature`; did you mean `temperature`?",
-            list,
+            role,
+        ),
+        (
+            "[prices.openai.gpt-5]\ninput = 1\noutput = 1",
+            "1: there is no setting `prices.openai.gpt-5`; did you mean [prices.\"openai/gpt-5\"]?",
+            price,
+        ),
+        (
+            "[prices.openai.gpt-5.1-mini]\ninput = 1\noutput = 1",
+            "1: there is no setting `prices.openai.gpt-5`; did you mean [prices.\"openai/gpt-5.1-mini\"]?",
+            price,
+        ),
+        (
+            "[prices]\nopenai.gpt-5 = {input = 1}",
+            "2: there is no setting `prices.openai.gpt-5`; did you mean [prices.\"openai/gpt-5\"]?",
+            price,
         ),
         (
             "[[roles.x]]\nmodel = \"offline\"\nthink_tags = 1",

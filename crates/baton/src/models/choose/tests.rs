@@ -29,20 +29,25 @@ fn all() -> Facts {
         named: Some(("openai/flagged".to_owned(), origin("flag"))),
         roles: lists(&[("reasoning", &["lab/big", "ollama/mid"]), ("router", &["ollama/small"])]),
         ollama_from: Some(origin("OLLAMA_BASE_URL")),
-        ollama_lists: true,
+        ollama: Ollama::Has(vec!["other:latest".to_owned(), "llama3.2:3b".to_owned()]),
         keys: vec![
             ("openai", "OPENAI_API_KEY is set".to_owned()),
             ("anthropic", "ANTHROPIC_API_KEY is set".to_owned()),
         ],
-        hosts: [("openai", "api.openai.com"), ("anthropic", "api.anthropic.com"), ("lab", "10.0.0.5")]
-            .map(|(name, host)| (name.to_owned(), host.to_owned()))
-            .into(),
+        away: Away {
+            hosts: [("openai", "api.openai.com"), ("anthropic", "api.anthropic.com"), ("lab", "10.0.0.5")]
+                .map(|(name, host)| (name.to_owned(), host.to_owned()))
+                .into(),
+            ..Away::default()
+        },
     }
 }
 
+/// A choice; the first of the hosts is that of whoever is asked first, and others are of other roles.
 fn chosen(model: &str, roles: Roles, why: &str, hosts: &[&str]) -> Chosen {
-    let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-    Chosen { model: model.to_owned(), roles, why: why.to_owned(), hosts }
+    let mut hosts = hosts.iter().map(|host| (*host).to_owned());
+    let text = Destinations { first: hosts.next(), other_roles: hosts.collect(), ..Destinations::default() };
+    Chosen { model: model.to_owned(), roles, why: why.to_owned(), text }
 }
 
 #[test]
@@ -73,7 +78,7 @@ fn the_order_is_flag_environment_roles_file_ollama_keys_offline() {
     assert_eq!(choose(&facts), llama("`providers.ollama` in baton.toml"));
     facts.ollama_from = Some(origin("default"));
     assert_eq!(choose(&facts), llama("Ollama runs here and has it"));
-    facts.ollama_lists = false;
+    facts.ollama = Ollama::Absent;
     assert_eq!(
         choose(&facts),
         chosen("openai/gpt-5-mini", Roles::new(), "OPENAI_API_KEY is set", &["api.openai.com"])
@@ -91,6 +96,35 @@ fn the_order_is_flag_environment_roles_file_ollama_keys_offline() {
     facts.keys.clear();
     let why = "nothing is configured, and no Ollama here has llama3.2:3b";
     assert_eq!(choose(&facts), chosen("offline", Roles::new(), why, &[]));
+}
+
+#[test]
+fn what_became_of_the_look_for_ollama_is_told() {
+    let why = |ollama: Ollama| {
+        let chosen = choose(&Facts { ollama, ..Facts::default() });
+        assert_eq!(chosen.model, "offline");
+        chosen.why
+    };
+    let has = |names: &[&str]| Ollama::Has(names.iter().map(|name| (*name).to_owned()).collect());
+    let told = [
+        why(has(&["qwen3:8b", "a:latest", "b:latest"])),
+        why(has(&["nomic-embed-text:latest", "qwen3:8b"])),
+        why(has(&["a:latest"])),
+        why(has(&["two\nlines"])),
+        why(has(&[])),
+        why(Ollama::Silent(Duration::from_millis(300))),
+        why(Ollama::Absent),
+    ];
+    let expected = [
+        "Ollama runs here and has qwen3:8b (and 2 more): --model ollama/qwen3:8b",
+        "Ollama runs here and has qwen3:8b (and 1 more): --model ollama/qwen3:8b",
+        "Ollama runs here and has a:latest: --model ollama/a:latest",
+        "Ollama runs here and has two\u{fffd}lines: --model ollama/two\u{fffd}lines",
+        "Ollama runs here and has no model: ollama pull llama3.2:3b",
+        "the Ollama here did not answer within 300 ms",
+        "no Ollama here has llama3.2:3b",
+    ];
+    assert_eq!(told, expected.map(|words| format!("nothing is configured, and {words}")));
 }
 
 #[test]
