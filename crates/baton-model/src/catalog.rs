@@ -23,7 +23,6 @@ use crate::port::Model;
 use crate::provider::{ModelEntry, Provider};
 use crate::remote::{Remote, Setup, Site};
 use crate::scripted::Scripted;
-pub use listing::ollama_lists;
 pub use probe::{Answered, Finding, Probe};
 
 /// The names that need no provider.

@@ -30,7 +30,7 @@ mod secret;
 mod tokens;
 pub mod wire;
 
-pub use catalog::{Answered, BadCatalog, Catalog, Finding, Probe, ollama_lists};
+pub use catalog::{Answered, BadCatalog, Catalog, Finding, Probe};
 pub use collect::{Collector, MAX_CALLS, MAX_REPLY_BYTES};
 pub use endpoint::{BadEndpoint, Endpoint};
 pub use http::Timeouts;

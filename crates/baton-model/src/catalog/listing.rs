@@ -7,7 +7,6 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::Catalog;
-use crate::endpoint::Endpoint;
 use crate::http::{Addressee, Http, Limits, Timeouts, settle, shown, words};
 use crate::remote::is_absent;
 use crate::secret::Secret;
@@ -38,17 +37,6 @@ impl Catalog {
             },
         }
         .map_err(|NoList(fault)| fault)
-    }
-}
-
-/// Whether an Ollama is there and has a model, by its own list. Nothing else is asked, and no failure is
-/// told: it is for finding out what there is where nobody configured anything.
-pub async fn ollama_lists(base: &Endpoint, model: &str, within: Duration) -> bool {
-    let to = Addressee { endpoint: base, key: None, wire: Wire::Ollama };
-    let tagged = if model.contains(':') { model.to_owned() } else { format!("{model}:latest") };
-    match list(&Http::default(), to, within).await {
-        Ok(Ok(names)) => names.contains(&tagged),
-        Ok(Err(_)) | Err(_) => false,
     }
 }
 

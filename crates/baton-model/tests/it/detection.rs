@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_core::chat::TokenUsage;
 use baton_core::fault::{Code, Fault};
 use baton_model::wire::Wire;
-use baton_model::{Answered, Catalog, Delta, Endpoint, Finding, Probe, Provider, ollama_lists};
+use baton_model::{Answered, Catalog, Delta, Finding, Probe, Provider};
 use serde_json::json;
 
 use crate::server::{Answer, Request, Server};
@@ -178,24 +178,6 @@ async fn a_list_that_cannot_be_had() {
     let nobody = catalog("http://127.0.0.1:1").list("nobody").await.unwrap_err();
     let words = "there is no provider \"nobody\"; there are mine/MODEL, scripted/FILE and offline";
     assert_eq!(nobody, Fault::new(Code::LlmConnection, words));
-}
-
-#[tokio::test]
-async fn an_ollama_is_found_by_its_list() {
-    let tags = r#"{"models":[{"name":"llama3.2:3b"},{"name":"plain:latest"}]}"#;
-    let asked = async |answer: Answer, model: &str, within| {
-        let server = Server::answering([answer]);
-        ollama_lists(&Endpoint::parse(&server.url()).unwrap(), model, within).await
-    };
-    let long = Duration::from_secs(20);
-    assert!(asked(Answer::json(200, tags), "llama3.2:3b", long).await);
-    assert!(asked(Answer::json(200, tags), "plain", long).await);
-    assert!(!asked(Answer::json(200, tags), "llama3.2", long).await);
-    assert!(!asked(Answer::json(200, "[]"), "llama3.2:3b", long).await);
-    assert!(!asked(Answer::json(500, tags), "llama3.2:3b", long).await);
-    assert!(!asked(Answer::nothing().stall(), "llama3.2:3b", Duration::from_millis(50)).await);
-    let nobody = Endpoint::parse(&Server::nobody()).unwrap();
-    assert!(!ollama_lists(&nobody, "llama3.2:3b", long).await);
 }
 
 /// A model that does what it is asked, or answers in words whatever it is asked.

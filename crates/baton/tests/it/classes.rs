@@ -172,8 +172,9 @@ fn an_answer_that_is_no_json() {
     let (exit, objects) = ask(&server, "");
     let (code, detail) = ("llm_invalid_response", "the model's server sent what is no JSON: {nonsense");
     let again = format!("{detail}; asking again, more simply");
-    let message =
-        format!("The model's answer could not be understood: {detail}. Ask again, perhaps in other words, or choose another model.");
+    let message = format!(
+        "The model's answer could not be understood: {detail}. Ask again, perhaps in other words, or choose another model."
+    );
     let steps = vec![step(&again, code, Some("simplified")), step(detail, code, None)];
     let expected =
         [vec![warning(2, code, &again)], failed(3, code, &message, [0, 0], steps).to_vec()].concat();

@@ -171,8 +171,7 @@ fn there_is_one_cargo_feature() {
 /// What is built, not what the lock file lists: that also names optional packages that nobody switched on.
 #[test]
 fn banned_packages_stay_out() {
-    let tree =
-        cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--offline", "--locked"]);
+    let tree = cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--offline", "--locked"]);
     let built: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
     assert!(built.contains("rusqlite"), "this is not the tree");
     let breaches = BANNED.iter().filter(|(banned, _)| built.contains(banned));
