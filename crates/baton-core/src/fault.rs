@@ -49,6 +49,30 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them.
+    pub const ALL: [Code; 20] = [
+        Code::LlmTimeout,
+        Code::LlmInvalidResponse,
+        Code::LlmConnection,
+        Code::LlmServer,
+        Code::LlmRateLimited,
+        Code::LlmAuth,
+        Code::ContextTooLong,
+        Code::Refused,
+        Code::ToolFailed,
+        Code::BudgetExceeded,
+        Code::Deadline,
+        Code::Poisoned,
+        Code::StoreUnavailable,
+        Code::PlanningFailed,
+        Code::ActionFailed,
+        Code::VerificationFailed,
+        Code::MaxTurnsExceeded,
+        Code::NoProgress,
+        Code::PriceUnknown,
+        Code::Internal,
+    ];
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -145,28 +169,7 @@ impl Fault {
 mod tests {
     use super::*;
 
-    const ALL: [Code; 20] = [
-        Code::LlmTimeout,
-        Code::LlmInvalidResponse,
-        Code::LlmConnection,
-        Code::LlmServer,
-        Code::LlmRateLimited,
-        Code::LlmAuth,
-        Code::ContextTooLong,
-        Code::Refused,
-        Code::ToolFailed,
-        Code::BudgetExceeded,
-        Code::Deadline,
-        Code::Poisoned,
-        Code::StoreUnavailable,
-        Code::PlanningFailed,
-        Code::ActionFailed,
-        Code::VerificationFailed,
-        Code::MaxTurnsExceeded,
-        Code::NoProgress,
-        Code::PriceUnknown,
-        Code::Internal,
-    ];
+    const ALL: [Code; 20] = Code::ALL;
 
     #[test]
     fn names_on_the_wire_are_the_serialized_ones() {

@@ -18,29 +18,6 @@ const VERSION: u64 = 1;
 const ITEMS: [&str; 9] =
     ["text", "reasoning", "call", "stall_ms", "stall", "error", "usage", "finish", "cut"];
 
-pub(super) const CODES: [Code; 20] = [
-    Code::LlmTimeout,
-    Code::LlmInvalidResponse,
-    Code::LlmConnection,
-    Code::LlmServer,
-    Code::LlmRateLimited,
-    Code::LlmAuth,
-    Code::ContextTooLong,
-    Code::Refused,
-    Code::ToolFailed,
-    Code::BudgetExceeded,
-    Code::Deadline,
-    Code::Poisoned,
-    Code::StoreUnavailable,
-    Code::PlanningFailed,
-    Code::ActionFailed,
-    Code::VerificationFailed,
-    Code::MaxTurnsExceeded,
-    Code::NoProgress,
-    Code::PriceUnknown,
-    Code::Internal,
-];
-
 /// Reads a whole script.
 pub(super) fn script(source: &str) -> Result<Script, BadScript> {
     let value = json::parse(source).map_err(BadScript::Json)?;
@@ -151,8 +128,8 @@ fn call(value: &Value, place: &str) -> Result<Item, BadScript> {
 fn error(value: &Value, place: &str) -> Result<Item, BadScript> {
     let fields = Fields::of(value, place, &["code", "message", "retry_after_ms", "until_attempt"])?;
     let name = fields.need_text("code")?;
-    let Some(code) = CODES.into_iter().find(|code| code.as_str() == name) else {
-        let known = CODES.map(Code::as_str);
+    let Some(code) = Code::ALL.into_iter().find(|code| code.as_str() == name) else {
+        let known = Code::ALL.map(Code::as_str);
         return Err(wrong(
             &fields.place("code"),
             format!("unknown code `{}`{}", excerpt(&name), hint(&name, &known)),

@@ -313,7 +313,7 @@ fn items_that_could_never_be_played_are_refused() {
 
 #[test]
 fn every_code_has_its_name() {
-    for code in parse::CODES {
+    for code in Code::ALL {
         let source = json!({"v": 1, "replies": [{"do": [{"error": {"code": code, "message": ""}}]}]});
         assert!(Scripted::parse(&source.to_string()).is_ok(), "{code:?}");
     }
