@@ -58,6 +58,30 @@ enum Spoke {
     NotYet { up_to: i64 },
 }
 
+/// What a model is asked.
+struct Question {
+    model: Arc<dyn Model>,
+    request: ModelRequest,
+    seen: Extent,
+    /// Whether people watch the answer: only the turn's own is for them.
+    is_shown: bool,
+}
+
+/// What comes of preparing one.
+enum Prepared {
+    Ask(Box<Question>),
+    /// There is too much to read: it has to be summarised first.
+    Summarise {
+        up_to: i64,
+    },
+}
+
+/// About how many tokens a request is to read. Four bytes are one: it is for where nobody else counts.
+fn about_tokens(request: &ModelRequest) -> u64 {
+    let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
+    (bytes as u64).div_ceil(4)
+}
+
 /// What is known of a model call while it lasts.
 #[derive(Default)]
 struct Asked {
@@ -70,10 +94,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// Four bytes are a token here: this is only needed where nobody else counts.
     fn begin(&mut self, model: Arc<dyn Model>, request: &ModelRequest) {
-        let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
-        self.read = (bytes as u64).div_ceil(4);
+        self.read = about_tokens(request);
         self.model = Some(model);
     }
 
@@ -158,8 +180,38 @@ impl Performer {
 
     /// Streams a model's answer into the collector and to the driver.
     async fn reply(&self, intent: &Intent, asked: &mut Asked) -> Result<Spoke, Fault> {
-        let EffectKind::Model { role, rung, head, tools, attempt, purpose, view, last_resort, .. } =
-            &intent.effect.kind
+        let Question { model, request, seen, is_shown } = match self.question(&intent.effect.kind).await? {
+            Prepared::Ask(question) => *question,
+            Prepared::Summarise { up_to } => return Ok(Spoke::NotYet { up_to }),
+        };
+        asked.begin(model.clone(), &request);
+        let mut stream = model.stream(request);
+        while let Some(delta) = stream.next().await {
+            let delta = delta?;
+            asked.collector.push(&delta)?;
+            let piece = match delta {
+                // Without this, pieces of nothing would fill the log: no bound counts them.
+                Delta::Text(text) | Delta::Reasoning(text) if text.is_empty() => continue,
+                Delta::Text(text) => What::Piece { text, reasoning: false },
+                Delta::Reasoning(text) => What::Piece { text, reasoning: true },
+                _ => continue,
+            };
+            if !is_shown {
+                continue;
+            }
+            asked.seen = true;
+            let signal = Signal { n: intent.effect.n, attempt: intent.attempt, what: piece };
+            if self.signals.send(signal).await.is_err() {
+                break; // nobody drives the run any more
+            }
+            point("llm.mid_stream");
+        }
+        Ok(Spoke::Ended(seen))
+    }
+
+    /// Who is asked, and what: as far down the ladder as the flow says, with what the model may see.
+    async fn question(&self, kind: &EffectKind) -> Result<Prepared, Fault> {
+        let EffectKind::Model { role, rung, head, tools, attempt, purpose, view, last_resort, .. } = kind
         else {
             return Err(Fault::new(Code::Internal, "not a model call"));
         };
@@ -175,18 +227,11 @@ impl Performer {
         }
         let tools = if *tools { self.definition.tools.clone() } else { Arc::default() };
         let max_tokens = candidate.answer_tokens(limits.answer_tokens);
-        let (purpose, view) = (*purpose, *view);
-        let showing = Showing {
-            model: model.as_ref(),
-            candidate,
-            tools: &tools,
-            max_tokens,
-            head: *head,
-            purpose,
-            view,
-        };
+        let (head, purpose, view) = (*head, *purpose, *view);
+        let showing =
+            Showing { model: model.as_ref(), candidate, tools: &tools, max_tokens, head, purpose, view };
         let (messages, seen) = match self.seen(&showing).await? {
-            Sight::Summarise { up_to } => return Ok(Spoke::NotYet { up_to }),
+            Sight::Summarise { up_to } => return Ok(Prepared::Summarise { up_to }),
             Sight::Messages { messages, seen } => (messages, seen),
         };
         let request = ModelRequest {
@@ -198,35 +243,13 @@ impl Performer {
             last_resort: *last_resort,
             ..ModelRequest::new(rung.role.clone(), messages)
         };
-        asked.begin(model.clone(), &request);
-        if limits.tokens.is_some_and(|most| asked.read.saturating_add(max_tokens) > most) {
-            let why =
-                format!("the token limit does not cover this call: it reads about {} tokens", asked.read);
-            asked.model = None; // nobody was asked
+        let reads = about_tokens(&request);
+        if limits.tokens.is_some_and(|most| reads.saturating_add(max_tokens) > most) {
+            let why = format!("the token limit does not cover this call: it reads about {reads} tokens");
             return Err(Fault::new(Code::BudgetExceeded, why));
         }
-        let mut stream = model.stream(request);
-        while let Some(delta) = stream.next().await {
-            let delta = delta?;
-            asked.collector.push(&delta)?;
-            let piece = match delta {
-                // Without this, pieces of nothing would fill the log: no bound counts them.
-                Delta::Text(text) | Delta::Reasoning(text) if text.is_empty() => continue,
-                Delta::Text(text) => What::Piece { text, reasoning: false },
-                Delta::Reasoning(text) => What::Piece { text, reasoning: true },
-                _ => continue,
-            };
-            if purpose != Purpose::Answer {
-                continue; // nobody watches a call that is not the turn's own answer
-            }
-            asked.seen = true;
-            let signal = Signal { n: intent.effect.n, attempt: intent.attempt, what: piece };
-            if self.signals.send(signal).await.is_err() {
-                break; // nobody drives the run any more
-            }
-            point("llm.mid_stream");
-        }
-        Ok(Spoke::Ended(seen))
+        let is_shown = purpose == Purpose::Answer;
+        Ok(Prepared::Ask(Box::new(Question { model, request, seen, is_shown })))
     }
 
     fn checked(&self, raw: RawReply, model: Option<&dyn Model>, seen: Extent) -> Reply {

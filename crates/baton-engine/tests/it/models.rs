@@ -3,8 +3,6 @@
 mod cast;
 mod showing;
 
-use std::sync::Arc;
-
 use baton_core::budget::Limits;
 use baton_core::chat::TokenUsage;
 use baton_core::event::Event;
@@ -34,7 +32,7 @@ fn down() -> Fault {
 }
 
 /// What a run says of itself, without the times.
-async fn account(world: &World, engine: &baton_engine::Engine, run: baton_core::id::RunId) -> Value {
+async fn account(engine: &baton_engine::Engine, run: baton_core::id::RunId) -> Value {
     let view = crate::world::insist(|| async {
         engine.view(&TENANT, run).await.map_err(|error| match error {
             EngineError::Store(error) => error,
@@ -42,7 +40,6 @@ async fn account(world: &World, engine: &baton_engine::Engine, run: baton_core::
         })
     })
     .await;
-    let _ = world;
     serde_json::to_value(view.steps).unwrap()
 }
 
@@ -54,7 +51,7 @@ async fn the_next_model_stands_in(world: World) {
     let events = world.events(handle.run).await;
     assert_eq!(kinds(&events), ["started", "warning llm_connection", "delta", "ended ok"]);
     assert_eq!(
-        account(&world, &engine, handle.run).await,
+        account(&engine, handle.run).await,
         json!([
             {"type": "warning", "description": "connection refused; asking b/mid",
              "metadata": {"error": "llm_connection", "model": "a/big", "model_role": "reasoning", "reason": "fallback"}},
@@ -216,9 +213,4 @@ async fn usage_that_a_provider_sent_before_it_failed_counts() {
     let events = world.events(handle.run).await;
     let Some(Event::Ended { usage, .. }) = events.last().map(|event| event.event.clone()) else { panic!() };
     assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.cost_usd), (70, 9, Some(0.000_003)));
-}
-
-/// A source that knows the cast, shared by the modules here.
-fn arc<T>(value: T) -> Arc<T> {
-    Arc::new(value)
 }

@@ -1,6 +1,7 @@
 //! What models are shown: windows, summaries, templates, and policies that somebody registered.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use baton_core::chat::{ChatMessage, Role};
 use baton_core::event::Event;
@@ -11,7 +12,7 @@ use baton_engine::{EngineError, Renderer, Rested, RunRequest};
 use serde_json::{Value, json};
 
 use super::cast::{Cast, fails, says, wants};
-use super::{arc, down};
+use super::down;
 use crate::check::check;
 use crate::everywhere;
 use crate::world::{Kept, Mode, World, kinds};
@@ -155,12 +156,12 @@ async fn what_a_model_finds_too_long_is_made_shorter_once(mut world: World) {
 async fn a_registered_policy_has_the_last_word() {
     let world = World::new(Kept::Memory, Mode::Plain);
     let cast = Cast::new([("a/big", vec![wants("safe", json!({"do": "ok"})), says("Done")])]);
-    let shout: Renderer = arc(|messages: Vec<ChatMessage>, options: &Value| {
+    let shout: Renderer = Arc::new(|messages: Vec<ChatMessage>, options: &Value| {
         let drop = options["drop"].as_bool().unwrap_or_default();
         let loud = |message: ChatMessage| ChatMessage { content: message.content.to_uppercase(), ..message };
         messages.into_iter().filter(|message| !(drop && message.role == Role::Tool)).map(loud).collect()
     });
-    let engine = cast.engine_with(&world, arc(BTreeMap::from([("shout".to_owned(), shout)])));
+    let engine = cast.engine_with(&world, Arc::new(BTreeMap::from([("shout".to_owned(), shout)])));
     let then = vec![Registered { name: "shout".to_owned(), options: json!({"drop": true}) }];
     let request = RunRequest { render: Rendering { then, ..Rendering::default() }, ..cast.request("hi") };
     let mut handle = engine.start(request.clone()).await.unwrap();
