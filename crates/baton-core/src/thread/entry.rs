@@ -323,7 +323,7 @@ impl Entry {
     /// An entry from its type's name and all its fields, as they are stored.
     pub fn from_stored(t: &str, v: u32, data: Value) -> Result<Entry, BadEntry> {
         let short = t.strip_suffix("State").unwrap_or(t);
-        if !KNOWN.contains(&short) {
+        if !ENTRY_TYPES.contains(&short) {
             return custom(t, v, data);
         }
         if v > ENTRY_VERSION {
@@ -355,7 +355,8 @@ impl Entry {
     }
 }
 
-const KNOWN: [&str; 10] = [
+/// The names of the built-in types.
+pub const ENTRY_TYPES: [&str; 10] = [
     "UserMessage",
     "UserResponse",
     "AssistantMessage",

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use baton_core::policy::{CallRule, Mode, Request, matches};
 use baton_core::role::Candidate;
+use baton_core::thread::entry::ENTRY_TYPES;
 use baton_core::tool::ToolSpec;
 use baton_engine::template;
 
@@ -17,18 +18,7 @@ use crate::models::Models;
 /// Where a person's requests come in.
 const CHANNEL: &str = "CHAT";
 
-/// The types of entries that a model may be shown.
-const TYPES: [&str; 8] = [
-    "UserMessage",
-    "UserResponse",
-    "AssistantMessage",
-    "ToolCall",
-    "ToolResult",
-    "AgentCall",
-    "AgentResult",
-    "Summary",
-];
-/// Those that it is never shown: to name them is not needed and not wrong.
+/// The types of entries that a model is never shown: to leave them out is not needed and not wrong.
 const NEVER_SHOWN: [&str; 2] = ["Waiting", "Finished"];
 
 /// Everything about the agent, given all tools.
@@ -113,16 +103,17 @@ fn fits_nothing(settled: &Settled, tools: &[ToolSpec]) -> Vec<Check> {
             }
         }
     }
+    let shown: Vec<&str> = ENTRY_TYPES.into_iter().filter(|t| !NEVER_SHOWN.contains(t)).collect();
     for name in settled.names("render.exclude") {
         let plain = name.strip_suffix("State").unwrap_or(&name);
-        if !TYPES.contains(&plain) && !NEVER_SHOWN.contains(&plain) {
-            let fix = format!("types are {}; others are never shown to a model", TYPES.join(", "));
+        if !ENTRY_TYPES.contains(&plain) {
+            let fix = format!("types are {}; others are never shown to a model", shown.join(", "));
             checks.push(unmatched(
                 settled,
                 "render.exclude",
                 &name,
                 "is no type that a model sees",
-                &TYPES,
+                &shown,
                 fix,
             ));
         }
