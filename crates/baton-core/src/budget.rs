@@ -89,6 +89,13 @@ pub struct Budget {
     /// What the last call read: the next one will read about as much.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_prompt: u64,
+    /// What went wrong: steps of the account that name an error.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub errors: u32,
+}
+
+fn is_none_yet(n: &u32) -> bool {
+    *n == 0
 }
 
 fn is_zero(n: &u64) -> bool {

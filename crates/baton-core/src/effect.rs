@@ -7,7 +7,7 @@ use crate::chat::{FinishReason, Reasoning, TokenUsage};
 use crate::fault::Fault;
 use crate::thread::Closing;
 use crate::time::Timestamp;
-use crate::tool::EffectClass;
+use crate::tool::{Cause, EffectClass};
 
 /// Something that a flow wants outstanding. `n` is its number in the frame, the same after a crash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,9 @@ pub enum EffectKind {
         class: EffectClass,
         /// The approval whose arguments run instead of the entry's, if a person edited them.
         edited_by: Option<String>,
+        /// Which try of the flow this is, from 0.
+        #[serde(default, skip_serializing_if = "is_default")]
+        again: u32,
     },
     /// Wait for a person or a moment.
     Wait {
@@ -86,20 +89,45 @@ impl EffectKind {
             EffectKind::Model { .. } | EffectKind::Wait { .. } => true,
         }
     }
+
+    /// Which try of the flow it is under one number, from 0. Only a tool has more than one.
+    pub fn again(&self) -> u32 {
+        match self {
+            EffectKind::Tool { again, .. } => *again,
+            EffectKind::Model { .. } | EffectKind::Wait { .. } => 0,
+        }
+    }
 }
 
 /// What a model is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Purpose {
     /// The turn's own answer, which people see as it arrives.
     #[default]
     Answer,
+    /// A choice among the tools of a channel that requires one. Nobody sees it arrive.
+    Choice,
+    /// A look at the answer that was just given: whether it holds. Nobody sees it arrive.
+    Check,
+    /// The answer once more, because the first lacks something. Nobody sees it arrive: the first stands until
+    /// this one is whole.
+    Revision {
+        /// What was missing.
+        missing: String,
+    },
     /// A summary of what was said so far. Nobody sees it arrive.
     Summary {
         /// The last index that it stands for.
         up_to: i64,
     },
+}
+
+impl Purpose {
+    /// Whether people see the text as it arrives.
+    pub fn is_shown(&self) -> bool {
+        *self == Purpose::Answer
+    }
 }
 
 /// How much of a thread one model call sees.
@@ -198,12 +226,31 @@ pub struct ToolOutcome {
     /// Where all of it is, if it was too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobRef>,
+    /// Where the cause lies, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Whether the tool was never reached: what is said here is ours, and not the tool's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub never_ran: bool,
+    /// Whether whoever ran it knows that strangers wrote what it returned.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub untrusted: bool,
 }
 
 impl ToolOutcome {
+    /// What a tool that ran came to.
+    pub fn new(status: Closing, result: Value) -> Self {
+        ToolOutcome { status, result, blob: None, cause: None, never_ran: false, untrusted: false }
+    }
+
     /// A failure that the model is told about.
     pub fn error(message: impl Into<String>) -> Self {
-        ToolOutcome { status: Closing::Error, result: Value::String(message.into()), blob: None }
+        ToolOutcome::new(Closing::Error, Value::String(message.into()))
+    }
+
+    /// Why a tool was not reached.
+    pub fn unrun(status: Closing, why: impl Into<String>) -> Self {
+        ToolOutcome { never_ran: true, ..ToolOutcome::new(status, Value::String(why.into())) }
     }
 }
 
@@ -259,6 +306,8 @@ pub enum CutReason {
     ContextTooLong,
     /// An answer could not be understood, and a simpler question was asked.
     Simplified,
+    /// An answer stands in the place of another.
+    Revised,
 }
 
 /// A call that the model wants, with what the registry says of it.
@@ -282,6 +331,9 @@ pub enum Admission {
     Fits {
         /// What a crash means for it.
         class: EffectClass,
+        /// Whether it sends something out.
+        #[serde(default, skip_serializing_if = "is_default")]
+        egress: bool,
     },
     /// It cannot, and this is what the model is told.
     Refused {
@@ -291,72 +343,4 @@ pub enum Admission {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fault::Code;
-    use serde_json::json;
-
-    /// Intents and outcomes are stored: what an older build wrote is still read.
-    #[test]
-    fn what_was_stored_before_there_were_ladders_is_read() {
-        let stored = json!({"n": 2, "kind": {"kind": "model", "role": "reasoning", "head": 4, "tools": true, "message_id": "m", "attempt": 1}});
-        let kind = EffectKind::Model {
-            role: "reasoning".to_owned(),
-            rung: 0,
-            head: 4,
-            tools: true,
-            message_id: "m".to_owned(),
-            attempt: 1,
-            purpose: Purpose::Answer,
-            view: View { first: None, lowest: None, trim: Trim::None },
-            last_resort: false,
-        };
-        assert_eq!(serde_json::from_value::<Effect>(stored).unwrap(), Effect { n: 2, kind });
-
-        let usage = json!({"prompt_tokens": 1, "completion_tokens": 2});
-        let stored = json!({"outcome": "reply", "text": "hi", "calls": [], "finish": "stop", "usage": usage, "model": "m/x"});
-        let reply = Reply {
-            text: "hi".to_owned(),
-            calls: Vec::new(),
-            finish: FinishReason::Stop,
-            usage: TokenUsage { prompt_tokens: 1, completion_tokens: 2, cost_micro_usd: None },
-            model: "m/x".to_owned(),
-            reasoning: None,
-            first: 0,
-            lowest: 0,
-            cut: None,
-        };
-        assert_eq!(serde_json::from_value::<Outcome>(stored).unwrap(), Outcome::Reply(reply));
-
-        let stored = json!({"outcome": "model_failed", "fault": {"code": "llm_server", "message": "down"}, "shown": ""});
-        let fault = Fault::new(Code::LlmServer, "down");
-        let failed = Outcome::ModelFailed { fault, shown: String::new(), used: None };
-        assert_eq!(serde_json::from_value::<Outcome>(stored).unwrap(), failed);
-    }
-
-    #[test]
-    fn what_a_call_is_for_and_what_it_sees_survive_a_round_trip() {
-        let kind = EffectKind::Model {
-            role: "router".to_owned(),
-            rung: 1,
-            head: 4,
-            tools: false,
-            message_id: "m".to_owned(),
-            attempt: 2,
-            purpose: Purpose::Summary { up_to: 3 },
-            view: View { first: Some(2), lowest: Some(2), trim: Trim::Compact { fits: Some(900) } },
-            last_resort: true,
-        };
-        let stored = json!({
-            "kind": "model", "role": "router", "rung": 1, "head": 4, "tools": false, "message_id": "m",
-            "attempt": 2, "purpose": {"for": "summary", "up_to": 3},
-            "view": {"first": 2, "lowest": 2, "trim": {"trim": "compact", "fits": 900}}, "last_resort": true,
-        });
-        assert_eq!(serde_json::to_value(&kind).unwrap(), stored);
-        assert_eq!(serde_json::from_value::<EffectKind>(stored).unwrap(), kind);
-        assert_eq!(
-            serde_json::to_value(Outcome::TooLong { up_to: 7 }).unwrap(),
-            json!({"outcome": "too_long", "up_to": 7})
-        );
-    }
-}
+mod tests;

@@ -113,12 +113,15 @@ pub struct Fault {
     /// How many tokens would have fitted, where a model that was asked too much said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fits_tokens: Option<u64>,
+    /// Whether nobody was asked at all: a model call that costs and counts nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsent: bool,
 }
 
 impl Fault {
     /// A failure that is not worth another try.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Fault { code, message: message.into(), retry_after_ms: None, fits_tokens: None }
+        Fault { code, message: message.into(), retry_after_ms: None, fits_tokens: None, unsent: false }
     }
 
     /// What happened and what helps, for whoever asked.
@@ -150,12 +153,18 @@ impl Fault {
             Code::Refused => ("The model refused: ", "Ask in another way, or ask another model."),
             _ => return self.message.clone(),
         };
-        let mut said = format!("{what}{}", self.message);
+        let mut said = format!("{what}{}", self.message.trim());
         if let Some(first) = said.get(..1).map(str::to_ascii_uppercase) {
             said.replace_range(..1, &first);
         }
         let ends = said.ends_with(['.', '?', '!']);
         format!("{said}{} {helps}", if ends { "" } else { "." })
+    }
+
+    /// The same failure, before anybody was asked.
+    pub fn unsent(mut self) -> Self {
+        self.unsent = true;
+        self
     }
 
     /// The same failure, worth another try after a while.

@@ -38,6 +38,8 @@ pub enum Input {
     Start {
         /// The text.
         text: String,
+        /// The first entry of the branch that holds untrusted content.
+        untrusted: Option<i64>,
     },
     /// An effect ended.
     Outcome {

@@ -5,7 +5,7 @@
 //!
 //! Reading order: the words ([`id`], [`time`], [`json`], [`fault`]), what was said ([`thread`]),
 //! what can be asked for ([`tool`], [`chat`], [`role`], [`effect`]), what is allowed ([`policy`], [`budget`]),
-//! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`]).
+//! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`], [`trace`]).
 
 pub mod budget;
 pub mod chat;
@@ -22,3 +22,4 @@ pub mod run;
 pub mod thread;
 pub mod time;
 pub mod tool;
+pub mod trace;

@@ -1,13 +1,23 @@
-//! What a request may do: readable rules, and the decision that they make.
+//! What a request may do: a readable table, and the decision that it makes.
 //!
-//! The rules are data, the engine is a first match, and every decision names its rule. A decision is
-//! taken at the start of a run and kept with it; each effect is also checked against the policy of the
-//! moment, so a run only ever gets stricter.
+//! The [`table`] is data: modes, channels, and what they allow. [`Policy::evaluate`] makes one
+//! [`Decision`] of it, which names the cell that made it. A decision is taken at the start of a run and
+//! kept with it. Only tools are also held against the moment, each time one is about to run: one that the
+//! policy of now denies, or would ask about where the decision does not, is refused; and what one returns
+//! is untrusted if it was declared so when the run began or is now. Roles and limits stay as they were.
+
+mod built_in;
+pub mod explain;
+pub mod table;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Limits;
 use crate::thread::Closing;
+use crate::tool::ToolSpec;
+pub use table::{Row, Table, TableError};
 
 /// How much a caller lets an agent do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -23,6 +33,9 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All of them, the strictest first.
+    pub const ALL: [Mode; 3] = [Mode::Conservative, Mode::Moderate, Mode::Exploratory];
+
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,13 +56,55 @@ pub struct Request<'a> {
 }
 
 /// What is done about an effect that nobody knows the outcome of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
     /// The model is told.
     #[default]
     TellModel,
+    /// A person is asked whether it happened.
+    AskPerson,
 }
+
+/// When an answer is checked before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SelfCheck {
+    /// Never.
+    #[default]
+    Never,
+    /// If tools were used for it.
+    AfterTools,
+    /// Always.
+    Always,
+}
+
+/// What is done about a call that sends something out once untrusted content is on the branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UntrustedEgress {
+    /// It runs.
+    Allow,
+    /// A person is asked first.
+    #[default]
+    Ask,
+}
+
+/// How a channel uses tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolRule {
+    /// The model that is asked may call them.
+    #[default]
+    Auto,
+    /// The router has to choose one first; then the answer is written without them.
+    Required,
+    /// There are none.
+    None,
+}
+
+/// The default role of a channel whose questions are told apart; see [`crate::role::select`].
+pub const BY_QUESTION: &str = "auto";
 
 /// What one request may do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +125,37 @@ pub struct Decision {
     /// What is done about an unknown outcome.
     #[serde(default)]
     pub on_unknown: OnUnknown,
+    /// Who answers: a role, or [`BY_QUESTION`]; absent: the first of `roles`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_role: Option<String>,
+    /// Who answers once tools have run; absent: whoever was asked first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_tools: Option<String>,
+    /// How tools are used.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tool_rule: ToolRule,
+    /// The tool that runs where one is required and none was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_tool: Option<String>,
+    /// The tool that runs first if the request asks to look something up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search_first: Option<String>,
+    /// The highest temperature; also that of models of which nothing else is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// When an answer is checked.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub self_check: SelfCheck,
+    /// What is done about calls that send something out beside untrusted content.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub untrusted_egress: UntrustedEgress,
+    /// The tools that are there and not allowed, each with what would allow it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub denied: BTreeMap<String, String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// What a decision says of one call.
@@ -99,6 +185,16 @@ impl Decision {
     pub fn refusal(&self, tool: &str) -> (Closing, String) {
         (Closing::Denied, format!("{tool} is not allowed here (rule {:?})", self.rule))
     }
+
+    /// What would allow a tool that is there and not allowed, in words for the person.
+    pub fn would_allow(&self, tool: &str) -> Option<&str> {
+        self.denied.get(tool).map(String::as_str)
+    }
+
+    /// Whether a role may be asked.
+    pub fn allows_role(&self, role: &str) -> bool {
+        self.roles.iter().any(|allowed| allowed == role)
+    }
 }
 
 fn any_matches(patterns: &[String], name: &str) -> bool {
@@ -126,38 +222,37 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     true
 }
 
-/// One line of the policy: when it applies, and what it decides.
+/// What decides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// The modes that it applies to; empty: all.
-    pub modes: Vec<Mode>,
-    /// The channels that it applies to; empty: all.
-    pub channels: Vec<String>,
-    /// What it decides.
-    pub decision: Decision,
-}
-
-/// The operator's rules, in order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Policy {
-    /// The rules; the first that applies decides.
-    pub rules: Vec<Rule>,
-    /// What is decided where none applies.
-    pub otherwise: Decision,
+pub enum Policy {
+    /// A table of modes and channels.
+    Table(Table),
+    /// The same for every request.
+    Fixed(Box<Decision>),
 }
 
 impl Policy {
-    /// Judges a request.
-    pub fn evaluate(&self, request: &Request<'_>) -> &Decision {
-        let applies = |rule: &&Rule| {
-            (rule.modes.is_empty() || rule.modes.contains(&request.mode))
-                && (rule.channels.is_empty() || rule.channels.iter().any(|c| c == request.channel))
-        };
-        self.rules.iter().find(applies).map_or(&self.otherwise, |rule| &rule.decision)
+    /// The same decision for every request.
+    pub fn fixed(decision: Decision) -> Self {
+        Policy::Fixed(Box::new(decision))
+    }
+
+    /// Judges a request, where these tools are there.
+    pub fn evaluate(&self, request: &Request<'_>, tools: &[ToolSpec]) -> Result<Decision, TableError> {
+        match self {
+            Policy::Table(table) => table.evaluate(request, tools),
+            Policy::Fixed(decision) => Ok((**decision).clone()),
+        }
     }
 }
 
-/// The built-in decision: every tool that is there, nothing to approve, eight rounds.
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Table(Table::built_in())
+    }
+}
+
+/// A decision that allows every tool that is there, with nothing to approve and eight rounds.
 pub fn default_decision() -> Decision {
     Decision {
         rule: "default".to_owned(),
@@ -167,6 +262,15 @@ pub fn default_decision() -> Decision {
         limits: Limits::default(),
         patience_ms: 24 * 60 * 60 * 1000,
         on_unknown: OnUnknown::TellModel,
+        default_role: None,
+        after_tools: None,
+        tool_rule: ToolRule::Auto,
+        first_tool: None,
+        search_first: None,
+        temperature: None,
+        self_check: SelfCheck::Never,
+        untrusted_egress: UntrustedEgress::Ask,
+        denied: BTreeMap::new(),
     }
 }
 
@@ -189,23 +293,6 @@ mod tests {
         let no = [("", "a"), ("a", "ab"), ("a*c", "ab"), ("b*", "abc"), ("a*b*c", "acb"), ("abc", "ab")];
         assert!(yes.iter().all(|(p, n)| matches(p, n)), "{:?}", yes.iter().find(|(p, n)| !matches(p, n)));
         assert!(!no.iter().any(|(p, n)| matches(p, n)), "{:?}", no.iter().find(|(p, n)| matches(p, n)));
-    }
-
-    #[test]
-    fn the_first_rule_that_applies_decides_and_is_named() {
-        let rule = |name: &str, modes: Vec<Mode>, channels: &[&str]| Rule {
-            modes,
-            channels: channels.iter().map(|c| (*c).to_owned()).collect(),
-            decision: Decision { rule: name.to_owned(), ..default_decision() },
-        };
-        let policy = Policy {
-            rules: vec![rule("careful", vec![Mode::Conservative], &[]), rule("code", vec![], &["CODE_TASK"])],
-            otherwise: default_decision(),
-        };
-        let named = |mode, channel| policy.evaluate(&Request { mode, channel }).rule.clone();
-        assert_eq!(named(Mode::Conservative, "CODE_TASK"), "careful");
-        assert_eq!(named(Mode::Moderate, "CODE_TASK"), "code");
-        assert_eq!(named(Mode::Moderate, "CHAT"), "default");
     }
 
     #[test]

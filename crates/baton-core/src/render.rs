@@ -11,10 +11,18 @@ mod window;
 use std::collections::{HashMap, HashSet};
 
 use crate::chat::{ChatCall, ChatMessage, Role};
-use crate::json::as_text;
+use crate::json::{as_text, cut};
+use crate::run::DECISION;
+use crate::thread::entry::ToolResult;
 use crate::thread::{Closing, Entry};
 pub use policy::{Registered, RenderPolicy, Rendering};
 pub use window::{COMPACTION, Look, Window};
+
+/// How much of a person's remark on a call is shown to a model, in bytes.
+const MOST_REMARK: usize = 2000;
+
+/// What marks an answer that stands in the place of the one before it.
+pub const REVISION: &str = "revision";
 
 /// Renders entries, oldest first. Waits, ends and custom types are left out.
 pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<ChatMessage> {
@@ -34,7 +42,7 @@ pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) 
                 group.call(&mut out, id, &format!("agent.{}", call.agent_id), arguments);
             }
             Entry::ToolResult(result) => {
-                group.result(&mut out, &result.tool_call_id, said(result.status, &as_text(&result.result)));
+                group.result(&mut out, &result.tool_call_id, told(result));
             }
             Entry::AgentResult(result) => {
                 group.result(&mut out, &result.correlation_id, said(result.status, &as_text(&result.result)));
@@ -43,12 +51,16 @@ pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) 
             Entry::UserResponse(_) if !group.calls.is_empty() => {} // its question's result says the same
             Entry::UserResponse(m) => group.message(&mut out, Role::User, &m.text),
             Entry::AssistantMessage(m) => {
+                if m.meta.as_deref() == Some(REVISION) {
+                    out.pop_if(|last| last.role == Role::Assistant && last.tool_calls.is_empty());
+                }
                 group.message(&mut out, Role::Assistant, &m.content);
                 if let Some(message) = out.last_mut() {
                     message.reasoning = m.reasoning.clone();
                 }
             }
             Entry::Summary(m) => group.message(&mut out, Role::System, &m.text),
+            Entry::Custom(custom) if custom.t == DECISION => group.decided(&custom.data),
             Entry::Waiting(_) | Entry::Finished | Entry::Custom(_) => {}
         }
     }
@@ -128,6 +140,15 @@ pub fn whole_groups(entries: &[Entry], wanted: usize) -> usize {
     first
 }
 
+/// A tool's result, and after a failure what follows from where its cause lies.
+fn told(result: &ToolResult) -> String {
+    let said = said(result.status, &as_text(&result.result));
+    let Some(cause) = result.cause.filter(|_| result.status == Closing::Error) else { return said };
+    let said = said.trim_end();
+    let stop = if said.ends_with(['.', '?', '!', ':']) { "" } else { "." };
+    format!("{said}{stop} {}", cause.advice())
+}
+
 fn said(status: Closing, text: &str) -> String {
     match status {
         Closing::Ok => text.to_owned(),
@@ -144,6 +165,8 @@ fn said(status: Closing, text: &str) -> String {
 struct Group {
     calls: Vec<String>,
     results: HashMap<String, String>,
+    /// What people said beside their decisions.
+    remarks: HashMap<String, String>,
 }
 
 impl Group {
@@ -156,8 +179,18 @@ impl Group {
         self.calls.push(id.to_owned());
     }
 
+    fn decided(&mut self, said: &serde_json::Map<String, serde_json::Value>) {
+        let id = said.get("call_id").map(as_text).unwrap_or_default();
+        let shown = |value: &serde_json::Value| cut(&as_text(value), MOST_REMARK).to_owned();
+        let edited =
+            said.get("arguments").map(|it| format!("\n(A person changed the arguments to {}.)", shown(it)));
+        let reason = said.get("reason").map(|it| format!("\n(A person remarked: {})", shown(it)));
+        self.remarks.insert(id, format!("{}{}", edited.unwrap_or_default(), reason.unwrap_or_default()));
+    }
+
     fn result(&mut self, out: &mut Vec<ChatMessage>, id: &str, text: String) {
-        self.results.insert(id.to_owned(), text);
+        let remark = self.remarks.remove(id).unwrap_or_default();
+        self.results.insert(id.to_owned(), format!("{text}{remark}"));
         if self.calls.iter().all(|call| self.results.contains_key(call)) {
             self.end(out);
         }
@@ -174,6 +207,7 @@ impl Group {
             out.push(ChatMessage { tool_call_id: Some(id), ..ChatMessage::text(Role::Tool, content) });
         }
         self.results.clear();
+        self.remarks.clear();
     }
 }
 

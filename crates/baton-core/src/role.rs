@@ -3,6 +3,8 @@
 //! A role is an ordered list of candidates. The first is asked; the rest stand in for it when it fails.
 //! When nobody in a role can answer, a lesser role may: that is the downgrade to [`ROUTER`].
 
+pub mod select;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -10,12 +10,19 @@ use crate::fault::Fault;
 use crate::id::RunId;
 use crate::policy::{Decision, Mode};
 use crate::render::Rendering;
-use crate::role::{Roles, Rung, ladder};
+use crate::role::{Candidate, Roles, Rung, ladder};
 use crate::time::Timestamp;
 use crate::tool::ToolSpec;
 
 /// The version of what runs store. A process claims only runs whose `min_version` it knows.
-pub const RUN_VERSION: u32 = 2;
+pub const RUN_VERSION: u32 = 3;
+
+/// The type of the entry that holds a plan. No model is shown it; the last one of a branch counts.
+pub const PLAN: &str = "baton.plan";
+
+/// The type of the entry that holds what a person said beside a decision: other arguments, a reason. Models
+/// see it with the result of the call.
+pub const DECISION: &str = "baton.decision";
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +100,10 @@ pub struct Definition {
     /// How the thread is rendered for a model.
     #[serde(default, skip_serializing_if = "Rendering::is_plain")]
     pub render: Rendering,
+    /// The folders that its file tools look at, whoever goes on with it and wherever they stand; none: those
+    /// that the tools were made with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
 }
 
 impl Definition {
@@ -102,6 +113,14 @@ impl Definition {
         let allowed = self.decision.limits.answer_tokens;
         let asked = self.ladder(role).into_iter().nth(*rung as usize);
         asked.map_or(allowed, |rung| rung.candidate.answer_tokens(allowed))
+    }
+
+    /// How freely a candidate may choose its words.
+    pub fn temperature(&self, candidate: &Candidate) -> Option<f64> {
+        match (candidate.temperature, self.decision.temperature) {
+            (Some(own), Some(most)) => Some(own.min(most)),
+            (own, most) => own.or(most),
+        }
     }
 
     /// Everybody who may be asked in a role, best first.
@@ -239,6 +258,27 @@ impl From<Choice> for ApprovalStatus {
     }
 }
 
+/// What a person is asked about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalKind {
+    /// May it run?
+    Call,
+    /// Did it happen? To approve runs it again with the same key, to deny tells the model that nobody knows,
+    /// and an edit says what came of it, as `{"output": …}`.
+    Outcome,
+}
+
+impl ApprovalKind {
+    /// The question, with the name of the tool.
+    pub fn asks(self, tool: &str) -> String {
+        match self {
+            ApprovalKind::Call => format!("May {tool} run?"),
+            ApprovalKind::Outcome => format!("Did {tool} happen? May it run again?"),
+        }
+    }
+}
+
 /// A question to a person about one call and its exact arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
@@ -248,8 +288,8 @@ pub struct Approval {
     pub run_id: RunId,
     /// The call.
     pub call_id: String,
-    /// What is asked: may it run.
-    pub kind: String,
+    /// What is asked.
+    pub kind: ApprovalKind,
     /// The tool.
     pub name: String,
     /// The exact arguments, or those that a person put in their place.
@@ -298,4 +338,30 @@ pub enum StepKind {
     Summary,
     /// Something went wrong or was limited.
     Warning,
+}
+
+/// What one request came to. There is always one, whatever the models and tools did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrchestratorResult {
+    /// What the person reads.
+    pub reply: String,
+    /// The account of the request, in order.
+    pub steps: Vec<Step>,
+    /// The trace that it is part of; null only where no run came of it.
+    pub trace_id: Option<String>,
+}
+
+/// What all requests of a session have used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionMetrics {
+    /// Model calls.
+    pub llm_calls: u64,
+    /// Tool calls.
+    pub tools: u64,
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// What went wrong: steps that name an error.
+    pub errors: u64,
 }

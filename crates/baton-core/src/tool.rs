@@ -23,8 +23,77 @@ impl EffectClass {
     }
 }
 
+/// Whether a call sends something out that its arguments say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Egress {
+    /// It does not.
+    #[default]
+    No,
+    /// It does, unless the address that it asks for was among the results of a search of the same run.
+    UnlessFound,
+    /// It does.
+    Yes,
+}
+
+/// What has to be known of a tool before it is trusted with anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trust {
+    /// It comes with Baton; every other tool is there because the operator configured it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub built_in: bool,
+    /// What it returns was written by people whom nobody here chose: pages, other services.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted_output: bool,
+    /// Whether its calls send something out.
+    #[serde(skip_serializing_if = "Egress::is_no")]
+    pub egress: Egress,
+    /// The operator wants every call of it asked about.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub approve: bool,
+}
+
+impl Trust {
+    /// What most of the tools that come with Baton are.
+    pub const BUILT_IN: Trust =
+        Trust { built_in: true, untrusted_output: false, egress: Egress::No, approve: false };
+
+    fn is_default(&self) -> bool {
+        *self == Trust::default()
+    }
+}
+
+impl Egress {
+    fn is_no(&self) -> bool {
+        *self == Egress::No
+    }
+}
+
+/// Where the cause of a failure lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// In what was asked: the same call fails again.
+    Asked,
+    /// In the tool or what it needs: another try may work.
+    Tool,
+}
+
+impl Cause {
+    /// What a model is told after a failure.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Cause::Asked => {
+                "The cause lies in what was asked: call it with other arguments, or ask the person to change the request."
+            }
+            Cause::Tool => "It does not work now: go on without it, and say what is missing.",
+        }
+    }
+}
+
 /// A tool as models, policies and people see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Its name, unique in a registry.
     pub name: String,
@@ -40,7 +109,14 @@ pub struct ToolSpec {
     pub class: EffectClass,
     /// How long one call may take.
     pub timeout_ms: u64,
+    /// What has to be known of it.
+    #[serde(default, skip_serializing_if = "Trust::is_default")]
+    pub trust: Trust,
 }
 
 /// The name of the tool that asks the person. The flow itself answers it, by waiting.
 pub const ASK_USER: &str = "ask_user";
+/// The name of the tool that writes a plan down.
+pub const UPDATE_PLAN: &str = "update_plan";
+/// The name of the tool that searches the web.
+pub const WEB_SEARCH: &str = "web_search";

@@ -16,6 +16,8 @@ pub enum EngineBug {
     ForgetRestart,
     /// What was stopped is said never to have started.
     WrongReceipt,
+    /// The flow's state counts as too long.
+    GrowState,
 }
 
 impl Settings {

@@ -15,7 +15,8 @@ use baton_core::effect::{Effect, EffectKind, Wait};
 use baton_core::event::Event;
 use baton_core::flow::{Flow, FlowRecord, Input, Next, Record, Setting};
 use baton_core::id::RunId;
-use baton_core::run::{Definition, RunStatus};
+use baton_core::json::call_digest;
+use baton_core::run::{ApprovalKind, Definition, RunStatus, Verdict};
 use baton_core::thread::Tail;
 use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
@@ -31,6 +32,7 @@ use crate::hub::Hub;
 use crate::patience::patiently;
 use crate::perform::{Performer, Signal};
 use crate::plan::{Look, Plan};
+use crate::spans::RunSpan;
 
 /// How a run came to rest in this process.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +105,8 @@ pub(crate) struct Driver {
     pub(crate) unsaved_since: Option<Instant>,
     /// Since when something is being done, to measure active time.
     pub(crate) active_since: Option<Instant>,
+    /// What telemetry sees of it.
+    pub(crate) span: RunSpan,
 }
 
 /// Whether the loop goes on.
@@ -123,6 +127,7 @@ impl Driver {
 
     /// Drives the run until it rests.
     pub(crate) async fn drive(mut self) -> Rested {
+        self.span.begin(&self.performer.track, &self.row, &self.definition);
         let rested = match self.begin().await {
             Ok(Going::On) => self.go_on().await,
             Ok(Going::Rest(rested)) => Ok(rested),
@@ -130,7 +135,9 @@ impl Driver {
         };
         self.flying.clear();
         self.hub.close();
-        rested.unwrap_or_else(|error| self.gave_up(error))
+        let rested = rested.unwrap_or_else(|error| self.gave_up(error));
+        self.span.rested(&rested);
+        rested
     }
 
     async fn go_on(&mut self) -> Result<Rested, EngineError> {
@@ -150,9 +157,16 @@ impl Driver {
         let mut budget = self.budget.clone();
         let leaving = self.fold(queued.as_ref(), &mut record, &mut budget);
         let held = !self.queue.is_empty();
-        let (plan, over) = self.look(leaving, held, &mut budget);
-        let plan = match self.write(record, plan, budget, queued.as_ref(), leaving, held).await {
-            Ok(committed) => committed,
+        let used = budget.clone();
+        let (mut plan, over) = self.look(leaving, held, &mut budget);
+        if let Some(fault) = self.broken(&record, &plan) {
+            tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
+            // What was done is accounted for; what the plan set aside never starts.
+            (record, budget) = (self.last_words(record.steps, &fault), used);
+            plan = Plan::End(Verdict::Error(fault));
+        }
+        match self.write(record, &plan, budget, queued.as_ref(), leaving, held).await {
+            Ok(()) => {}
             Err(EngineError::Store(baton_store::StoreError::Unread { inbox })) => {
                 // Messages came first: they are applied first, then this input again.
                 self.flow = Flow::restore(self.setting(), self.state.clone())?;
@@ -162,7 +176,7 @@ impl Driver {
                 return Ok(Going::On);
             }
             Err(error) => return Err(error),
-        };
+        }
         if let Some(n) = leaving {
             self.flying.remove(&n);
             self.again.retain(|interrupted| interrupted.effect.n != n);
@@ -206,10 +220,12 @@ impl Driver {
         budget: &mut Budget,
     ) -> (Plan, Option<(baton_core::budget::Limit, u32)>) {
         let flying = self.flying.keys().copied().filter(|n| Some(*n) != leaving).collect();
+        let again: Vec<Intent> =
+            self.again.iter().filter(|intent| Some(intent.effect.n) != leaving).cloned().collect();
         let look = Look {
             next: self.flow.next(),
             flying: &flying,
-            again: &self.again,
+            again: &again,
             limits: &self.definition.decision.limits,
             answer: &|kind| self.definition.answer_tokens(kind),
             // A process that goes down starts nothing, but may end or suspend what is ready for it.
@@ -221,6 +237,30 @@ impl Driver {
             hold: held,
         };
         look.decide(budget)
+    }
+
+    /// A person who is asked whether a call happened is told its exact arguments, which only the entry has.
+    pub(super) async fn name_what_ran(&self, record: &mut Record) -> Result<(), EngineError> {
+        for asked in record.asked.iter_mut().filter(|asked| asked.kind == ApprovalKind::Outcome) {
+            let known = self.flying.values().map(|flight| &flight.intent).chain(&self.again);
+            let mut ran = known.filter_map(|intent| match &intent.effect.kind {
+                EffectKind::Tool { call_id, entry, edited_by, .. } if *call_id == asked.call_id => {
+                    Some((*entry, edited_by.clone()))
+                }
+                _ => None,
+            });
+            let Some((entry, edited_by)) = ran.next() else { continue };
+            asked.args = self.performer.arguments(entry, edited_by.as_deref()).await?;
+            asked.digest = call_digest(&asked.name, &asked.args);
+            for event in &mut record.events {
+                if let Event::ApprovalRequired { approval_id, args, digest, .. } = event
+                    && *approval_id == asked.id
+                {
+                    (*args, *digest) = (asked.args.clone(), asked.digest.clone());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Starts effects whose intents are committed.

@@ -4,12 +4,12 @@ mod adopt;
 mod operate;
 mod start;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use baton_core::flow::{Flow, Setting};
 use baton_core::id::{FramePath, OwnerId, RunId, Tenant, ThreadId};
-use baton_core::policy::{CallRule, Policy, Request};
+use baton_core::policy::{CallRule, Decision, Mode, Policy, Request, TableError};
 use baton_core::run::{Definition, Message};
 use baton_store::failpoint::point;
 use baton_store::{ClaimMode, Owner, Pinned, Pulse, RunRow, Store};
@@ -28,9 +28,12 @@ use crate::perform::{ModelSource, Performer, Renderers};
 use crate::reader::EventReader;
 use crate::recent::Recent;
 use crate::settings::Settings;
+use crate::spans::{RunSpan, Track};
 
 /// How many pieces of text may wait for a driver before the models are slowed down.
 const SIGNALS: usize = 256;
+/// How many decisions are kept in memory.
+const MOST_DECISIONS: usize = 256;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -68,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
     /// What requests are pinned to, by what they ask for.
     pinned: Mutex<HashMap<String, Arc<Pinned>>>,
+    /// What the policy of now decides, by mode and channel.
+    decisions: Mutex<BTreeMap<(Mode, String), Arc<Decision>>>,
     /// Held from the look at `live` to the entry in it, so that a process claims a run only once.
     claiming: tokio::sync::Mutex<()>,
     /// Cancelled when the process goes down.
@@ -136,6 +141,7 @@ impl Engine {
             owner,
             live: Mutex::default(),
             pinned: Mutex::default(),
+            decisions: Mutex::default(),
             claiming: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             closing_at: OnceLock::new(),
@@ -209,16 +215,17 @@ impl Engine {
     fn driver(&self, row: RunRow, tenant: &Tenant, definition: Arc<Definition>, flow: Flow) -> Driver {
         let shared = self.shared.clone();
         let (sender, signals) = mpsc::channel(SIGNALS);
-        let policy = shared.policy.clone();
-        let pinned = definition.clone();
+        let (now, pinned) = (shared.clone(), definition.clone());
         let denied_now = move |tool: &str| {
-            let asked = Request { mode: pinned.mode, channel: &pinned.channel };
-            match policy.evaluate(&asked).call(tool) {
+            let now = now.decision(pinned.mode, &pinned.channel);
+            match now.map_or(CallRule::Denied, |now| now.call(tool)) {
                 CallRule::Allowed => false,
                 CallRule::NeedsApproval => pinned.decision.call(tool) == CallRule::Allowed,
                 CallRule::Denied => true,
             }
         };
+        let track = Track::of(&row);
+        let span = RunSpan::planned(&track);
         let performer = Performer {
             store: shared.store.clone(),
             tools: shared.tools.clone(),
@@ -235,8 +242,10 @@ impl Engine {
             denied_now: Arc::new(denied_now),
             signals: sender,
             recent: Recent::default(),
+            track,
         };
         Driver {
+            span,
             hub: Arc::new(Hub::new(row.epoch, row.seq, shared.settings.ring)),
             performer: Arc::new(performer),
             signals,
@@ -325,6 +334,22 @@ impl Engine {
 }
 
 impl Shared {
+    /// What the policy of now decides; the policy and the tools of a process do not change.
+    pub(crate) fn decision(&self, mode: Mode, channel: &str) -> Result<Arc<Decision>, TableError> {
+        let key = (mode, channel.to_owned());
+        let mut known = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(decision) = known.get(&key) {
+            return Ok(decision.clone());
+        }
+        let decision = self.policy.evaluate(&Request { mode, channel }, &self.tools.specs())?;
+        let decision = Arc::new(decision);
+        if known.len() >= MOST_DECISIONS {
+            known.clear();
+        }
+        known.insert(key, decision.clone());
+        Ok(decision)
+    }
+
     pub(crate) fn lives(&self) -> MutexGuard<'_, HashMap<RunId, Live>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }

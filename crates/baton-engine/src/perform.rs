@@ -3,9 +3,12 @@
 //! A task sends pieces of text and one outcome to its driver, and nothing to anybody else. It is told to
 //! stop by a token; dropping it stops it for good.
 
+mod check;
+mod found;
 mod view;
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::chat::{RawReply, Reasoning, TokenUsage};
@@ -13,12 +16,12 @@ use baton_core::effect::{EffectKind, Outcome, Purpose, Reply, ToolOutcome};
 use baton_core::fault::{Code, Fault};
 use baton_core::id::{BranchName, EffectId, FramePath, RunId, Tenant, ThreadId};
 use baton_core::run::Definition;
-use baton_core::thread::Entry;
+use baton_core::thread::{Closing, Entry};
 use baton_core::tool::EffectClass;
-use baton_model::{Collector, Delta, Model, ModelRequest};
+use baton_model::{Collector, Delta, Model, ModelRequest, ToolChoice};
 use baton_store::failpoint::point;
 use baton_store::{Intent, Slice, Store, StoreError};
-use baton_tools::{CallContext, Registry};
+use baton_tools::{CallContext, Known, Ran, Registry};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -28,6 +31,7 @@ use crate::clock::Clock;
 use crate::patience::patiently;
 use crate::recent::Recent;
 use crate::settings::Settings;
+use crate::spans::{CallSpan, Track};
 use view::{Extent, Showing, Sight};
 pub use view::{Renderer, Renderers};
 
@@ -139,27 +143,31 @@ pub(crate) struct Performer {
     pub(crate) signals: mpsc::Sender<Signal>,
     /// What was just written, so that it need not be read back.
     pub(crate) recent: Recent,
+    /// Where the run stands in its trace.
+    pub(crate) track: Track,
 }
 
 impl Performer {
     /// Performs one effect to its end and reports it.
     pub(crate) async fn perform(self: Arc<Self>, intent: Intent, cancel: CancellationToken) {
         let (n, attempt) = (intent.effect.n, intent.attempt);
+        let span = self.track.call(&intent, &self.definition);
         let outcome = match intent.effect.kind.clone() {
-            EffectKind::Model { .. } => self.ask(&intent, &cancel).await,
-            EffectKind::Tool { .. } => self.call(&intent, &cancel).await,
+            EffectKind::Model { .. } => self.ask(&intent, &cancel, &span).await,
+            EffectKind::Tool { .. } => self.call(&intent, &cancel, &span).await,
             EffectKind::Wait { .. } => return,
         };
+        span.ended(&outcome, self.settings.telling);
         let _ = self.signals.send(Signal { n, attempt, what: What::Done(outcome) }).await;
     }
 
-    async fn ask(&self, intent: &Intent, cancel: &CancellationToken) -> Outcome {
+    async fn ask(&self, intent: &Intent, cancel: &CancellationToken, span: &CallSpan) -> Outcome {
         let mut asked = Asked::default();
         point("llm.post_intent");
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            reply = AssertUnwindSafe(self.reply(intent, &mut asked)).catch_unwind() => {
+            reply = AssertUnwindSafe(self.reply(intent, &mut asked, span)).catch_unwind() => {
                 // What the panic said may hold anything, so it is not passed on.
                 let broken = |_| Err(Fault::new(Code::Internal, "what asks the model broke down"));
                 Some(reply.unwrap_or_else(broken))
@@ -172,18 +180,24 @@ impl Performer {
             Some(Err(fault)) => Outcome::ModelFailed { fault, shown, used },
             Some(Ok(Spoke::NotYet { up_to })) => Outcome::TooLong { up_to },
             Some(Ok(Spoke::Ended(seen))) => match std::mem::take(&mut asked.collector).finish() {
-                Ok(raw) => Outcome::Reply(self.checked(raw, asked.model.as_deref(), seen)),
+                Ok(raw) => {
+                    let reply = self.checked(raw, asked.model.as_deref(), seen);
+                    Outcome::Reply(self.without_found(reply, &intent.effect.kind).await)
+                }
                 Err(fault) => Outcome::ModelFailed { fault, shown, used },
             },
         }
     }
 
     /// Streams a model's answer into the collector and to the driver.
-    async fn reply(&self, intent: &Intent, asked: &mut Asked) -> Result<Spoke, Fault> {
-        let Question { model, request, seen, is_shown } = match self.question(&intent.effect.kind).await? {
+    async fn reply(&self, intent: &Intent, asked: &mut Asked, span: &CallSpan) -> Result<Spoke, Fault> {
+        let prepared = self.question(&intent.effect.kind).await.map_err(Fault::unsent)?;
+        let Question { model, request, seen, is_shown } = match prepared {
             Prepared::Ask(question) => *question,
             Prepared::Summarise { up_to } => return Ok(Spoke::NotYet { up_to }),
         };
+        let request = ModelRequest { traceparent: self.told_of(intent), ..request };
+        span.asked(&request, model.as_ref(), self.settings.telling);
         asked.begin(model.clone(), &request);
         let mut stream = model.stream(request);
         while let Some(delta) = stream.next().await {
@@ -209,6 +223,11 @@ impl Performer {
         Ok(Spoke::Ended(seen))
     }
 
+    /// The span that a model is told of, where the operator wants that.
+    fn told_of(&self, intent: &Intent) -> Option<String> {
+        self.settings.telling.propagate.then(|| self.track.outgoing(intent)).flatten()
+    }
+
     /// Who is asked, and what: as far down the ladder as the flow says, with what the model may see.
     async fn question(&self, kind: &EffectKind) -> Result<Prepared, Fault> {
         let EffectKind::Model { role, rung, head, tools, attempt, purpose, view, last_resort, .. } = kind
@@ -227,16 +246,19 @@ impl Performer {
         }
         let tools = if *tools { self.definition.tools.clone() } else { Arc::default() };
         let max_tokens = candidate.answer_tokens(limits.answer_tokens);
-        let (head, purpose, view) = (*head, *purpose, *view);
+        let (head, view) = (*head, *view);
         let showing =
             Showing { model: model.as_ref(), candidate, tools: &tools, max_tokens, head, purpose, view };
         let (messages, seen) = match self.seen(&showing).await? {
             Sight::Summarise { up_to } => return Ok(Prepared::Summarise { up_to }),
             Sight::Messages { messages, seen } => (messages, seen),
         };
+        let must_call = *purpose == Purpose::Choice && !tools.is_empty();
         let request = ModelRequest {
             tools,
-            temperature: candidate.temperature,
+            tool_choice: if must_call { ToolChoice::Required } else { ToolChoice::Auto },
+            schema: (*purpose == Purpose::Check).then(check::schema),
+            temperature: self.definition.temperature(candidate),
             max_tokens,
             context_window: candidate.context_window,
             attempt: *attempt,
@@ -248,7 +270,7 @@ impl Performer {
             let why = format!("the token limit does not cover this call: it reads about {reads} tokens");
             return Err(Fault::new(Code::BudgetExceeded, why));
         }
-        let is_shown = purpose == Purpose::Answer;
+        let is_shown = purpose.is_shown();
         Ok(Prepared::Ask(Box::new(Question { model, request, seen, is_shown })))
     }
 
@@ -259,10 +281,13 @@ impl Performer {
             wire: wire.to_owned(),
             blocks: raw.reasoning,
         });
+        // What is there and not allowed is refused by the flow, which knows why.
         let offered = |name: &str| self.definition.tools.iter().any(|tool| tool.name == name);
+        let known = |name: &str| offered(name) || self.definition.decision.would_allow(name).is_some();
+        let tools = Known { known: &known, offered: &offered };
         Reply {
             text: raw.text,
-            calls: raw.calls.iter().map(|call| self.tools.check(call, &offered)).collect(),
+            calls: raw.calls.iter().map(|call| self.tools.check(call, &tools)).collect(),
             finish: raw.finish,
             usage: raw.usage,
             model,
@@ -273,36 +298,43 @@ impl Performer {
         }
     }
 
-    async fn call(&self, intent: &Intent, cancel: &CancellationToken) -> Outcome {
-        let EffectKind::Tool { call_id, name, entry, class, edited_by } = &intent.effect.kind else {
+    async fn call(&self, intent: &Intent, cancel: &CancellationToken, span: &CallSpan) -> Outcome {
+        let EffectKind::Tool { call_id, name, entry, class, edited_by, .. } = &intent.effect.kind else {
             return Outcome::Unknown;
         };
         if (self.denied_now)(name) {
             let (status, why) = self.definition.decision.refusal(name);
-            return Outcome::Tool(ToolOutcome { status, result: Value::String(why), blob: None });
+            return unrun(intent, status, why);
         }
         let arguments = match self.arguments(*entry, edited_by.as_deref()).await {
             Ok(arguments) => arguments,
             Err(error) => {
-                return Outcome::Tool(ToolOutcome::error(format!("it could not be started: {error}")));
+                return unrun(intent, Closing::Error, format!("it could not be started: {error}"));
             }
         };
         let effect = EffectId { run: self.run, path: self.path.clone(), n: intent.effect.n };
-        let context =
-            CallContext { call_id: call_id.clone(), key: effect.to_string(), cancel: cancel.clone() };
+        let context = CallContext {
+            call_id: call_id.clone(),
+            key: effect.to_string(),
+            cancel: cancel.clone(),
+            roots: self.definition.roots.iter().map(PathBuf::from).collect(),
+        };
+        span.called(&arguments, self.settings.telling);
         point("tool.post_intent");
         let mut call = Box::pin(self.tools.call(name, arguments, context));
         if let std::task::Poll::Ready(ran) = futures_util::poll!(&mut call) {
-            return self.ran(ran, *class, cancel).await;
+            return self.ran(name, ran, *class, cancel).await;
         }
         point("tool.post_send");
         let ran = call.await;
-        self.ran(ran, *class, cancel).await
+        self.ran(name, ran, *class, cancel).await
     }
 
-    async fn ran(&self, ran: baton_tools::Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
+    async fn ran(&self, name: &str, mut ran: Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
         point("tool.post_reply");
-        let failed = ran.outcome.status == baton_core::thread::Closing::Error;
+        // What the run is pinned to may trust a tool that is no longer trusted.
+        ran.outcome.untrusted = self.tools.get(name).is_some_and(|tool| tool.spec().trust.untrusted_output);
+        let failed = ran.outcome.status == Closing::Error;
         if ran.timed_out && !class.may_run_again() && !ran.before_start {
             return Outcome::Unknown;
         }
@@ -322,7 +354,7 @@ impl Performer {
     }
 
     /// The exact arguments of a call: those that a person put in their place, or the entry's.
-    async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
+    pub(crate) async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
         if let Some(approval) = edited_by {
             return Ok(patiently!(self, self.store.approval(&self.tenant, approval))?.args);
         }
@@ -342,6 +374,24 @@ impl Performer {
                 why: "expected a ToolCall".to_owned(),
             }),
         }
+    }
+}
+
+/// What is said of an effect that was given up: what changes nothing was stopped, of the rest nobody knows.
+pub(crate) fn given_up(kind: &EffectKind) -> Outcome {
+    match kind {
+        EffectKind::Model { .. } | EffectKind::Tool { class: EffectClass::SideEffectFree, .. } => {
+            Outcome::Stopped { shown: String::new(), used: None }
+        }
+        EffectKind::Tool { .. } | EffectKind::Wait { .. } => Outcome::Unknown,
+    }
+}
+
+/// A tool that is not reached. One that a crash interrupted was reached before: it is given up.
+fn unrun(intent: &Intent, status: Closing, why: String) -> Outcome {
+    match intent.attempt {
+        0 | 1 => Outcome::Tool(ToolOutcome::unrun(status, why)),
+        _ => given_up(&intent.effect.kind),
     }
 }
 

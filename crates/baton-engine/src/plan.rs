@@ -106,6 +106,7 @@ mod tests {
             entry: 0,
             class: EffectClass::Unsafe,
             edited_by: None,
+            again: 0,
         };
         Effect { n, kind }
     }

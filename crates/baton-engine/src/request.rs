@@ -1,5 +1,7 @@
 //! What is asked of the engine, and what it shows of a run.
 
+use std::path::PathBuf;
+
 use baton_core::fault::Fault;
 use baton_core::flow::WaitingOn;
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
@@ -7,6 +9,7 @@ use baton_core::policy::Mode;
 use baton_core::render::Rendering;
 use baton_core::role::Roles;
 use baton_core::run::{Definition, Step};
+use baton_core::trace::TraceParent;
 use baton_store::RunRow;
 use serde_json::Value;
 
@@ -39,6 +42,11 @@ pub struct RunRequest {
     pub last_n: Option<u32>,
     /// How the thread is rendered for a model.
     pub render: Rendering,
+    /// The folders that its file tools look at, absolute; none: those that the tools were made with. Only
+    /// whoever runs the process says this, never a caller from outside, a model or a tool.
+    pub roots: Vec<PathBuf>,
+    /// The span that it was made in, in somebody else's trace.
+    pub traceparent: Option<TraceParent>,
     /// Free remarks, kept with the run.
     pub metadata: Value,
 }
@@ -59,6 +67,8 @@ impl RunRequest {
             channel: "CHAT".to_owned(),
             last_n: None,
             render: Rendering::default(),
+            roots: Vec::new(),
+            traceparent: None,
             metadata: Value::Null,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::spans::Telling;
+
 /// See the fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -27,6 +29,8 @@ pub struct Settings {
     pub most_attempts: u32,
     /// Events that are kept in memory for readers that keep up; the others read the store.
     pub ring: usize,
+    /// What telemetry tells, beside names, ids and times.
+    pub telling: Telling,
     /// Drop everything that is remembered after every transition, and read it back. For tests.
     pub reload: bool,
     /// A planted fault. For tests of the checker.
@@ -48,6 +52,7 @@ impl Default for Settings {
             store_patience: Duration::from_secs(15),
             most_attempts: 5,
             ring: 256,
+            telling: Telling::default(),
             reload: false,
             #[cfg(feature = "failpoints")]
             bug: None,

@@ -96,7 +96,7 @@ impl Breaker {
             1 => format!("{} is marked as degraded for 1 more second after {failures}", self.name),
             left => format!("{} is marked as degraded for {left} more seconds after {failures}", self.name),
         };
-        Fault::new(open.code, words)
+        Fault::new(open.code, words).unsent()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

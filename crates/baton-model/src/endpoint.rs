@@ -96,6 +96,11 @@ impl Endpoint {
         self.url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// The port, also where nobody wrote one.
+    pub(crate) fn port(&self) -> u16 {
+        self.url.port_or_known_default().unwrap_or_default()
+    }
+
     /// Whether nothing there is encrypted.
     pub(crate) fn is_plain(&self) -> bool {
         self.url.scheme() == "http"

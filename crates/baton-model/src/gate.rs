@@ -48,7 +48,8 @@ impl Gate {
                     words(waited),
                     self.most
                 ),
-            )),
+            )
+            .unsent()),
         }
     }
 }
@@ -67,7 +68,7 @@ mod tests {
         let held = [gate.enter(soon(1)).await.unwrap(), gate.enter(soon(1)).await.unwrap()];
         assert_eq!(held.each_ref().map(|place| place.waited), [Duration::ZERO; 2]);
         let words = "the call waited 1.5 s for a free place: at most 2 at a time (max_concurrency)";
-        assert_eq!(gate.enter(soon(1500)).await.unwrap_err(), Fault::new(Code::LlmTimeout, words));
+        assert_eq!(gate.enter(soon(1500)).await.unwrap_err(), Fault::new(Code::LlmTimeout, words).unsent());
         drop(held);
         assert_eq!(gate.enter(soon(1)).await.unwrap().waited, Duration::ZERO);
     }

@@ -72,6 +72,8 @@ pub(crate) struct Addressee<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) key: Option<&'a Secret>,
     pub(crate) wire: Wire,
+    /// The span that asks, for those who are told.
+    pub(crate) span: Option<&'a str>,
 }
 
 impl Http {
@@ -151,6 +153,9 @@ fn head(to: Addressee<'_>) -> Result<HeaderMap, Fault> {
     );
     if to.wire == Wire::Anthropic {
         headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+    }
+    if let Some(span) = to.span.and_then(|span| HeaderValue::from_str(span).ok()) {
+        headers.insert("traceparent", span);
     }
     if let Some(key) = to.key {
         let (name, value) = match to.wire {

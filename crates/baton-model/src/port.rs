@@ -34,6 +34,8 @@ pub struct ModelRequest {
     pub attempt: u32,
     /// Whether there is nobody else to ask: then a model that is marked as degraded is tried all the same.
     pub last_resort: bool,
+    /// The span that asks, as the header `traceparent` has it; absent: it is not told.
+    pub traceparent: Option<String>,
 }
 
 impl ModelRequest {
@@ -50,6 +52,7 @@ impl ModelRequest {
             context_window: None,
             attempt: 1,
             last_resort: true,
+            traceparent: None,
         }
     }
 }
@@ -127,5 +130,10 @@ pub trait Model: Send + Sync {
     /// The wire format that it speaks, as reasoning that goes back to it names it; empty: none.
     fn wire(&self) -> &'static str {
         ""
+    }
+
+    /// The host and the port that it is asked at; none where nothing is sent.
+    fn server(&self) -> Option<(String, u16)> {
+        None
     }
 }

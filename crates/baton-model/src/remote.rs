@@ -127,6 +127,11 @@ impl Model for Remote {
     fn wire(&self) -> &'static str {
         self.known_wire().map_or("", Wire::as_str)
     }
+
+    fn server(&self) -> Option<(String, u16)> {
+        let endpoint = &self.it.site.endpoint;
+        Some((endpoint.host().to_owned(), endpoint.port()))
+    }
 }
 
 /// How far a call is. It is moved with every delta, so what is large is in a box.
@@ -178,7 +183,8 @@ impl Setup {
         let tried = known.as_ref().map_or(&TRIED[..], std::slice::from_ref);
         for &wire in tried {
             let call = self.call(request, names);
-            let to = Addressee { endpoint: &self.site.endpoint, key: self.key.as_ref(), wire };
+            let (endpoint, span) = (&self.site.endpoint, request.traceparent.as_deref());
+            let to = Addressee { endpoint, key: self.key.as_ref(), wire, span };
             let reply = self.http.ask(to, wire.encode(&call), limits).await?;
             if reply.is_success() {
                 if reply.kind() == Kind::Page {

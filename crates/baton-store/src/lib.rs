@@ -38,7 +38,7 @@ pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
 pub use view::{
     BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, ForkAt, Posted, PruneRequest, Pruned, Pulse,
-    Rewound, RunFilter, RunRow, Slice, StepRow, ThreadView,
+    Rewound, RunFilter, RunRow, Slice, StepRow, ThreadUsage, ThreadView,
 };
 
 /// Wherever things are kept.
@@ -156,7 +156,7 @@ impl Store {
         on_store!(self, entries(tenant, id, branch, slice))
     }
 
-    /// Reads where a branch ends and what may follow.
+    /// Reads where a branch ends, what may follow, and where untrusted content begins on it.
     pub async fn end(
         &self,
         tenant: &Tenant,
@@ -295,6 +295,15 @@ impl Store {
     /// Lists runs, newest first.
     pub async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         on_store!(self, runs(tenant, filter))
+    }
+
+    /// Sums up what all runs of a thread used. A run that cannot be read is left out, as in lists.
+    pub async fn usage_of_thread(
+        &self,
+        tenant: &Tenant,
+        thread: &ThreadId,
+    ) -> Result<ThreadUsage, StoreError> {
+        on_store!(self, usage_of_thread(tenant, thread))
     }
 
     /// Reads transitions of a run beyond a number, in order.

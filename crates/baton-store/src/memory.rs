@@ -45,6 +45,8 @@ struct MemThread {
     busy: BTreeMap<BranchName, RunId>,
     touched: BTreeMap<BranchName, Timestamp>,
     entries: BTreeMap<(u32, i64), PlacedEntry>,
+    /// The first untrusted entry of every lane that has one.
+    untrusted: BTreeMap<u32, i64>,
 }
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use baton_core::id::OwnerId;
 use baton_core::json::call_digest;
-use baton_core::run::{Approval, ApprovalStatus, Choice, RUN_VERSION, RunStatus};
+use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, RUN_VERSION, RunStatus};
 use baton_core::time::Timestamp;
 use serde_json::Value;
 
@@ -83,7 +83,9 @@ pub(crate) fn fits(row: &RunRow, filter: &RunFilter) -> bool {
         && filter.fragment.as_ref().is_none_or(|f| id.starts_with(f.as_str()) || id.ends_with(f.as_str()))
 }
 
-/// Takes a person's decision; the first one wins.
+/// Takes a person's decision; the first one wins. An edit puts other arguments in their place, except where
+/// the question is whether a call happened: then it says what came of it, the arguments are those that ran,
+/// and the run finds the answer in its inbox.
 pub(crate) fn decide(
     approval: &mut Approval,
     choice: Choice,
@@ -97,7 +99,9 @@ pub(crate) fn decide(
     if approval.expires_at <= at {
         return Err(StoreError::AlreadyDecided { id: approval.id.clone(), status: ApprovalStatus::Expired });
     }
-    if let (Choice::Edit, Some(arguments)) = (choice, arguments) {
+    if let (Choice::Edit, Some(arguments)) = (choice, arguments)
+        && approval.kind != ApprovalKind::Outcome
+    {
         approval.args = arguments.clone();
         approval.digest = call_digest(&approval.name, arguments);
     }

@@ -11,6 +11,7 @@ mod prune;
 mod read;
 mod runs;
 mod threads;
+mod untrusted;
 mod writer;
 
 use std::collections::HashSet;

@@ -1,5 +1,7 @@
 //! What thread operations mean, whatever keeps the rows.
 
+use std::collections::BTreeMap;
+
 use baton_core::id::{BranchName, EntryId};
 use baton_core::thread::{Entry, OrderError, Place, PlacedEntry, Tail, Tree, TreeError};
 
@@ -11,6 +13,15 @@ use crate::view::{ForkAt, PruneRequest};
 pub(crate) fn tail_of(entries: &[PlacedEntry]) -> Tail {
     let enough = entries.iter().rposition(|placed| Tail::is_enough(&placed.entry)).unwrap_or(0);
     Tail::of(entries[enough..].iter().map(|placed| &placed.entry))
+}
+
+/// Where untrusted content begins on the line that ends at `head`, from the first such entry of each lane.
+pub(crate) fn first_untrusted(tree: &Tree, head: Place, of_lanes: &BTreeMap<u32, i64>) -> Option<i64> {
+    if of_lanes.is_empty() {
+        return None; // as on most threads
+    }
+    let segments = tree.segments(head, 0); // the oldest one first
+    segments.iter().find_map(|s| of_lanes.get(&s.lane).copied().filter(|index| *index <= s.last))
 }
 
 /// Checks an entry that somebody pushes: the table, and that a new id was never used on the branch.

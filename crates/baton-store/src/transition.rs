@@ -103,8 +103,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The version of [`Checkpoint`]. Version 2 knows the event `history_cut` and model calls by rung.
-pub const CHECKPOINT_VERSION: u32 = 2;
+/// The version of [`Checkpoint`]. Version 2 knows the event `history_cut` and model calls by rung, version 3
+/// model calls for a choice, a check or a revision, tool calls that run again, and errors in the budget.
+pub const CHECKPOINT_VERSION: u32 = 3;
 
 /// An effect that was allowed to start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

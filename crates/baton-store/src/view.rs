@@ -48,6 +48,11 @@ pub struct BranchEnd {
     pub head: i64,
     /// What its next entry depends on.
     pub tail: Tail,
+    /// The index of the first entry on it that holds untrusted content ([`Entry::is_untrusted`]); none if
+    /// there is none up to its end.
+    ///
+    /// [`Entry::is_untrusted`]: baton_core::thread::Entry::is_untrusted
+    pub untrusted: Option<i64>,
 }
 
 /// Which entries of a branch.
@@ -244,6 +249,52 @@ pub struct RunFilter {
     pub after: Option<RunId>,
     /// At most so many.
     pub limit: u32,
+}
+
+/// What all runs of a thread used together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadUsage {
+    /// How many runs there are.
+    pub runs: u64,
+    /// Model calls started.
+    pub model_calls: u64,
+    /// Tool calls started.
+    pub tool_calls: u64,
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+    /// Cost so far, of those model calls whose price is known.
+    pub cost_micro_usd: u64,
+    /// Model calls whose price is not known.
+    pub unpriced: u64,
+    /// What went wrong.
+    pub errors: u64,
+}
+
+impl<'a> Extend<&'a Budget> for ThreadUsage {
+    fn extend<T: IntoIterator<Item = &'a Budget>>(&mut self, budgets: T) {
+        for budget in budgets {
+            // What a provider says it used may be any number.
+            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+            add(&mut self.runs, 1);
+            add(&mut self.model_calls, budget.model_calls.into());
+            add(&mut self.tool_calls, budget.tool_calls.into());
+            add(&mut self.prompt_tokens, budget.prompt_tokens);
+            add(&mut self.completion_tokens, budget.completion_tokens);
+            add(&mut self.cost_micro_usd, budget.cost_micro_usd);
+            add(&mut self.unpriced, budget.unpriced.into());
+            add(&mut self.errors, budget.errors.into());
+        }
+    }
+}
+
+impl<'a> FromIterator<&'a Budget> for ThreadUsage {
+    fn from_iter<T: IntoIterator<Item = &'a Budget>>(budgets: T) -> Self {
+        let mut usage = ThreadUsage::default();
+        usage.extend(budgets);
+        usage
+    }
 }
 
 /// What an owner should know of a run that it holds.

@@ -8,8 +8,9 @@ pub(crate) mod fetch_url;
 mod files;
 mod health;
 mod logs;
+mod update_plan;
 pub(crate) mod web;
-mod web_search;
+pub(crate) mod web_search;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use baton_core::time::Timestamp;
 use crate::tool::Tool;
 use blob::BlobSource;
 
-pub use files::RootError;
+pub use files::{FILE_TOOLS, RootError};
 
 /// What the built-in tools may look at.
 pub struct Builtin {
@@ -33,8 +34,8 @@ pub struct Builtin {
 
 /// The built-in tools. [`crate::testing`] is not among them.
 pub fn builtin(options: Builtin) -> Result<Vec<Arc<dyn Tool>>, RootError> {
-    let mut tools =
-        vec![ask_user::tool(), calculator::tool(), clock::tool(options.now), health::tool(), logs::tool()];
+    let mut tools = vec![ask_user::tool(), update_plan::tool(), calculator::tool(), clock::tool(options.now)];
+    tools.extend([health::tool(), logs::tool()]);
     tools.extend(files::tools(&options.roots)?);
     tools.extend(options.blobs.map(blob::tools).unwrap_or_default());
     Ok(tools)

@@ -3,8 +3,9 @@
 //! What may be visited is decided without I/O ([`judge()`]); this is the I/O around the decision. It promises that a
 //! connection is only ever made to an address that was judged: a name is looked up once for each request, all that
 //! was found is judged, and the connection is pinned to it, so an answer that changes between two look-ups changes
-//! nothing. Redirects are followed by hand, each target judged anew. No proxy, cookie, credential or
-//! fragment is sent, no compression is asked for or read, and every visit is bounded in time and size.
+//! nothing. Redirects are followed by hand, each target judged anew; what the operator excepted is reached by its own
+//! address and not by a redirect from elsewhere. No proxy, cookie, credential or fragment is sent, no compression is
+//! asked for or read, and every visit is bounded in time and size.
 //!
 //! It does not visit what the operator configured (search services, model servers): that is trusted as written. It
 //! reads and never sends: there is no method but `GET`.
@@ -20,11 +21,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::tool::Cause;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Response, StatusCode, Url};
 use tokio::time::{Instant, timeout_at};
 
 use judge::Target;
@@ -32,6 +34,7 @@ pub use judge::{MAX_URL, Pinned, Refused, Why, judge};
 pub(crate) use page::body;
 pub use page::{Cut, Limits, Media, Page};
 pub use place::Place;
+use rules::Host;
 pub use rules::{Exception, ExceptionError, Rules};
 
 /// How we introduce ourselves.
@@ -112,6 +115,27 @@ impl EgressError {
     pub fn is_before_start(&self) -> bool {
         matches!(self, EgressError::Refused(_) | EgressError::Lookup { .. })
     }
+
+    /// Where the cause lies: in the address that was asked for, or in something that may pass.
+    pub fn cause(&self) -> Cause {
+        match self {
+            EgressError::Lookup { .. } | EgressError::Connection { .. } | EgressError::TimedOut { .. } => {
+                Cause::Tool
+            }
+            EgressError::Status { status, .. } if may_pass(*status) => Cause::Tool,
+            EgressError::Refused(_)
+            | EgressError::Redirected { .. }
+            | EgressError::Astray(_)
+            | EgressError::Status { .. }
+            | EgressError::Media(_)
+            | EgressError::Compressed => Cause::Asked,
+        }
+    }
+}
+
+/// Whether the same request may be answered better later.
+pub(crate) fn may_pass(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
 /// What one request led to.
@@ -123,12 +147,22 @@ enum Step {
 impl Egress {
     /// A client that asks the system's name server.
     pub fn new(rules: Rules) -> Self {
-        Egress::with(rules, Limits::default(), Arc::new(|name| system_lookup(name).boxed()))
+        Egress::limited(rules, Limits::default())
+    }
+
+    /// The same with its own limits.
+    pub fn limited(rules: Rules, limits: Limits) -> Self {
+        Egress::with(rules, limits, Arc::new(|name| system_lookup(name).boxed()))
     }
 
     /// A client with its own limits and name server.
     pub fn with(rules: Rules, limits: Limits, resolver: Resolver) -> Self {
         Egress { rules, limits, resolver }
+    }
+
+    /// How long a visit may take.
+    pub(crate) fn time(&self) -> Duration {
+        self.limits.time
     }
 
     /// Visits an address and reads what is there.
@@ -147,7 +181,7 @@ impl Egress {
                 Step::Arrived(page) => return Ok(*page),
                 Step::Redirect(next) => next,
             };
-            target = Target::read(&next, &self.rules)
+            target = Target::redirected(&next, &self.rules, &host)
                 .map_err(|refused| EgressError::Redirected { from: host.clone(), refused })?;
             from = Some(host);
         }
@@ -240,8 +274,17 @@ async fn system_lookup(name: String) -> io::Result<Vec<IpAddr>> {
     Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
 }
 
+/// Whether a URL names this computer, as it is written: a loopback address, or `localhost`.
+pub(crate) fn is_this_computer(url: &Url) -> bool {
+    match Host::of(url) {
+        Some(Host::Address(address)) => address.to_canonical().is_loopback(),
+        Some(Host::Name(name)) => name == "localhost",
+        None => false,
+    }
+}
+
 /// The innermost reason, without the address, whose query may hold anything.
-pub(crate) fn cause(error: reqwest::Error) -> String {
+pub fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut innermost: &dyn std::error::Error = &error;
     while let Some(source) = innermost.source() {

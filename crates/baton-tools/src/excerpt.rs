@@ -17,14 +17,14 @@ const AROUND: usize = 100;
 /// Reads a pattern; `^` and `$` stand for the ends of lines.
 pub(crate) fn pattern(text: &str) -> Result<Regex, ToolError> {
     if text.len() > MAX_PATTERN {
-        return Err(ToolError::before_start(format!("The pattern is longer than {MAX_PATTERN} bytes.")));
+        return Err(ToolError::asked(format!("The pattern is longer than {MAX_PATTERN} bytes.")));
     }
     RegexBuilder::new(text)
         .multi_line(true)
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(4 * MAX_COMPILED)
         .build()
-        .map_err(|error| ToolError::before_start(format!("The pattern is not usable: {error}")))
+        .map_err(|error| ToolError::asked(format!("The pattern is not usable: {error}")))
 }
 
 /// Bytes as text with a closing line that says what they are part of and how to read on. There is no
@@ -99,6 +99,8 @@ pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn()
 
 #[cfg(test)]
 mod tests {
+    use baton_core::tool::Cause;
+
     use super::*;
 
     fn found(text: &str, written: &str, limit: usize) -> Vec<(usize, usize, String)> {
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn patterns_are_bounded() {
         for bad in ["(", "(?=x)", r"\w{1000}{1000}", &"x".repeat(MAX_PATTERN + 1)] {
-            assert!(pattern(bad).unwrap_err().before_start, "{bad}");
+            assert_eq!(pattern(bad).unwrap_err().cause, Cause::Asked, "{bad}");
         }
         assert!(pattern(r"(?i)\berror\b.*\d{3}").is_ok());
     }

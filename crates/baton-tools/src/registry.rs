@@ -5,6 +5,7 @@
 
 mod call;
 mod check;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +19,8 @@ use serde_json::Value;
 use crate::tool::Tool;
 
 pub use call::Ran;
-pub use check::MAX_ARGUMENT_BYTES;
+pub use check::{Known, MAX_ARGUMENT_BYTES};
+pub use trust::TrustOverride;
 
 /// The longest name that every provider accepts.
 const MAX_NAME: usize = 64;
@@ -40,6 +42,14 @@ pub enum RegistryError {
     Name {
         /// The name.
         name: String,
+    },
+    /// Something is said of a tool that is not there.
+    #[error("there is no tool `{name}`{}", nearest.as_ref().map(|it| format!("; the nearest one is `{it}`")).unwrap_or_default())]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The tool that is named most like it.
+        nearest: Option<String>,
     },
     /// A schema is not valid JSON Schema, or points outside itself.
     #[error("the {which} schema of tool `{name}` is not usable: {reason}")]
@@ -85,6 +95,31 @@ impl Registry {
             }
         }
         Ok(Registry { tools: Arc::new(by_name) })
+    }
+
+    /// The same, with what the operator says of some of them, by name.
+    pub fn with_trust(
+        tools: Vec<Arc<dyn Tool>>,
+        mut overrides: BTreeMap<String, TrustOverride>,
+    ) -> Result<Registry, RegistryError> {
+        let told = |tool: Arc<dyn Tool>| match overrides.remove(&tool.spec().name) {
+            Some(said) => said.of(tool),
+            None => tool,
+        };
+        let registry = Registry::new(tools.into_iter().map(told).collect())?;
+        match overrides.pop_first() {
+            None => Ok(registry),
+            Some((name, _)) => {
+                let nearest = registry.nearest(&name, &|_| true).map(str::to_owned);
+                Err(RegistryError::Unknown { name, nearest })
+            }
+        }
+    }
+
+    /// The tool whose name is most like this, among some.
+    fn nearest(&self, name: &str, among: &dyn Fn(&str) -> bool) -> Option<&str> {
+        let far = |known: &&str| strsim::levenshtein(&name.to_lowercase(), &known.to_lowercase());
+        self.tools.keys().map(String::as_str).filter(|known| among(known)).min_by_key(far)
     }
 
     /// The tool of that name.

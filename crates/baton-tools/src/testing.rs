@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::tool::{EffectClass, ToolSpec};
+use baton_core::tool::{EffectClass, ToolSpec, Trust};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -59,6 +59,7 @@ pub fn test_effect() -> Arc<dyn Tool> {
         description: "For tests: appends a line to a file, then waits, fails or returns as told.",
         class: EffectClass::Unsafe,
         timeout_ms: 30_000,
+        trust: Trust::default(),
     };
     Arc::new(TestEffect { spec: about.spec::<Arguments>(None) })
 }
@@ -84,7 +85,7 @@ impl Tool for TestEffect {
 async fn perform(arguments: Value, context: CallContext) -> Result<Output, ToolError> {
     let arguments: Arguments = read(arguments)?;
     if arguments.line.contains('\n') || context.key.contains(['\n', '\t']) {
-        return Err(ToolError::before_start("The line and the key must fit one line of the file."));
+        return Err(ToolError::asked("The line and the key must fit one line of the file."));
     }
     let Arguments { file, line, class, .. } = arguments;
     let (key, written) = (context.key, line.clone());

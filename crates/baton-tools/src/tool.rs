@@ -1,6 +1,8 @@
 //! The port: what a tool is, and what it is told about a call.
 
-use baton_core::tool::{EffectClass, ToolSpec};
+use std::path::PathBuf;
+
+use baton_core::tool::{Cause, EffectClass, ToolSpec};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -24,17 +26,24 @@ pub struct ToolError {
     pub message: String,
     /// Whether it is known that nothing was sent or done, so that even an unsafe call may run again.
     pub before_start: bool,
+    /// Where the cause lies.
+    pub cause: Cause,
 }
 
 impl ToolError {
     /// A failure at a point where something may already have happened.
     pub fn new(message: impl Into<String>) -> Self {
-        ToolError { message: message.into(), before_start: false }
+        ToolError { message: message.into(), before_start: false, cause: Cause::Tool }
     }
 
     /// A failure that is known to lie before anything was sent or done.
     pub fn before_start(message: impl Into<String>) -> Self {
-        ToolError { message: message.into(), before_start: true }
+        ToolError { message: message.into(), before_start: true, cause: Cause::Tool }
+    }
+
+    /// A failure whose cause lies in what was asked: the same call would fail again.
+    pub fn asked(message: impl Into<String>) -> Self {
+        ToolError { message: message.into(), before_start: true, cause: Cause::Asked }
     }
 }
 
@@ -47,6 +56,8 @@ pub struct CallContext {
     pub key: String,
     /// Fires when the call should stop, and when its future is dropped.
     pub cancel: CancellationToken,
+    /// The folders that the run is pinned to; none: a tool looks at those that it was made with.
+    pub roots: Vec<PathBuf>,
 }
 
 /// Something that an agent can call. Implemented by us and by whoever embeds Baton.

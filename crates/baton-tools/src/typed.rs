@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use baton_core::tool::{EffectClass, ToolSpec};
+use baton_core::tool::{EffectClass, ToolSpec, Trust};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -23,6 +23,7 @@ pub(crate) struct About {
     pub(crate) description: &'static str,
     pub(crate) class: EffectClass,
     pub(crate) timeout_ms: u64,
+    pub(crate) trust: Trust,
 }
 
 /// What a typed function may return: structured data ([`Json`]) or text.
@@ -101,6 +102,7 @@ impl About {
             output_schema,
             class: self.class,
             timeout_ms: self.timeout_ms,
+            trust: self.trust,
         }
     }
 }
@@ -122,7 +124,7 @@ fn schema_of<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
 /// still fail after the check.
 pub(crate) fn read<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
     serde_json::from_value(arguments)
-        .map_err(|error| ToolError::before_start(format!("The arguments do not fit: {error}.")))
+        .map_err(|error| ToolError::asked(format!("The arguments do not fit: {error}.")))
 }
 
 struct Typed<A, F> {

@@ -1,12 +1,14 @@
 //! What every command is given.
 
-use baton_core::id::{RunId, Tenant, ThreadId};
+use baton_core::id::{RunId, Tenant, ThreadId, excerpt};
+use baton_core::policy::{Decision, Mode, Policy, Request};
 use baton_engine::{Engine, RunRequest};
 use baton_store::{RunFilter, Store};
 
-use crate::config::Config;
+use crate::config::{Config, question, unfit};
 use crate::failure::Failure;
 use crate::models::{Chosen, Models};
+use crate::terminal::{CARE, note, styled};
 
 /// An engine on the data of one person, and how to speak.
 pub(crate) struct App {
@@ -38,6 +40,35 @@ impl App {
         request.render = self.config.render.clone();
         request.last_n = self.config.last_n;
         Ok(request)
+    }
+
+    /// The channel that is meant by a name in whatever case. Refuses one that there is not, before anything
+    /// else is done.
+    pub(crate) fn channel(&self, name: &str) -> Result<String, Failure> {
+        let Policy::Table(table) = &self.config.policy else { return Ok(name.to_owned()) };
+        let known: Vec<&str> = table.channels().collect();
+        if let Some(meant) = known.iter().find(|known| known.eq_ignore_ascii_case(name)) {
+            return Ok((*meant).to_owned());
+        }
+        let near = question(&name.to_ascii_uppercase(), known.iter().copied());
+        let why = format!("there is no channel {:?}{near}", excerpt(name));
+        let there_are = known.join(", ");
+        Err(Failure::usage(why)
+            .hint(format!("there are {there_are}; [policy.channels.NAME] in baton.toml adds one")))
+    }
+
+    /// What the policy decides about messages on a channel.
+    pub(crate) fn decide(&self, mode: Mode, channel: &str) -> Result<Decision, Failure> {
+        let decided = self.config.policy.evaluate(&Request { mode, channel }, &self.engine.tools().specs());
+        decided.map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// Says which patterns of `approve` fit no tool: they look like protection, and protect nothing.
+    pub(crate) fn doubt_approvals(&self) {
+        let tools = self.engine.tools().specs();
+        for unfit in unfit(&self.config.tool_lists, &tools).iter().filter(|unfit| unfit.list.asks()) {
+            note(styled(CARE, format!("{}: {unfit}", unfit.list.key)));
+        }
     }
 
     /// A run by its id, or by the beginning or the end of it.

@@ -8,13 +8,14 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::app::App;
 use crate::commands::{
-    approvals, ask, chat, completions, config, demo, doctor, init, models, runs, threads, tools, usage,
-    welcome,
+    approvals, ask, chat, completions, config, demo, doctor, init, models, policy, runs, threads, tools,
+    usage, welcome,
 };
 use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
 use crate::log;
 use crate::open::Purpose;
+use crate::telemetry::Telemetry;
 use crate::terminal::{BAD, note, plain, styled};
 
 const EXAMPLES: &str = "\
@@ -77,6 +78,8 @@ enum Command {
     Init(init::InitArgs),
     /// Shows which models answer in which role, and tries them out
     Models(models::ModelsArgs),
+    /// Shows the table that decides what a request may do, and why it decides so
+    Policy(policy::PolicyArgs),
     /// Looks for what is wrong here, and says what helps
     Doctor(doctor::DoctorArgs),
     /// Shows what Baton promises
@@ -155,6 +158,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Config(args)) => config::run(&globals, &args),
         Some(Command::Init(args)) => init::run(&globals, &args),
         Some(Command::Models(args)) => models::run(&globals, args).await,
+        Some(Command::Policy(args)) => policy::run(&globals, args),
         Some(Command::Doctor(args)) => doctor::run(&globals, args).await,
         Some(Command::Demo(args)) => demo::run(&globals, args).await,
         Some(Command::Completions(args)) => completions::run(&args),
@@ -163,15 +167,27 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
 
 async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
     let config = Config::new(&Settled::find(globals, command.model())?)?;
-    log::begin(config.log);
+    let telemetry = config.collector.as_ref().map(Telemetry::begin);
+    log::begin_with(config.log, telemetry.as_ref());
+    if let Some((variable, why)) = config.ignored {
+        tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
+    }
     let app = App::open(config, Purpose { json: globals.json, test_tools: false })?;
+    let done = on_app(&app, command).await;
+    if let Some(telemetry) = telemetry {
+        telemetry.end().await;
+    }
+    done
+}
+
+async fn on_app(app: &App, command: OnData) -> Result<u8, Failure> {
     match command {
-        OnData::Ask(args) => ask::run(&app, args).await,
-        OnData::Chat(args) => chat::run(&app, args).await,
-        OnData::Threads(args) => threads::run(&app, args).await,
-        OnData::Runs(args) => runs::run(&app, args).await,
-        OnData::Approvals(args) => approvals::run(&app, args).await,
-        OnData::Tools(args) => tools::run(&app, args).await,
-        OnData::Usage(args) => usage::run(&app, args).await,
+        OnData::Ask(args) => ask::run(app, args).await,
+        OnData::Chat(args) => chat::run(app, args).await,
+        OnData::Threads(args) => threads::run(app, args).await,
+        OnData::Runs(args) => runs::run(app, args).await,
+        OnData::Approvals(args) => approvals::run(app, args).await,
+        OnData::Tools(args) => tools::run(app, args).await,
+        OnData::Usage(args) => usage::run(app, args).await,
     }
 }

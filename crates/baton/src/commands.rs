@@ -9,6 +9,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod models;
+pub(crate) mod policy;
 pub(crate) mod runs;
 pub(crate) mod threads;
 pub(crate) mod tools;

@@ -13,32 +13,37 @@ mod instructions;
 mod named;
 mod nearest;
 mod pages;
+mod policy;
 mod serving;
 mod table;
 mod value;
+mod web;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use baton_core::budget::Limits;
-use baton_core::policy::{Decision, Policy, default_decision};
+use baton_core::policy::Policy;
 use baton_core::render::{RenderPolicy, Rendering};
 use baton_engine::Settings;
+use baton_engine::spans::Telling;
 use directories::ProjectDirs;
 
 use crate::cli::Globals;
 use crate::failure::Failure;
 use crate::models::built_in;
-pub(crate) use doubts::Doubt;
+use crate::telemetry::Collector;
+pub(crate) use doubts::{Doubt, unfit};
 pub(crate) use groups::Group;
 pub(crate) use instructions::Template;
-pub(crate) use nearest::nearest;
+pub(crate) use nearest::{nearest, question};
 pub(crate) use pages::commented_file;
+pub(crate) use policy::ToolList;
 pub(crate) use serving::{KeyPlace, ProviderSetting, Serving};
 pub(crate) use table::{SETTINGS, Setting};
 pub(crate) use value::Value;
+pub(crate) use web::{SearchSetting, Service, WebSetting};
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,10 +251,18 @@ pub(crate) struct Config {
     pub(crate) last_n: Option<u32>,
     /// What is allowed.
     pub(crate) policy: Policy,
+    /// What stands in it where it names tools.
+    pub(crate) tool_lists: Vec<ToolList>,
+    /// Who answers searches, what may be visited, what is said of tools.
+    pub(crate) web: WebSetting,
     /// The engine's times and limits.
     pub(crate) engine: Settings,
     /// What is logged.
     pub(crate) log: tracing::level_filters::LevelFilter,
+    /// Who is sent the spans of runs.
+    pub(crate) collector: Option<Collector>,
+    /// The variable that names a collector which cannot be used, and why not.
+    pub(crate) ignored: Option<(&'static str, &'static str)>,
 }
 
 impl Config {
@@ -261,6 +274,7 @@ impl Config {
             Some((text.to_owned(), found.origin.clone()))
         };
         let template = named("behavior_template").map(|(text, origin)| Template::of(&text, &origin));
+        let (collector, ignored) = collector(settled)?;
         Ok(Config {
             data: settled.path("data"),
             model: named("model"),
@@ -269,9 +283,13 @@ impl Config {
             template: template.transpose()?,
             render: rendering(settled)?,
             last_n: settled.whole("last_n").map(narrow),
-            policy: Policy { rules: Vec::new(), otherwise: decision(settled) },
+            policy: Policy::Table(policy::table(settled)?),
+            tool_lists: settled.tool_lists(),
+            web: WebSetting::of(settled)?,
             engine: engine(settled),
             log: settled.text("log.level").parse().unwrap_or(tracing::level_filters::LevelFilter::WARN),
+            collector,
+            ignored,
         })
     }
 }
@@ -294,29 +312,29 @@ fn rendering(settled: &Settled) -> Result<Rendering, Failure> {
     Ok(Rendering { policy, exclude: settled.names("render.exclude"), then: Vec::new() })
 }
 
-fn decision(settled: &Settled) -> Decision {
-    let is_ours =
-        |found: &Found| found.setting.key.starts_with("policy.") || found.setting.key.starts_with("limits.");
-    let is_default = settled.fixed.iter().filter(|found| is_ours(found)).all(|f| f.origin == Origin::Default);
-    let cost = settled.value("limits.cost_usd").and_then(Value::as_decimal);
-    Decision {
-        rule: if is_default { "default" } else { "baton.toml" }.to_owned(),
-        tools: settled.names("policy.tools"),
-        approvals: settled.names("policy.approve"),
-        patience_ms: settled.whole("policy.patience_s").unwrap_or_default().saturating_mul(1000),
-        limits: Limits {
-            iterations: settled.whole("limits.iterations").map_or(1, narrow),
-            active_ms: settled.whole("limits.active_s").unwrap_or_default().saturating_mul(1000),
-            tokens: settled.whole("limits.tokens"),
-            tool_calls: settled.whole("limits.tool_calls").map(narrow),
-            cost_micro_usd: cost.map(|usd| (usd * 1e6).round() as u64),
-            answer_tokens: settled.whole("limits.answer_tokens").unwrap_or_default(),
-        },
-        ..default_decision()
+/// The collector, or the variable that names one which cannot be used, and why not.
+type Collecting = (Option<Collector>, Option<(&'static str, &'static str)>);
+
+/// A variable may be meant for other programs, which speak more than we do, so an address there that cannot be used
+/// is no reason to refuse a command.
+fn collector(settled: &Settled) -> Result<Collecting, Failure> {
+    let Some(found) = settled.get("telemetry.endpoint") else { return Ok((None, None)) };
+    let Some(base) = found.value.as_ref().and_then(Value::as_text) else { return Ok((None, None)) };
+    let (headers, service) = (settled.text("telemetry.headers_env"), settled.text("telemetry.service_name"));
+    let why = match Collector::at(base, headers, service) {
+        Ok(collector) => return Ok((Some(collector), None)),
+        Err(error) => serving::unusable(&error),
+    };
+    match found.origin {
+        Origin::Environment(name) => Ok((None, Some((name, why)))),
+        _ => Err(serving::wrong(&found.origin, &format!("`telemetry.endpoint`: {why}")).hint(
+            "write it like http://127.0.0.1:4318; headers stand in the variable that headers_env names",
+        )),
     }
 }
 
 fn engine(settled: &Settled) -> Settings {
+    let switch = |key: &str| settled.value(key).and_then(Value::as_switch).unwrap_or_default();
     let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
     Settings {
         effects_at_once: size("engine.effects_at_once"),
@@ -329,6 +347,7 @@ fn engine(settled: &Settled) -> Settings {
         adopt_every: settled.millis("engine.adopt_ms"),
         store_patience: settled.seconds("engine.store_patience_s"),
         most_attempts: settled.whole("engine.most_attempts").map_or(1, narrow),
+        telling: Telling { content: switch("telemetry.content"), propagate: switch("telemetry.propagate") },
         ..Settings::default()
     }
 }

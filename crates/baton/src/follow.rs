@@ -5,6 +5,7 @@
 
 mod asked;
 mod silence;
+mod steps;
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use baton_engine::{EventReader, Rested, RunHandle, Seen};
 use crate::app::App;
 use crate::failure::{Failure, exit};
 use crate::interrupts::{Interrupt, Interrupts};
-use crate::screen::{Account, Screen, Show, trace_id};
-use crate::terminal::{DIM, note, styled};
+use crate::screen::{Screen, Show};
+use crate::terminal::{DIM, line, note, styled};
 
 /// How long a log may be silent before it is asked whether anybody still writes it.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -71,17 +72,16 @@ pub(crate) async fn follow(app: &App, handle: RunHandle, options: FollowOptions)
     };
     let mut screen = Screen::new(options.show, options.show_reasoning, handle.run);
     let run = handle.run;
-    let steps = options.steps;
-    let rest =
-        watch(app, handle, options.from, steps && options.show == Show::Json, &mut screen, &mut interrupts)
-            .await?;
-    if options.show == Show::Text {
-        if rest == Rest::Suspended {
-            asked::show(app, run).await?;
-        }
-        if steps {
-            show_steps(app, run).await?;
-        }
+    let from = match options.from {
+        Some(from) => from,
+        None => taken_up(app, run).await?,
+    };
+    let rest = watch(app, handle, Some(from), &mut screen, &mut interrupts).await?;
+    if options.show == Show::Text && rest == Rest::Suspended {
+        asked::show(app, run).await?;
+    }
+    if options.steps && matches!(rest, Rest::Ended(_) | Rest::Suspended) {
+        account(app, run, from, options.show).await?;
     }
     Ok(rest.code())
 }
@@ -91,7 +91,6 @@ pub(crate) async fn watch(
     app: &App,
     mut handle: RunHandle,
     from: Option<Cursor>,
-    account: bool,
     screen: &mut Screen,
     interrupts: &mut Interrupts,
 ) -> Result<Rest, Failure> {
@@ -106,7 +105,7 @@ pub(crate) async fn watch(
     loop {
         tokio::select! {
             seen = reader.next() => {
-                if let Some(rest) = show(app, run, seen?, account, screen).await? {
+                if let Some(rest) = show(app, run, seen?, screen).await? {
                     return Ok(rest);
                 }
             }
@@ -150,7 +149,7 @@ pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Res
     let mut reader = app.engine.events(&app.tenant, run, from).await?;
     loop {
         let seen = next_of_anybody(app, run, &mut reader, &mut screen).await?;
-        if let Some(rest) = show(app, run, seen, false, &mut screen).await? {
+        if let Some(rest) = show(app, run, seen, &mut screen).await? {
             if rest == Rest::Suspended && !json {
                 asked::show(app, run).await?;
             }
@@ -187,19 +186,15 @@ async fn show(
     app: &App,
     run: RunId,
     seen: Option<Seen>,
-    account: bool,
     screen: &mut Screen,
 ) -> Result<Option<Rest>, Failure> {
     match seen {
         Some(Seen::Event(event)) => {
-            let Event::Ended { status, .. } = &event.event else {
-                screen.event(&event, None)?;
-                return Ok(None);
-            };
-            let account =
-                if account { Some(Account::of(&app.engine.view(&app.tenant, run).await?)) } else { None };
-            screen.event(&event, account.as_ref())?;
-            Ok(Some(Rest::Ended(*status)))
+            screen.event(&event)?;
+            match &event.event {
+                Event::Ended { status, .. } => Ok(Some(Rest::Ended(*status))),
+                _ => Ok(None),
+            }
         }
         Some(Seen::Resumed { last_seq }) => {
             screen.resumed(last_seq)?;
@@ -210,8 +205,7 @@ async fn show(
             if view.row.status != RunStatus::Suspended {
                 return Ok(None); // it goes on already
             }
-            let account = account.then(|| Account::of(&view));
-            screen.suspended(view.row.budget.usage(), account.as_ref())?;
+            screen.suspended(view.row.budget.usage())?;
             Ok(Some(Rest::Suspended))
         }
         None => {
@@ -227,12 +221,13 @@ pub(crate) async fn taken_up(app: &App, run: RunId) -> Result<Cursor, Failure> {
     Ok(claims.last().map(|claim| Cursor { epoch: claim.epoch, seq: claim.base_seq }).unwrap_or_default())
 }
 
-async fn show_steps(app: &App, run: RunId) -> Result<(), Failure> {
-    let view = app.engine.view(&app.tenant, run).await?;
-    note(styled(DIM, format!("steps (trace {}):", trace_id(run))));
-    for step in &view.steps {
-        let kind = serde_json::to_value(step.kind).unwrap_or_default();
-        note(styled(DIM, format!("  {:<10} {}", kind.as_str().unwrap_or_default(), step.description)));
+/// Shows what a run came to since a place of its log: as one last object, or line by line.
+pub(crate) async fn account(app: &App, run: RunId, from: Cursor, show: Show) -> Result<(), Failure> {
+    let result = app.engine.result(&app.tenant, run, from.epoch).await?;
+    match show {
+        Show::Json => line(serde_json::to_string(&result).map_err(std::io::Error::from)?)?,
+        Show::Text => note(styled(DIM, steps::lines(&result))),
+        Show::Nothing => {}
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! answer goes to standard output; everything else goes to standard error.
 
 mod app;
+mod asking;
 mod cli;
 mod columns;
 mod commands;
@@ -19,7 +20,9 @@ mod models;
 mod open;
 mod screen;
 mod shape;
+mod telemetry;
 mod terminal;
+mod web;
 
 use std::process::ExitCode;
 

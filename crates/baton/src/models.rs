@@ -20,11 +20,12 @@ use baton_engine::ModelSource;
 use baton_model::wire::Wire;
 use baton_model::{BadCatalog, Catalog, Endpoint, Finding, Model, Probe, Provider};
 
-use crate::config::{Config, Origin, ProviderSetting, Serving};
+use crate::config::{Config, Origin, ProviderSetting, SearchSetting, Serving};
 use crate::failure::Failure;
+use crate::telemetry::Collector;
 pub(crate) use choose::{Chosen, Facts, Ollama, choose};
 pub(crate) use keys::{Key, look_for};
-use privacy::Away;
+use privacy::{Away, Watcher};
 
 /// How long Ollama has to say what it has, where nobody said that it is there.
 const DISCOVERY: Duration = Duration::from_millis(300);
@@ -37,6 +38,12 @@ pub(crate) struct Models {
 
 struct Contents {
     serving: Serving,
+    /// The host that answers searches, if that is not on this machine.
+    search: Option<String>,
+    /// The collector that is sent spans, if that is not on this machine.
+    collector: Option<Watcher>,
+    /// Whether pages may be visited.
+    visits: bool,
     named: Option<(String, Origin)>,
     catalog: OnceLock<Result<Catalog, BadCatalog>>,
     keys: OnceLock<BTreeMap<String, Key>>,
@@ -46,7 +53,13 @@ impl Models {
     /// The models of a configuration. Nothing is read or asked yet.
     pub(crate) fn new(config: &Config) -> Models {
         let (serving, named) = (config.serving.clone(), config.model.clone());
-        let it = Contents { serving, named, catalog: OnceLock::new(), keys: OnceLock::new() };
+        let search = config.web.search.iter().find(|it| !it.is_local()).map(SearchSetting::host);
+        let content = config.engine.telling.content;
+        let watcher = |it: &Collector| Watcher { host: host_of(&it.endpoint), content };
+        let collector = config.collector.iter().find(|it| !it.endpoint.is_local()).map(watcher);
+        let (catalog, keys) = (OnceLock::new(), OnceLock::new());
+        let visits = privacy::visits_by(&config.policy);
+        let it = Contents { serving, search, collector, visits, named, catalog, keys };
         Models { it: Arc::new(it) }
     }
 
@@ -206,6 +219,9 @@ impl Models {
         Away {
             hosts: all().filter_map(|(name, it)| Some((name.clone(), host(it)?))).collect(),
             keyless: all().map(|(name, _)| name).filter(keyless).cloned().collect(),
+            search: self.it.search.clone(),
+            collector: self.it.collector.clone(),
+            visits: self.it.visits,
         }
     }
 

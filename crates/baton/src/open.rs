@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::models::Models;
 use crate::terminal::note;
+use crate::web;
 
 /// What an app is opened for.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +30,7 @@ impl App {
     pub(crate) fn open(config: Config, purpose: Purpose) -> Result<App, Failure> {
         let store = store(&config)?;
         let tenant = Tenant::local();
-        let tools = registry(&store, &tenant, purpose.test_tools || cfg!(feature = "failpoints"))?;
+        let tools = registry(&store, &tenant, &config, purpose.test_tools || cfg!(feature = "failpoints"))?;
         let models = Models::new(&config);
         let engine = Engine::new(Parts {
             store,
@@ -57,17 +58,24 @@ pub(crate) fn store(config: &Config) -> Result<Store, Failure> {
     Ok(Store::Sqlite(opened.store))
 }
 
-/// The built-in tools, with the current folder as the root of the file tools.
-pub(crate) fn registry(store: &Store, tenant: &Tenant, test_tools: bool) -> Result<Registry, Failure> {
+/// The built-in tools, with the current folder as the root of the file tools, as the operator sees them.
+pub(crate) fn registry(
+    store: &Store,
+    tenant: &Tenant,
+    config: &Config,
+    test_tools: bool,
+) -> Result<Registry, Failure> {
     let roots: Vec<PathBuf> = vec![std::env::current_dir()?];
     let blobs = Blobs { store: store.clone(), tenant: tenant.clone() };
     let options = Builtin { roots, blobs: Some(Arc::new(blobs)), now: || SystemClock.now() };
     let mut tools: Vec<Arc<dyn Tool>> =
         builtin(options).map_err(|error| Failure::failed(error.to_string()))?;
+    tools.extend(web::tools(&config.web)?);
     if test_tools {
         tools.push(testing::test_effect());
     }
-    Registry::new(tools).map_err(|error| Failure::failed(error.to_string()))
+    let trust = web::trust(&config.web, &tools)?;
+    Registry::with_trust(tools, trust).map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// The long outputs of one tenant.

@@ -8,13 +8,9 @@ use std::io;
 use std::time::Instant;
 
 use baton_core::event::NumberedEvent;
-use baton_core::flow::WaitingOn;
 use baton_core::id::RunId;
-use baton_core::run::{Receipt, ReceiptCall, Step, StepKind, Usage};
-use baton_core::thread::WaitingKind;
-use baton_engine::RunView;
+use baton_core::run::{Receipt, ReceiptCall, Usage};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::dialect::{self, Frame};
 use crate::terminal::line;
@@ -30,47 +26,6 @@ pub(crate) enum Show {
     Json,
     /// Not at all.
     Nothing,
-}
-
-/// What a run says of itself, as `--steps` adds it to the last object.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Account {
-    reply: String,
-    steps: Vec<Step>,
-    trace_id: String,
-}
-
-impl Account {
-    /// The account of a run.
-    pub(crate) fn of(view: &RunView) -> Account {
-        let mut account =
-            Account { reply: reply(view), steps: view.steps.clone(), trace_id: trace_id(view.row.id) };
-        if let Some(waiting) = view.waiting.first() {
-            account.wait(view, waiting);
-        }
-        account
-    }
-
-    /// A run that waits: the reply is its question, or names the approval, and the last step says so.
-    fn wait(&mut self, view: &RunView, waiting: &WaitingOn) {
-        let approval = (waiting.kind == WaitingKind::Approval).then_some(&waiting.id);
-        self.reply = match &waiting.question {
-            Some(question) => question.clone(),
-            None => format!("approval {} is asked for", waiting.id),
-        };
-        let mut waits = json!({"kind": waiting.kind, "run_id": view.row.id, "deadline": waiting.deadline});
-        if let Some(id) = approval {
-            waits["approval_id"] = json!(id);
-        }
-        let metadata = serde_json::Map::from_iter([("waiting".to_owned(), waits)]);
-        let description = "the run waits for a person".to_owned();
-        self.steps.push(Step { kind: StepKind::Warning, description, metadata });
-    }
-}
-
-/// The trace of a run has the run's own id, in the form that traces use.
-pub(crate) fn trace_id(run: RunId) -> String {
-    run.0.simple().to_string()
 }
 
 /// See the module.
@@ -90,8 +45,6 @@ struct Line<'a> {
     frame: &'a Frame<'a>,
     seq: u64,
     run_id: RunId,
-    #[serde(flatten)]
-    account: Option<&'a Account>,
 }
 
 impl Screen {
@@ -100,15 +53,15 @@ impl Screen {
         Screen { show, show_reasoning, run, page: Page::new(), seq: 0 }
     }
 
-    /// Shows an event; the last one with the account, if it is wanted.
-    pub(crate) fn event(&mut self, seen: &NumberedEvent, account: Option<&Account>) -> io::Result<()> {
+    /// Shows an event.
+    pub(crate) fn event(&mut self, seen: &NumberedEvent) -> io::Result<()> {
         self.seq = seen.seq;
         match self.show {
             Show::Nothing => Ok(()),
             Show::Text => self.page.event(&seen.event, self.show_reasoning),
             Show::Json => {
                 let frames = dialect::agent(&seen.event, self.show_reasoning);
-                frames.iter().try_for_each(|frame| self.object(frame, account))
+                frames.iter().try_for_each(|frame| self.object(frame))
             }
         }
     }
@@ -119,16 +72,16 @@ impl Screen {
         match self.show {
             Show::Nothing => Ok(()),
             Show::Text => self.page.void("the process that said this was lost; it is said again"),
-            Show::Json => self.object(&Frame::Resumed { last_seq }, None),
+            Show::Json => self.object(&Frame::Resumed { last_seq }),
         }
     }
 
     /// Says that the run waits.
-    pub(crate) fn suspended(&mut self, usage: Usage, account: Option<&Account>) -> io::Result<()> {
+    pub(crate) fn suspended(&mut self, usage: Usage) -> io::Result<()> {
         match self.show {
             Show::Nothing => Ok(()),
             Show::Text => self.page.end(),
-            Show::Json => self.object(&dialect::suspended(usage), account),
+            Show::Json => self.object(&dialect::suspended(usage)),
         }
     }
 
@@ -147,9 +100,8 @@ impl Screen {
         self.page.sign(who);
     }
 
-    fn object(&self, frame: &Frame<'_>, account: Option<&Account>) -> io::Result<()> {
-        let account = account.filter(|_| matches!(frame, Frame::Done { .. }));
-        let object = Line { frame, seq: self.seq, run_id: self.run, account };
+    fn object(&self, frame: &Frame<'_>) -> io::Result<()> {
+        let object = Line { frame, seq: self.seq, run_id: self.run };
         line(serde_json::to_string(&object)?)
     }
 }
@@ -169,15 +121,6 @@ pub(crate) fn receipt(receipt: &Receipt) -> String {
         .map(|(what, calls)| format!("{what}: {}", names(calls)))
         .collect();
     if told.is_empty() { "no tool had been called".to_owned() } else { told.join("; ") }
-}
-
-/// What the person reads: the answer, or why there is none.
-fn reply(view: &RunView) -> String {
-    let said = view.result.clone().unwrap_or_default();
-    match &view.error {
-        Some(fault) if said.trim().is_empty() => fault.message.clone(),
-        _ => said,
-    }
 }
 
 #[cfg(test)]

@@ -133,6 +133,10 @@ pub(crate) fn tool(spec: &ToolSpec) -> Value {
         ("side_effect_free", value(&(spec.class == EffectClass::SideEffectFree))),
         ("idempotent", value(&spec.class.may_run_again())),
         ("requires_context", value(&false)),
+        ("built_in", value(&spec.trust.built_in)),
+        ("untrusted_output", value(&spec.trust.untrusted_output)),
+        ("egress", value(&spec.trust.egress)),
+        ("approve", value(&spec.trust.approve)),
         ("timeout_s", value(&(spec.timeout_ms as f64 / 1000.0))),
     ])
 }
@@ -298,7 +302,7 @@ mod tests {
             id: "ap-1".to_owned(),
             run_id: RunId(ID),
             call_id: "1".to_owned(),
-            kind: "call".to_owned(),
+            kind: baton_core::run::ApprovalKind::Call,
             name: "send".to_owned(),
             args: json!({"to": "x"}),
             digest: "dd".to_owned(),
@@ -329,11 +333,13 @@ mod tests {
             output_schema: None,
             class,
             timeout_ms: 1500,
+            trust: Default::default(),
         };
         let expected = |free: bool, idempotent: bool| {
             json!({
                 "name": "t", "description": "does", "input_schema": {"type": "object"}, "side_effect_free": free,
-                "idempotent": idempotent, "requires_context": false, "timeout_s": 1.5,
+                "idempotent": idempotent, "requires_context": false, "timeout_s": 1.5, "built_in": false,
+                "untrusted_output": false, "egress": "no", "approve": false,
             })
         };
         assert_eq!(tool(&spec(EffectClass::SideEffectFree)), expected(true, true));
@@ -346,7 +352,7 @@ mod tests {
     #[test]
     fn an_execution_worked_or_did_not() {
         let ran = |status| Ran {
-            outcome: ToolOutcome { status, result: json!("r"), blob: None },
+            outcome: ToolOutcome::new(status, json!("r")),
             blob: None,
             before_start: false,
             timed_out: false,

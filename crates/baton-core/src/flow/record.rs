@@ -112,6 +112,11 @@ impl Record {
         self.emit(Event::Warning { code, message });
     }
 
+    /// How many lines of the account name an error.
+    pub fn errors(&self) -> u32 {
+        self.steps.iter().map(|step| u32::from(step.metadata.contains_key("error"))).sum()
+    }
+
     /// Adds a line to the run's account of itself.
     pub fn account<'a>(
         &mut self,

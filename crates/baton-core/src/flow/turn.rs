@@ -4,11 +4,19 @@
 //! the turn. A limit of rounds, or a call that keeps failing, makes the next model call the last, and
 //! that one is made without tools. What cannot run (an unknown tool, arguments that do not fit, a call
 //! that was cut off) is told to the model as an error and never runs.
+//!
+//! Who is asked, and which tool runs before anybody is, follows from the request and the decision
+//! ([`choosing`]); an answer may be looked at before it counts ([`checking`]).
 
 mod asking;
 mod calls;
+mod checking;
+mod choosing;
+mod closing;
 mod ladder;
+mod people;
 mod state;
+mod summarising;
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +25,7 @@ use serde_json::Value;
 
 use super::{FlowRecord, Input, Next, Node, Record, Setting, UnknownFlow, WaitingOn};
 use crate::budget::Limit;
-use crate::effect::{Effect, EffectKind, Outcome, Wait};
+use crate::effect::{Effect, EffectKind, Outcome, Purpose, Wait};
 use crate::event::Event;
 use crate::fault::{Code, Fault};
 use crate::id::EffectId;
@@ -26,11 +34,12 @@ use crate::thread::Entry;
 use crate::thread::entry::{AssistantMessage, UserMessage};
 use crate::time::Timestamp;
 use asking::Failed;
+use choosing::PERSON;
 use state::{Asking, Ending, Phase, State};
 
 /// The flow's name in definitions and stored states.
 pub const NAME: &str = "turn";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How often the same call may fail before the turn is brought to an end.
 pub const SAME_FAILURES: u8 = 3;
@@ -75,7 +84,10 @@ impl Turn {
         match &self.state.phase {
             Phase::Begun => Next::Want(Vec::new()),
             Phase::Asking(asking) => Next::Want(vec![self.model_effect(asking)]),
-            Phase::Summarising { n, up_to, head } => Next::Want(vec![self.summary_effect(*n, *up_to, *head)]),
+            Phase::Summarising { n, up_to, head } => {
+                Next::Want(vec![self.inner_effect(*n, *head, Purpose::Summary { up_to: *up_to })])
+            }
+            Phase::Checking { n, head, .. } => Next::Want(vec![self.inner_effect(*n, *head, Purpose::Check)]),
             Phase::Pausing { n, until, .. } => {
                 let kind = EffectKind::Wait { what: Wait::Time, deadline: *until };
                 Next::Want(vec![Effect { n: *n, kind }])
@@ -91,10 +103,11 @@ impl Turn {
             return;
         }
         match input {
-            Input::Start { text } => {
+            Input::Start { text, untrusted } => {
                 record.node = Node::Start;
-                record.append(Entry::UserMessage(UserMessage { text, meta: None }));
-                self.ask(record);
+                self.state.untrusted = untrusted;
+                record.append(Entry::UserMessage(UserMessage { text: text.clone(), meta: None }));
+                self.begin(&text, at, record);
             }
             Input::Outcome { effect, result } => self.outcome(effect, result, at, record),
             Input::Message(message) => self.message(message, record),
@@ -102,26 +115,27 @@ impl Turn {
             Input::Limit { limit: Limit::ToolCalls, effect: Some(n), .. } => self.over_calls(n, record),
             Input::Limit { limit, in_flight, .. } => self.end(Ending::Limited(limit), &in_flight, record),
         }
-        self.settle(record);
+        self.settle(at, record);
     }
 
     fn outcome(&mut self, n: u32, result: Outcome, at: Timestamp, record: &mut Record) {
         match self.state.phase.clone() {
             Phase::Asking(asking) if asking.n == n => self.answered(asking, result, at, record),
             Phase::Summarising { n: asked, up_to, .. } if asked == n => {
-                self.summarised(up_to, result, record)
+                self.summarised(n, up_to, result, at, record)
             }
+            Phase::Checking { n: asked, answer, .. } if asked == n => self.checked(n, answer, result, record),
             Phase::Pausing { n: pause, attempt, .. } if pause == n => self.ask_again(attempt, record),
-            Phase::Ending { why, model: Some(model), unseen, .. } if model == n => {
+            Phase::Ending { why, model: Some(model), unseen, answered, .. } if model == n => {
                 let shown = match result {
                     _ if unseen => String::new(),
                     Outcome::Stopped { shown, .. } | Outcome::ModelFailed { shown, .. } => shown,
                     Outcome::Reply(reply) => reply.text,
                     _ => String::new(),
                 };
-                self.state.phase = Phase::Ending { why, model: None, unseen, shown };
+                self.state.phase = Phase::Ending { why, model: None, unseen, answered, shown };
             }
-            _ => self.call_outcome(n, result, record),
+            _ => self.call_outcome(n, result, at, record),
         }
     }
 
@@ -152,10 +166,21 @@ impl Turn {
     /// Ends the turn with an error that the thread remembers, in words that help.
     fn fail(&mut self, failed: Failed, record: &mut Record) {
         let usage = failed.usage();
+        let span = self.span(failed.n);
+        let obstacle = self.no_further(&failed);
         let Failed { mut fault, shown, .. } = failed;
-        let metadata = self.about_model([("error", Value::from(fault.code.as_str())), ("usage", usage)]);
+        let metadata = self.about_model([
+            ("span_id", span),
+            ("error", Value::from(fault.code.as_str())),
+            ("usage", usage),
+            ("escalated_to", obstacle.as_ref().map_or(Value::Null, |_| Value::from(PERSON))),
+        ]);
         record.account(StepKind::Warning, fault.message.clone(), metadata);
         fault.message = fault.for_people();
+        fault.unsent = false;
+        if let Some(obstacle) = obstacle {
+            fault.message = format!("{} {obstacle}", fault.message);
+        }
         self.take_in_steering(record);
         record.append(assistant(shown, Some(format!("error:{}", fault.code.as_str()))));
         record.node = Node::Respond;
@@ -169,24 +194,31 @@ impl Turn {
         }
         record.node = self.node();
         let model = match &self.state.phase {
-            Phase::Asking(Asking { n, .. }) | Phase::Summarising { n, .. } => {
+            Phase::Asking(Asking { n, .. }) | Phase::Summarising { n, .. } | Phase::Checking { n, .. } => {
                 Some(*n).filter(|n| in_flight.contains(n))
             }
             _ => None,
         };
-        let unseen = matches!(self.state.phase, Phase::Summarising { .. });
+        let unseen = match &self.state.phase {
+            Phase::Asking(asking) => !asking.purpose.is_shown(),
+            phase => matches!(phase, Phase::Summarising { .. } | Phase::Checking { .. }),
+        };
+        let answered = self.state.missing.is_some() || matches!(self.state.phase, Phase::Checking { .. });
         self.close_unstarted(in_flight, record);
-        self.state.phase = Phase::Ending { why, model, unseen, shown: String::new() };
+        self.state.phase = Phase::Ending { why, model, unseen, answered, shown: String::new() };
     }
 
     /// Goes on when the last open call or stopped effect is accounted for.
-    fn settle(&mut self, record: &mut Record) {
+    fn settle(&mut self, at: Timestamp, record: &mut Record) {
+        if self.state.calls.is_empty() && self.state.phase == Phase::Calling && self.tool_is_due() {
+            self.call_required(at, record);
+        }
         if !self.state.calls.is_empty() {
             return;
         }
         match self.state.phase.clone() {
             Phase::Calling => {
-                if self.state.rounds >= self.setting.definition.decision.limits.iterations {
+                if self.is_out_of_rounds() {
                     self.make_last(
                         Code::BudgetExceeded,
                         format!("{} was reached", Limit::Iterations.in_words()),
@@ -194,15 +226,19 @@ impl Turn {
                     );
                 }
                 self.take_in_steering(record);
+                self.turn_to_answering();
                 self.ask(record);
             }
-            Phase::Ending { why, model: None, shown, .. } => self.conclude(why, shown, record),
+            Phase::Ending { why, model: None, answered, shown, .. } => {
+                self.conclude(why, answered, shown, record);
+            }
             _ => {}
         }
     }
 
-    fn conclude(&mut self, why: Ending, shown: String, record: &mut Record) {
+    fn conclude(&mut self, why: Ending, answered: bool, shown: String, record: &mut Record) {
         record.node = Node::Respond;
+        let stands = answered && self.state.steering.is_empty();
         self.take_in_steering(record); // it was accepted: it is said, though nobody answers it
         let has_text = self.state.said || !shown.trim().is_empty();
         let verdict = match why {
@@ -213,11 +249,15 @@ impl Turn {
             Ending::Limited(limit) => {
                 let code = limit_code(limit);
                 let message = format!("{} was reached", limit.in_words());
-                record.append(assistant(shown, Some(format!("error:{}", code.as_str()))));
+                if !stands {
+                    record.append(assistant(shown, Some(format!("error:{}", code.as_str()))));
+                }
                 if has_text {
                     record.warn(code, format!("{message}; this is the best answer so far"));
                     Verdict::Ok
                 } else {
+                    let metadata = [("error", Value::from(code.as_str()))];
+                    record.account(StepKind::Warning, message.clone(), metadata);
                     Verdict::Error(Fault::new(code, message))
                 }
             }
@@ -248,14 +288,30 @@ impl Turn {
     fn node(&self) -> Node {
         match self.state.phase {
             Phase::Begun => Node::Start,
-            Phase::Asking(_) | Phase::Pausing { .. } | Phase::Summarising { .. } => Node::Reasoning,
+            Phase::Asking(_) | Phase::Pausing { .. } | Phase::Summarising { .. } | Phase::Checking { .. } => {
+                Node::Reasoning
+            }
             Phase::Calling | Phase::Ending { .. } => Node::ToolCall,
             Phase::Ended(_) => Node::Respond,
         }
     }
 
     fn call_id(&self, n: u32) -> String {
-        EffectId { run: self.setting.run, path: self.setting.path.clone(), n }.call_id()
+        self.effect_id(n).call_id()
+    }
+
+    /// The span of an effect, for the account.
+    fn span(&self, n: u32) -> Value {
+        self.span_of(n, 0)
+    }
+
+    /// The span of one try of it.
+    fn span_of(&self, n: u32, again: u32) -> Value {
+        Value::from(self.effect_id(n).span_id_of(again))
+    }
+
+    fn effect_id(&self, n: u32) -> EffectId {
+        EffectId { run: self.setting.run, path: self.setting.path.clone(), n }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Whole renderings of small threads, the windows of all policies, and what holds for any thread.
 
 mod continuing;
+mod decisions;
+mod failures;
 mod messages;
+mod revisions;
 mod threads;
 mod windows;

@@ -143,6 +143,12 @@ pub struct ToolResult {
     /// Where the whole result is, if it was too long to stand here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<crate::effect::BlobRef>,
+    /// Whether it was written by people whom nobody here chose.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
+    /// Where the cause lies, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<crate::tool::Cause>,
 }
 
 /// See [`Entry::AgentCall`].
@@ -250,8 +256,9 @@ pub enum BadEntry {
     },
 }
 
-/// The newest version of the built-in types. Version 2 has the private field of [`AssistantMessage`].
-pub const ENTRY_VERSION: u32 = 2;
+/// The newest version of the built-in types. Version 2 has the private field of [`AssistantMessage`],
+/// version 3 what is known of the trust and the failure of a [`ToolResult`].
+pub const ENTRY_VERSION: u32 = 3;
 
 impl Entry {
     /// The type's name, as the API shows it.
@@ -276,8 +283,14 @@ impl Entry {
         match self {
             Entry::Custom(custom) => custom.v,
             Entry::AssistantMessage(message) if message.reasoning.is_some() => 2,
+            Entry::ToolResult(result) if result.untrusted || result.cause.is_some() => 3,
             _ => 1,
         }
+    }
+
+    /// Whether it holds what people wrote whom nobody here chose.
+    pub fn is_untrusted(&self) -> bool {
+        matches!(self, Entry::ToolResult(result) if result.untrusted)
     }
 
     /// The fields that everybody may see.
@@ -466,8 +479,8 @@ mod tests {
         assert!(why("UserMessage", 1, json!({})).contains("missing field `text`"));
         assert!(why("Finished", 1, json!({"x": 1})).contains("unknown field"));
         assert_eq!(
-            why("UserMessage", 3, json!({"text": ""})),
-            "UserMessage has version 3, and this build knows up to 2"
+            why("UserMessage", 4, json!({"text": ""})),
+            "UserMessage has version 4, and this build knows up to 3"
         );
         assert!(why("bad name", 1, json!({})).contains("not a type name"));
         assert!(why("note", 1, json!(3)).contains("expected an object"));

@@ -158,6 +158,8 @@ impl Tail {
                 status,
                 reward: None,
                 blob: None,
+                untrusted: false,
+                cause: None,
             }),
             None => Entry::AgentResult(AgentResult {
                 correlation_id: open.id.clone(),

@@ -78,6 +78,7 @@ pub(crate) fn engine(store: Store, rounds: usize) -> Engine {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
+        trust: Default::default(),
     });
     let model: Arc<dyn Model> = Arc::new(Quick { rounds });
     let parts = Parts {
@@ -85,7 +86,7 @@ pub(crate) fn engine(store: Store, rounds: usize) -> Engine {
         store,
         tools: Registry::new(vec![Arc::new(echo)]).unwrap(),
         models: Arc::new(move |_| Ok::<_, Fault>(model.clone())),
-        policy: Policy { rules: Vec::new(), otherwise: default_decision() },
+        policy: Policy::fixed(default_decision()),
         clock: Arc::new(SystemClock),
         settings: Settings::default(),
     };

@@ -6,11 +6,12 @@ use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Flow, FlowRecord, Node, Record};
 use baton_core::id::{EntryId, RunId, Tenant};
-use baton_core::run::{ApprovalStatus, RunStatus, Verdict};
+use baton_core::run::{ApprovalStatus, RunStatus, Step, StepKind, Verdict};
 use baton_core::thread::entry::AssistantMessage;
 use baton_core::thread::{Closing, Entry, NewEntry, WaitingKind};
 use baton_store::failpoint::point;
 use baton_store::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, Rest, Store, StoreError, Transition};
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -24,32 +25,27 @@ use crate::plan::Plan;
 const MOST_STATE: usize = 64 << 10;
 
 impl Driver {
-    /// Commits a record with what the plan adds to it, and publishes it; answers what was committed, which
-    /// is an end if something was wrong with the plan.
+    /// Commits a record with what the plan adds to it, and publishes it.
     pub(super) async fn write(
         &mut self,
         mut record: Record,
-        mut plan: Plan,
+        plan: &Plan,
         mut budget: Budget,
         queued: Option<&Queued>,
         leaving: Option<u32>,
         held: bool,
-    ) -> Result<Plan, EngineError> {
+    ) -> Result<(), EngineError> {
         let state = self.flow.record();
-        if let Some(fault) = Self::broken(&record, &plan, &state) {
-            tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
-            record = self.last_words(&fault);
-            plan = Plan::End(Verdict::Error(fault));
-        }
+        self.name_what_ran(&mut record).await?;
         budget.active_ms += self.active_ms();
         let inbox_read = match queued {
             Some(Queued::Message(posted)) => posted.n,
             _ => self.inbox_read,
         };
         let mut events = self.unsaved.clone();
-        events.extend(self.restarts_of(&plan));
+        events.extend(self.restarts_of(plan));
         events.append(&mut record.events);
-        let rest = match &plan {
+        let rest = match plan {
             Plan::Go(_) | Plan::Stuck => Rest::Running,
             Plan::Suspend(wake_at) => Rest::Suspended { wake_at: *wake_at },
             Plan::End(verdict) => {
@@ -61,7 +57,7 @@ impl Driver {
                 Rest::Ended(status)
             }
         };
-        let starts: &[Intent] = if let Plan::Go(starts) = &plan { starts } else { &[] };
+        let starts: &[Intent] = if let Plan::Go(starts) = plan { starts } else { &[] };
         let transition = Transition {
             // While inputs wait, nothing starts or ends: then it does not matter what was posted.
             inbox: (!held).then_some(inbox_read),
@@ -77,8 +73,11 @@ impl Driver {
             });
         }
         self.save(transition).await?;
-        self.mark(&plan, queued, leaving);
-        Ok(plan)
+        if let Plan::End(Verdict::Error(fault)) = plan {
+            self.span.failed(fault.code);
+        }
+        self.mark(plan, queued, leaving);
+        Ok(())
     }
 
     /// Writes the first transition, which makes the run.
@@ -99,7 +98,9 @@ impl Driver {
         );
         point("admit.pre_commit");
         let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
+        let since = self.performer.track.now();
         let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
+        self.performer.track.committed(since, transition.step, None);
         point("admit.post_commit");
         self.row.lane = lane;
         self.remember(transition).await?;
@@ -108,7 +109,7 @@ impl Driver {
     }
 
     /// What is wrong with what is about to be written, if it is a fault of ours.
-    fn broken(record: &Record, plan: &Plan, state: &FlowRecord) -> Option<Fault> {
+    pub(super) fn broken(&self, record: &Record, plan: &Plan) -> Option<Fault> {
         let internal = |why: String| Some(Fault::new(Code::Internal, why));
         if let Some(refused) = &record.refused {
             return internal(refused.to_string());
@@ -116,16 +117,19 @@ impl Driver {
         if *plan == Plan::Stuck {
             return internal("the flow wants nothing and has not ended".to_owned());
         }
-        let length = state.data.get().len();
-        if length > MOST_STATE {
+        let length = self.flow.record().data.get().len();
+        if length > MOST_STATE || self.shared.settings.has(EngineBug::GrowState) {
             return internal(format!("the flow's state has grown to {length} bytes"));
         }
         None
     }
 
-    /// Closes what is open, and says why the run ends.
-    fn last_words(&self, fault: &Fault) -> Record {
-        let mut record = Record::at(self.tail.clone(), self.row.head, Node::Respond);
+    /// Closes what is open, and says why the run ends, after what its account already says.
+    pub(super) fn last_words(&self, steps: Vec<Step>, fault: &Fault) -> Record {
+        let at_end = Record::at(self.tail.clone(), self.row.head, Node::Respond);
+        let mut record = Record { steps, ..at_end };
+        let metadata = [("error", Value::from(fault.code.as_str()))];
+        record.account(StepKind::Warning, fault.message.clone(), metadata);
         for entry in self.tail.closing(Closing::Unknown, "the run was given up") {
             record.append(entry);
         }
@@ -144,15 +148,15 @@ impl Driver {
     pub(super) async fn poisoned(&mut self) -> Result<Going, EngineError> {
         let why = format!("it brought its process down {} times", self.row.attempts);
         let fault = Fault::new(Code::Poisoned, why);
-        let record = self.last_words(&fault);
+        let record = self.last_words(Vec::new(), &fault);
         self.again.clear();
         self.inbox_read = self.row.inbox;
         loop {
             let end = Plan::End(Verdict::Error(fault.clone()));
-            match self.write(record.clone(), end, self.budget.clone(), None, None, false).await {
+            match self.write(record.clone(), &end, self.budget.clone(), None, None, false).await {
                 // Whatever was said to it meanwhile does not matter any more.
                 Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
-                written => return written.map(|_| Going::Rest(Rested::Ended(RunStatus::Error))),
+                written => return written.map(|()| Going::Rest(Rested::Ended(RunStatus::Error))),
             }
         }
     }
@@ -172,8 +176,9 @@ impl Driver {
         }
         let flying = self.flying.values().map(|flight| &flight.intent);
         let interrupted = self.again.iter().filter(|i| !starts.iter().any(|s| s.effect.n == i.effect.n));
-        let all = flying.chain(interrupted).chain(starts);
-        all.filter(|intent| Some(intent.effect.n) != leaving).cloned().collect()
+        // What leaves may start again at once, by the same number.
+        let staying = flying.chain(interrupted).filter(|intent| Some(intent.effect.n) != leaving);
+        staying.chain(starts).cloned().collect()
     }
 
     fn transition(
@@ -186,6 +191,8 @@ impl Driver {
         state: FlowRecord,
     ) -> Transition {
         let at = self.shared.clock.now();
+        let mut budget = budget.clone();
+        budget.errors += record.errors();
         let new = |entry: &Entry| NewEntry { id: EntryId(Uuid::now_v7()), at, entry: entry.clone() };
         Transition {
             run: self.run(),
@@ -205,7 +212,7 @@ impl Driver {
                 in_flight,
                 inbox_read,
                 head: record.head,
-                budget: budget.clone(),
+                budget,
                 tail: record.tail.clone(),
                 waiting: self.flow.waiting(),
                 account: record.steps.clone(),
@@ -225,7 +232,10 @@ impl Driver {
             self.hub.commit(self.row.seq + 1, transition.checkpoint.events.clone());
         }
         point("step.pre_commit");
-        self.commit(&transition).await?;
+        let since = self.performer.track.now();
+        let committed = self.commit(&transition).await;
+        self.performer.track.committed(since, transition.step, committed.as_ref().err());
+        committed?;
         point("step.post_commit");
         tracing::debug!(run = %self.run(), step = transition.step, seq = transition.last_seq, "committed");
         self.remember(transition).await

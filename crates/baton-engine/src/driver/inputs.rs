@@ -7,7 +7,6 @@ use baton_core::effect::{EffectKind, Outcome};
 use baton_core::event::Event;
 use baton_core::flow::{Input, Next, Record};
 use baton_core::run::Message;
-use baton_core::tool::EffectClass;
 use baton_store::failpoint::point;
 use baton_store::{Intent, StoreError};
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ use super::{Driver, Going, Queued};
 use crate::bug::EngineBug;
 use crate::error::EngineError;
 use crate::patience::patiently;
-use crate::perform::{Signal, What};
+use crate::perform::{Signal, What, given_up};
 
 /// How many signals are taken before messages and moments are looked at again.
 const AT_ONCE: usize = 256;
@@ -63,7 +62,7 @@ impl Driver {
             if (repeatable && is_wanted) || self.queue.iter().any(is_ended) {
                 continue;
             }
-            let result = stopped(&intent.effect.kind);
+            let result = given_up(&intent.effect.kind);
             self.queue.push_back(Queued::Input(Input::Outcome { effect: n, result }));
         }
     }
@@ -159,7 +158,7 @@ impl Driver {
         let over = |flight: &super::Flight| flight.until.is_some_and(|until| until <= now);
         if let Some((n, flight)) = self.flying.iter().find(|(_, flight)| over(flight)) {
             flight.task.abort();
-            let result = stopped(&flight.intent.effect.kind);
+            let result = given_up(&flight.intent.effect.kind);
             return Some(Queued::Input(Input::Outcome { effect: *n, result }));
         }
         if self.active_left() == Some(Duration::ZERO) && self.flying.values().all(|f| f.until.is_none()) {
@@ -286,6 +285,7 @@ impl Driver {
         let limits = &Limits { answer_tokens, ..self.definition.decision.limits.clone() };
         match result {
             Outcome::Reply(reply) => budget.settle_model(limits, Some(&reply.usage)),
+            Outcome::ModelFailed { fault, .. } if fault.unsent => budget.unreserve_model(limits),
             Outcome::ModelFailed { used, .. } => budget.settle_model(limits, used.as_ref()),
             Outcome::Stopped { used, .. } if is_model => budget.settle_model(limits, used.as_ref()),
             Outcome::TooLong { .. } => budget.unreserve_model(limits),
@@ -308,15 +308,5 @@ impl Driver {
             }
             _ => None,
         }
-    }
-}
-
-/// What is said of an effect that was given up: what changes nothing was stopped, of the rest nobody knows.
-fn stopped(kind: &EffectKind) -> Outcome {
-    match kind {
-        EffectKind::Model { .. } | EffectKind::Tool { class: EffectClass::SideEffectFree, .. } => {
-            Outcome::Stopped { shown: String::new(), used: None }
-        }
-        EffectKind::Tool { .. } | EffectKind::Wait { .. } => Outcome::Unknown,
     }
 }

@@ -4,20 +4,24 @@ use baton_core::effect::BlobRef;
 use baton_core::event::Event;
 use baton_core::flow::WaitingOn;
 use baton_core::id::{RunId, Tenant};
-use baton_core::run::{Approval, ApprovalStatus, Choice, Message, RunStatus};
+use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
 use baton_core::time::Timestamp;
-use baton_store::{ClaimMode, Slice, StoreError};
+use baton_store::{ClaimMode, RunRow, Slice, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::start::{MOST_TEXT, too_long};
 use super::{Engine, RunHandle, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::request::{RunView, Submitted};
 
-/// The longest message to a running agent.
-const MOST_INPUT: usize = 8 << 10;
+/// The longest message to an agent that works: until it is said it is part of the flow's state. An answer
+/// is an entry at once, and may be as long as any message.
+const MOST_STEERING: usize = 8 << 10;
+/// How many entries are read at once when words are looked for.
+const PAGE: u32 = 64;
 
 impl Engine {
     /// Asks a run to stop; answers where it stands. A run that has ended stays as it is.
@@ -51,7 +55,15 @@ impl Engine {
             let status = ApprovalStatus::Expired;
             return Err(StoreError::AlreadyDecided { id: approval.id, status }.into());
         }
+        let is_outcome = approval.kind == ApprovalKind::Outcome;
         let arguments = match (choice, arguments) {
+            (Choice::Edit, Some(found)) if is_outcome => {
+                if found.get("output").is_none() {
+                    let why = "say what came of the call, as {\"output\": …}";
+                    return Err(EngineError::Invalid(why.to_owned()));
+                }
+                Some(found)
+            }
             (Choice::Edit, Some(arguments)) => {
                 self.shared.tools.validate(&approval.name, &arguments).map_err(EngineError::Invalid)?;
                 Some(arguments)
@@ -67,10 +79,13 @@ impl Engine {
 
     /// Sends text to a run: the answer to its question, or steering; answers the input's id.
     pub async fn input(&self, tenant: &Tenant, run: RunId, text: &str) -> Result<String, EngineError> {
-        if text.len() > MOST_INPUT {
-            return Err(EngineError::Invalid(format!(
-                "the message is longer than {MOST_INPUT} bytes: send less at once"
-            )));
+        if text.len() > MOST_TEXT {
+            return Err(too_long());
+        }
+        if text.len() > MOST_STEERING && !self.asks(tenant, run).await? {
+            let why =
+                format!("a message to a run that works is at most {MOST_STEERING} bytes long: send less");
+            return Err(EngineError::Invalid(why));
         }
         let input_id = Uuid::now_v7().to_string();
         let message = Message::Input { input_id: input_id.clone(), text: text.to_owned() };
@@ -103,15 +118,19 @@ impl Engine {
         run: RunId,
         text: &str,
     ) -> Result<Option<Submitted>, EngineError> {
-        let view = self.view(tenant, run).await?;
-        let asks = view.waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput);
-        if view.row.status.has_ended() || !asks {
+        if !self.asks(tenant, run).await? {
             return Ok(None);
         }
         self.input(tenant, run, text).await?;
         // Once it is posted it counts, whoever goes on with the run.
         let driven = self.drive(tenant, run).await?;
         Ok(Some(driven.map_or(Submitted::AnsweredElsewhere(run), Submitted::Answered)))
+    }
+
+    /// Whether a run waits for an answer.
+    async fn asks(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
+        let view = self.view(tenant, run).await?;
+        Ok(view.waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput))
     }
 
     /// Whether a run waits for an answer whose time is up.
@@ -130,11 +149,12 @@ impl Engine {
         }
     }
 
-    /// A run as people see it.
+    /// A run as people see it. A store that does not answer is an error: whoever is told that there was no
+    /// answer has to be able to believe it.
     pub async fn view(&self, tenant: &Tenant, run: RunId) -> Result<RunView, EngineError> {
         let store = &self.shared.store;
         let row = patiently!(self.shared, store.run(tenant, run))?;
-        let definition = store.definition(tenant, &row.definition).await.ok();
+        let definition = patiently!(self.shared, store.definition(tenant, &row.definition)).ok();
         let mut view =
             RunView { row, definition, error: None, result: None, waiting: Vec::new(), steps: Vec::new() };
         let mut after = 0;
@@ -151,21 +171,28 @@ impl Engine {
                 }
             }
         }
-        view.result = self.last_answer(tenant, &view).await;
+        view.result = self.last_said(tenant, &view.row).await?;
         Ok(view)
     }
 
-    /// What the run said last.
-    async fn last_answer(&self, tenant: &Tenant, view: &RunView) -> Option<String> {
-        let slice = Slice { before: Some(view.row.head + 1), last_n: Some(64) };
-        let entries =
-            self.shared.store.entries(tenant, &view.row.thread, Some(&view.row.branch), slice).await.ok()?;
-        entries.into_iter().rev().filter(|placed| placed.run == Some(view.row.id)).find_map(|placed| {
-            match placed.entry {
-                Entry::AssistantMessage(message) if !message.content.is_empty() => Some(message.content),
+    /// The last message of a run with anything in it, however many entries came after it.
+    async fn last_said(&self, tenant: &Tenant, row: &RunRow) -> Result<Option<String>, EngineError> {
+        let (shared, store) = (&self.shared, &self.shared.store);
+        let mut before = row.head + 1;
+        loop {
+            let slice = Slice { before: Some(before), last_n: Some(PAGE) };
+            let page = patiently!(shared, store.entries(tenant, &row.thread, Some(&row.branch), slice))?;
+            let is_last = page.is_empty() || page.iter().any(|placed| placed.run != Some(row.id));
+            before -= page.len() as i64;
+            let ours = page.into_iter().rev().filter(|placed| placed.run == Some(row.id));
+            let said = ours.map(|placed| placed.entry).find_map(|entry| match entry {
+                Entry::AssistantMessage(said) if !said.content.trim().is_empty() => Some(said.content),
                 _ => None,
+            });
+            if said.is_some() || is_last {
+                return Ok(said);
             }
-        })
+        }
     }
 
     /// The bytes of a long result.

@@ -1,11 +1,12 @@
 //! Beginning a run: where its branch ends, what it is pinned to, and its first transition.
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use baton_core::event::Event;
 use baton_core::flow::{Flow, Input, Node, Record, Setting};
 use baton_core::id::{BranchName, FramePath, RunId, ThreadId};
-use baton_core::policy::{CallRule, Request};
+use baton_core::policy::CallRule;
 use baton_core::run::{Definition, RUN_VERSION};
 use baton_core::thread::{Closing, TreeError};
 use baton_core::tool::ToolSpec;
@@ -19,8 +20,11 @@ use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::plan::{Look, Plan};
 use crate::request::{RunRequest, Submitted};
+use crate::spans::PARENT;
 use crate::template;
 
+/// The longest message of a person.
+pub(super) const MOST_TEXT: usize = 1 << 20;
 /// How many definitions are kept in memory.
 const MOST_PINNED: usize = 256;
 
@@ -50,10 +54,8 @@ impl Engine {
         if self.shared.closing.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
-        if request.text.len() > 1 << 20 {
-            return Err(EngineError::Invalid(
-                "the message is longer than 1 MiB: send less at once".to_owned(),
-            ));
+        if request.text.len() > MOST_TEXT {
+            return Err(too_long());
         }
         let thread = match &request.thread {
             Some(id) => id.clone(),
@@ -89,7 +91,10 @@ impl Engine {
                 }
                 let new =
                     NewThread { id: id.clone(), at: shared.clock.now(), ttl_at: None, meta: Value::Null };
-                Ok((BranchEnd { branch: main, head: -1, tail: Default::default() }, Some(new)))
+                Ok((
+                    BranchEnd { branch: main, head: -1, tail: Default::default(), untrusted: None },
+                    Some(new),
+                ))
             }
             found => Ok((found?, None)),
         }
@@ -97,10 +102,11 @@ impl Engine {
 
     /// What a request is pinned to. Equal requests share it.
     fn pinned(&self, request: &RunRequest) -> Result<Arc<Pinned>, EngineError> {
-        let RunRequest { model, roles, system, behavior_template, mode, channel, last_n, render, .. } =
-            request;
+        let RunRequest {
+            model, roles, system, behavior_template, mode, channel, last_n, render, roots, ..
+        } = request;
         let key = format!(
-            "{mode:?}\n{last_n:?}\n{render:?}\n{channel:?}\n{model:?}\n{roles:?}\n{system:?}\n{behavior_template:?}"
+            "{mode:?}\n{last_n:?}\n{render:?}\n{channel:?}\n{model:?}\n{roles:?}\n{system:?}\n{behavior_template:?}\n{roots:?}"
         );
         let known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pinned) = known.get(&key) {
@@ -117,8 +123,8 @@ impl Engine {
     }
 
     fn definition(&self, request: &RunRequest) -> Result<Definition, EngineError> {
-        let asked = Request { mode: request.mode, channel: &request.channel };
-        let decision = self.shared.policy.evaluate(&asked).clone();
+        let decision = self.shared.decision(request.mode, &request.channel);
+        let decision = decision.map_err(|error| EngineError::Invalid(error.to_string()))?;
         let offered = |name: &str| decision.call(name) != CallRule::Denied;
         let tools: Arc<[ToolSpec]> =
             self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
@@ -143,10 +149,11 @@ impl Engine {
             roles: request.roles.clone(),
             mode: request.mode,
             channel: request.channel.clone(),
-            decision,
+            decision: (*decision).clone(),
             tools,
             last_n: request.last_n,
             render: request.render.clone(),
+            roots: roots_of(request)?,
         })
     }
 
@@ -173,25 +180,60 @@ impl Engine {
         let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
         let mut flow = Flow::begin(setting)?;
         let at = shared.clock.now();
-        flow.apply(Input::Start { text: request.text.clone() }, at, &mut record);
+        flow.apply(Input::Start { text: request.text.clone(), untrusted: end.untrusted }, at, &mut record);
         if let Some(refused) = record.refused {
             return Err(StoreError::Order(refused).into());
         }
-        let mut driver =
-            self.driver(RunRow::begun(run, thread, &end.branch, end.head, at), tenant, definition, flow);
+        let metadata = metadata_of(request)?;
+        let row =
+            RunRow { metadata: metadata.clone(), ..RunRow::begun(run, thread, &end.branch, end.head, at) };
+        let mut driver = self.driver(row, tenant, definition, flow);
         let new = NewRun {
             owner: shared.owner.id,
             branch: end.branch,
             expected_head: end.head,
             definition: pinned,
             at,
-            metadata: request.metadata.clone(),
+            metadata,
             new_thread,
         };
         let intents = driver.first_intents();
         driver.first(new, record, intents).await?;
         Ok(self.spawn(driver))
     }
+}
+
+/// The folders as they are stored: exactly those, or none of them.
+fn roots_of(request: &RunRequest) -> Result<Vec<String>, EngineError> {
+    let stored = |root: &PathBuf| match root.to_str() {
+        Some(text) if root.is_absolute() => Ok(text.to_owned()),
+        Some(_) => Err(EngineError::Invalid(format!("the folder {root:?} is not given by its whole path"))),
+        None => Err(EngineError::Invalid(format!(
+            "the name of the folder {root:?} is not UTF-8, so a run cannot be pinned to it: use another folder"
+        ))),
+    };
+    request.roots.iter().map(stored).collect()
+}
+
+pub(super) fn too_long() -> EngineError {
+    EngineError::Invalid("the message is longer than 1 MiB: send less at once".to_owned())
+}
+
+/// The caller's remarks, and the span that the run is started in: it has to outlive this process. A remark
+/// under that name would put the run into a trace that nobody vouches for.
+fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
+    if request.metadata.get(PARENT).is_some() {
+        let why = format!("the metadata of a run hold no {PARENT:?}: give it as the request's own");
+        return Err(EngineError::Invalid(why));
+    }
+    let Some(parent) = &request.traceparent else { return Ok(request.metadata.clone()) };
+    let mut fields = match &request.metadata {
+        Value::Null => serde_json::Map::new(),
+        Value::Object(fields) => fields.clone(),
+        _ => return Err(EngineError::Invalid("the metadata of a run are an object".to_owned())),
+    };
+    fields.insert(PARENT.to_owned(), Value::String(parent.to_string()));
+    Ok(Value::Object(fields))
 }
 
 impl Driver {

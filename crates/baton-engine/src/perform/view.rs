@@ -14,7 +14,7 @@ use baton_model::Model;
 use baton_store::Slice;
 use serde_json::Value;
 
-use super::{Performer, unavailable};
+use super::{Performer, check, unavailable};
 use crate::patience::patiently;
 
 /// A rendering policy that somebody registered: messages and its options to messages.
@@ -39,7 +39,7 @@ pub(super) struct Showing<'a> {
     pub(super) tools: &'a [ToolSpec],
     pub(super) max_tokens: u64,
     pub(super) head: i64,
-    pub(super) purpose: Purpose,
+    pub(super) purpose: &'a Purpose,
     pub(super) view: View,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Sight {
 
 impl Showing<'_> {
     /// How many tokens of history fit under these instructions.
-    fn room(&self, system: &str) -> Option<u64> {
+    pub(super) fn room(&self, system: &str) -> Option<u64> {
         self.candidate.room(self.max_tokens, system, self.tools, &|text| self.model.count(text))
     }
 }
@@ -92,7 +92,10 @@ impl Performer {
 
     fn sight(&self, entries: &[Entry], from: i64, showing: &Showing<'_>) -> Result<Sight, Fault> {
         if let Purpose::Summary { up_to } = showing.purpose {
-            return self.to_summarise(entries, from, up_to, showing);
+            return self.to_summarise(entries, from, *up_to, showing);
+        }
+        if *showing.purpose == Purpose::Check {
+            return Ok(check::to_check(entries, from, showing));
         }
         let look = Look {
             entries,
@@ -116,6 +119,9 @@ impl Performer {
                 if showing.view.trim == Trim::Simple {
                     let or_call = if showing.tools.is_empty() { "" } else { OR_CALL };
                     messages.push(ChatMessage::text(Role::System, format!("{PLAINLY}{or_call}.")));
+                }
+                if let Purpose::Revision { missing, .. } = showing.purpose {
+                    messages.push(check::once_more(missing));
                 }
                 let lowest = [summary, question].into_iter().flatten().fold(first, i64::min);
                 Ok(Sight::Messages { messages, seen: Extent { first, lowest, cut } })
@@ -178,7 +184,7 @@ impl Performer {
 }
 
 /// The end of a transcript that fits. Of a line that is too long for what is left, the beginning is kept.
-fn fitting(lines: Vec<String>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<String> {
+pub(super) fn fitting(lines: Vec<String>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<String> {
     let (mut left, mut kept) = (room, Vec::new());
     for mut line in lines.into_iter().rev() {
         let cost = count(&line);
@@ -198,7 +204,7 @@ fn fitting(lines: Vec<String>, room: u64, count: &dyn Fn(&str) -> u64) -> Vec<St
 }
 
 /// A message as a line of a transcript.
-fn transcribed(message: &ChatMessage) -> String {
+pub(super) fn transcribed(message: &ChatMessage) -> String {
     let who = match message.role {
         Role::System => "Summary so far",
         Role::User => "User",

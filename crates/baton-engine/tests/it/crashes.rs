@@ -1,12 +1,14 @@
 //! Dying at every point and going on: the same result as if nothing had happened.
 
+mod governed;
+
 use std::sync::Arc;
 
-use baton_core::run::RunStatus;
+use baton_core::run::{RunStatus, StepKind};
 use baton_core::thread::NewEntry;
-use baton_engine::{Engine, EngineError, Rested};
+use baton_engine::{Engine, EngineBug, EngineError, Rested};
 use baton_store::{ClaimMode, StoreError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::check::check;
 use crate::everywhere;
@@ -19,6 +21,7 @@ everywhere!(
     a_taken_run_is_lost_to_its_owner,
     an_orphan_is_adopted,
     a_run_that_kills_its_process_is_given_up,
+    a_fault_of_ours_is_told_and_counted,
     a_shutdown_lets_go,
     a_cancel_posted_to_the_dead_is_obeyed,
 );
@@ -120,7 +123,35 @@ async fn a_run_that_kills_its_process_is_given_up(mut world: World) {
     }
     assert_eq!(resume(&world.engine(), run).await, Rested::Ended(RunStatus::Error));
     assert_eq!(kinds(&world.events(run).await).last().unwrap(), "ended error poisoned");
+    let view = world.engine().view(&TENANT, run).await.unwrap();
+    let said: Vec<(StepKind, &str)> =
+        view.steps.iter().map(|step| (step.kind, step.description.as_str())).collect();
+    let gave_up = (StepKind::Warning, "it brought its process down 3 times");
+    assert_eq!(said, [(StepKind::LlmCall, "scripted asked for safe"), gave_up]);
+    assert_eq!(view.steps[1].metadata.get("error"), Some(&json!("poisoned")));
+    let budget = view.row.budget;
+    assert_eq!((budget.model_calls, budget.tool_calls, budget.errors), (1, 1, 1), "{budget:?}");
     check(&world, run, &[]).await.unwrap();
+}
+
+/// What was done is accounted for; what was only planned is not.
+async fn a_fault_of_ours_is_told_and_counted(mut world: World) {
+    world.settings.bug = Some(EngineBug::GrowState);
+    let usage = json!({"usage": {"prompt_tokens": 7, "completion_tokens": 3}});
+    world
+        .script(json!([[{"call": {"name": "once", "arguments": {"do": "ok"}}}, usage], [{"text": "never"}]]));
+    let engine = world.engine();
+    let (handle, rested, events) = world.turn(&engine, "go").await;
+    assert_eq!(rested, Rested::Ended(RunStatus::Error));
+    assert_eq!(kinds(&events), ["started", "ended error internal"]);
+    let view = engine.view(&TENANT, handle.run).await.unwrap();
+    let said: Vec<(StepKind, Option<&Value>)> =
+        view.steps.iter().map(|step| (step.kind, step.metadata.get("error"))).collect();
+    assert_eq!(said, [(StepKind::LlmCall, None), (StepKind::Warning, Some(&json!("internal")))]);
+    let budget = view.row.budget;
+    let counted = (budget.model_calls, budget.tool_calls, budget.errors, budget.usage().tokens);
+    assert_eq!((counted, world.ledger.calls()), ((1, 0, 1, 10), vec![]), "{budget:?}");
+    check(&world, handle.run, &[]).await.unwrap();
 }
 
 async fn a_shutdown_lets_go(world: World) {

@@ -4,14 +4,21 @@
 
 mod cancels;
 mod check;
+mod combinations;
 mod crashes;
+mod folders;
+mod governance;
+mod injection;
 mod malformed;
 mod models;
+mod now;
+mod orchestrator;
 mod people;
 mod planted;
 #[path = "../../../baton-model/tests/it/server.rs"]
 mod server;
 mod streams;
+mod traces;
 mod turns;
 mod unreliable;
 mod world;

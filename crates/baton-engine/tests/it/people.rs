@@ -1,7 +1,8 @@
 //! Approvals, questions, steering and deadlines.
 
 use baton_core::run::{ApprovalStatus, Choice, RunStatus};
-use baton_engine::{Engine, Rested, Submitted};
+use baton_core::thread::Entry;
+use baton_engine::{Engine, EngineError, Rested, Submitted};
 use baton_store::ClaimMode;
 use serde_json::json;
 
@@ -21,6 +22,7 @@ everywhere!(
     the_first_decision_wins,
     an_approval_expires_after_a_restart,
     a_question_is_answered_by_the_next_message,
+    an_answer_may_be_as_long_as_a_message,
     steering_is_taken_in_at_the_boundary,
     a_suspended_run_can_be_cancelled,
 );
@@ -182,6 +184,43 @@ async fn a_question_is_answered_by_the_next_message(world: World) {
         ]
     );
     check(&world, handle.run, &[]).await.unwrap();
+}
+
+/// It is an entry, and no part of the flow's state; only what waits for its turn there is bounded tightly.
+async fn an_answer_may_be_as_long_as_a_message(world: World) {
+    let ask = json!({"call": {"name": "ask_user", "arguments": {"question": "Which text?"}}});
+    let hold = json!({"call": {"name": "safe", "arguments": {"do": "hold"}}});
+    world.script(json!([[ask], [hold], [{"text": "read"}]]));
+    let engine = world.engine();
+    let (handle, rested, _) = world.turn(&engine, "read it").await;
+    assert_eq!(rested, Rested::Suspended);
+    let (run, longest) = (handle.run, "x".repeat(1 << 20));
+    let too_long = engine.input(&TENANT, run, &format!("{longest}x")).await.unwrap_err();
+    assert_eq!(too_long.to_string(), "the message is longer than 1 MiB: send less at once");
+    let submitted = engine.submit(world.request(&longest)).await.unwrap();
+    let Submitted::Answered(mut answered) = submitted else { panic!("it is an answer") };
+    world.ledger.arrived(1).await;
+    let last = insist(|| world.store.run(&TENANT, run)).await.step - 1;
+    let checkpoint = insist(|| world.store.steps(&TENANT, run, last, 1)).await.remove(0).checkpoint;
+    assert!(checkpoint.state.data.get().len() < 1_000, "{}", checkpoint.state.data.get());
+
+    let steering = engine.input(&TENANT, run, &"x".repeat((8 << 10) + 1)).await.unwrap_err();
+    let why = "a message to a run that works is at most 8192 bytes long: send less";
+    assert_eq!(steering, EngineError::Invalid(why.to_owned()));
+    engine.input(&TENANT, run, &"x".repeat(8 << 10)).await.unwrap();
+    world.ledger.open();
+    assert_eq!(answered.rested().await, Rested::Ended(RunStatus::Ok));
+    let answers: Vec<usize> = world
+        .entries()
+        .await
+        .iter()
+        .filter_map(|placed| match &placed.entry {
+            Entry::UserResponse(response) => Some(response.text.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers, [longest.len()]);
+    check(&world, run, &[]).await.unwrap();
 }
 
 async fn steering_is_taken_in_at_the_boundary(world: World) {

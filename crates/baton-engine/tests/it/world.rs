@@ -1,5 +1,7 @@
 //! What a scenario needs: a store, engines on it, a scripted model, and tools whose effects are counted.
 
+mod source;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,6 +23,8 @@ use baton_tools::{CallContext, Output, Registry, Tool, ToolError};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+
+pub(crate) use source::source;
 
 pub(crate) const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -47,6 +51,8 @@ pub(crate) struct World {
     pub(crate) real_time: bool,
     pub(crate) settings: Settings,
     pub(crate) decision: Decision,
+    /// What decides instead of that decision.
+    pub(crate) policy: Option<Policy>,
     script: Mutex<String>,
     _folder: tempfile::TempDir,
 }
@@ -77,6 +83,7 @@ impl World {
             real_time: false,
             settings,
             decision: default_decision(),
+            policy: None,
             script: Mutex::new(String::new()),
             _folder: folder,
         }
@@ -120,7 +127,7 @@ impl World {
             store: self.store.clone(),
             tools: Registry::new(tools).unwrap(),
             models,
-            policy: Policy { rules: Vec::new(), otherwise: self.decision.clone() },
+            policy: self.policy.clone().unwrap_or_else(|| Policy::fixed(self.decision.clone())),
             clock: if self.real_time { Arc::new(SystemClock) } else { self.clock.clone() },
             settings: self.settings.clone(),
         };
@@ -250,6 +257,16 @@ impl Ledger {
         self.calls.lock().unwrap().clone()
     }
 
+    /// Takes note of a call; one that may run again counts once for each key.
+    pub(crate) fn note(&self, key: &str, tool: &str, class: EffectClass) {
+        let mut calls = self.calls.lock().unwrap();
+        if !class.may_run_again() || !calls.iter().any(|(there, _)| there == key) {
+            calls.push((key.to_owned(), tool.to_owned()));
+        }
+        drop(calls);
+        self.arrived.notify_waiters();
+    }
+
     pub(crate) fn count(&self, tool: &str) -> usize {
         self.calls().iter().filter(|(_, name)| name == tool).count()
     }
@@ -271,7 +288,12 @@ impl Ledger {
         self.opened.notify_waiters();
     }
 
-    async fn held(&self) {
+    /// Holds calls again.
+    pub(crate) fn shut(&self) {
+        *self.open.lock().unwrap() = false;
+    }
+
+    pub(crate) async fn held(&self) {
         loop {
             let notified = self.opened.notified();
             if *self.open.lock().unwrap() {
@@ -283,7 +305,8 @@ impl Ledger {
 }
 
 /// A tool that notes its call first and then does as its arguments say: `ok`, `fail`, `hold` (until the
-/// gate opens or it is told to stop), `deaf` (holds and does not listen), `panic`, `long`.
+/// gate opens or it is told to stop), `flaky` (fails the first time, then holds), `deaf` (holds and does not
+/// listen), `panic`, `long`.
 struct Probe {
     spec: ToolSpec,
     ledger: Arc<Ledger>,
@@ -298,7 +321,7 @@ impl Probe {
         };
         let input_schema = json!({
             "type": "object", "additionalProperties": false, "required": ["do"],
-            "properties": {"do": {"enum": ["ok", "fail", "hold", "deaf", "panic", "long"]}, "n": {"type": "integer"}}
+            "properties": {"do": {"enum": ["ok", "fail", "hold", "flaky", "deaf", "panic", "long"]}, "n": {"type": "integer"}}
         });
         let spec = ToolSpec {
             name: name.to_owned(),
@@ -307,6 +330,7 @@ impl Probe {
             output_schema: None,
             class,
             timeout_ms: 60_000,
+            trust: Default::default(),
         };
         Probe { spec, ledger }
     }
@@ -321,20 +345,22 @@ impl Tool for Probe {
         let (ledger, name) = (self.ledger.clone(), self.spec.name.clone());
         Box::pin(async move {
             let told = arguments["do"].as_str().unwrap().to_owned();
-            {
+            let is_first = {
                 let mut calls = ledger.calls.lock().unwrap();
-                let again = name == "idem" && calls.iter().any(|(key, _)| *key == context.key);
-                if !again {
+                let is_first = !calls.iter().any(|(key, _)| *key == context.key);
+                if is_first || name != "idem" {
                     calls.push((context.key.clone(), name.clone()));
                 }
-            }
+                is_first
+            };
             ledger.arrived.notify_waiters();
             match told.as_str() {
+                "flaky" if is_first => return Err(ToolError::new("it failed at first")),
                 "fail" => return Err(ToolError::new("it failed as told")),
                 "panic" => panic!("as told"),
                 "long" => return Ok(Output::Text("x".repeat(100_000))),
                 "deaf" => ledger.held().await,
-                "hold" => tokio::select! {
+                "hold" | "flaky" => tokio::select! {
                     () = ledger.held() => {}
                     () = context.cancel.cancelled() => return Err(ToolError::new("stopped")),
                 },

@@ -207,7 +207,7 @@ fn question() -> ModelRequest {
             "required": ["expression"]}),
         output_schema: None,
         class: EffectClass::SideEffectFree,
-        timeout_ms: 1000,
+        timeout_ms: 1000, trust: Default::default(),
     });
     ModelRequest { tools: Arc::from(tools), ..ModelRequest::new("reasoning", messages) }
 }

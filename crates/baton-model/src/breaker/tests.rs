@@ -32,7 +32,7 @@ impl Scene {
 }
 
 fn degraded(code: Code, words: &str) -> Option<Fault> {
-    Some(Fault::new(code, format!("ollama/x is marked as degraded {words}")))
+    Some(Fault::new(code, format!("ollama/x is marked as degraded {words}")).unsent())
 }
 
 fn opened(code: Code) -> Scene {

@@ -26,7 +26,7 @@ impl Catalog {
             return Err(Fault::new(Code::LlmConnection, told));
         };
         let ask = |wire| {
-            let to = Addressee { endpoint: &provider.base_url, key: provider.key.as_ref(), wire };
+            let to = Addressee { endpoint: &provider.base_url, key: provider.key.as_ref(), wire, span: None };
             list(&self.it.http, to, WITHIN)
         };
         match provider.wire().or(self.site(provider).found()) {

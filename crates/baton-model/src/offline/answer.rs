@@ -2,7 +2,7 @@
 //!
 //! Every answer ends by saying that no language model is connected.
 
-use baton_core::tool::{ASK_USER, ToolSpec};
+use baton_core::tool::{ASK_USER, ToolSpec, UPDATE_PLAN};
 
 use super::arguments::Missing;
 use super::markdown::{code, inline};
@@ -26,7 +26,7 @@ const EXAMPLES: [(&str, &str); 7] = [
     ("read_file", "Read notes.txt"),
     ("search_files", "Search for \"TODO\" in src"),
 ];
-const NOT_FOR_PEOPLE: [&str; 3] = [ASK_USER, "read_blob", "search_blob"];
+const NOT_FOR_PEOPLE: [&str; 4] = [ASK_USER, UPDATE_PLAN, "read_blob", "search_blob"];
 
 /// An answer with its last line.
 fn closed(body: &str) -> String {

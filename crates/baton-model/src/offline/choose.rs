@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use baton_core::tool::{ASK_USER, ToolSpec};
+use baton_core::tool::{ASK_USER, ToolSpec, UPDATE_PLAN};
 
 use super::clues::{Clues, split_words};
 
@@ -78,7 +78,9 @@ const SHOWING: [&str; 8] = ["show", "open", "cat", "print", "display", "view", "
 
 /// The tools that a request is about, best first.
 pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a ToolSpec> {
-    let mut left: Vec<&'a ToolSpec> = offered.iter().copied().filter(|tool| tool.name != ASK_USER).collect();
+    // It makes no plans, and asks only for what a tool needs.
+    let is_usable = |tool: &&ToolSpec| ![ASK_USER, UPDATE_PLAN].contains(&tool.name.as_str());
+    let mut left: Vec<&'a ToolSpec> = offered.iter().copied().filter(is_usable).collect();
     let mut words = distinct(&clues.words);
     let mut chosen = Vec::new();
     let mut sum_is_free = clues.sum.is_some();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use baton_core::chat::{ChatCall, ChatMessage, Role};
 use baton_core::json;
-use baton_core::tool::ASK_USER;
+use baton_core::tool::{ASK_USER, Cause};
 use serde_json::Value;
 
 /// The part of a conversation that the next answer is about.
@@ -99,8 +99,14 @@ fn ending(content: &str) -> (Ending, &str) {
         ("Cancelled: ", Ending::Cancelled),
         ("Unknown outcome: ", Ending::Unknown),
     ];
+    let without_advice = |text: &'_ str| {
+        let advice = [Cause::Asked, Cause::Tool].iter().find_map(|cause| text.strip_suffix(cause.advice()));
+        advice.map_or(text, str::trim_end).len()
+    };
     words
         .into_iter()
-        .find_map(|(word, ending)| content.strip_prefix(word).map(|text| (ending, text)))
+        .find_map(|(word, ending)| {
+            content.strip_prefix(word).map(|text| (ending, &text[..without_advice(text)]))
+        })
         .unwrap_or((Ending::Ok, content))
 }

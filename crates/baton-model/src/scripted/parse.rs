@@ -140,6 +140,7 @@ fn error(value: &Value, place: &str) -> Result<Item, BadScript> {
         message: fields.need_text("message")?,
         retry_after_ms: fields.number("retry_after_ms")?,
         fits_tokens: fields.number("fits_tokens")?,
+        unsent: false,
     };
     let until_attempt = fields.number("until_attempt")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     Ok(Item::Error { fault, until_attempt })

@@ -182,7 +182,7 @@ async fn a_server_that_fails_and_fails_is_left_alone() {
     }
     let words = format!("{} is marked as degraded for 30 more seconds after 5 failures", server.url());
     for model in [&model, &other] {
-        assert_eq!(if_it_is_well(model).await, Some(Fault::new(Code::LlmServer, words.clone())));
+        assert_eq!(if_it_is_well(model).await, Some(Fault::new(Code::LlmServer, words.clone()).unsent()));
     }
     assert_eq!(server.requests().len(), 5);
     // Who has nobody else to ask is let through, and told when to try again.
@@ -202,7 +202,7 @@ async fn a_model_that_is_too_slow_is_left_alone_and_the_one_beside_it_is_not() {
     let late = Fault::new(Code::LlmTimeout, "no answer began within 50 ms (first_byte)");
     assert_eq!(if_it_is_well(&slow).await, Some(late));
     let words = "ollama/m is marked as degraded for 30 more seconds after 1 failure";
-    assert_eq!(if_it_is_well(&slow).await, Some(Fault::new(Code::LlmTimeout, words)));
+    assert_eq!(if_it_is_well(&slow).await, Some(Fault::new(Code::LlmTimeout, words).unsent()));
     assert_eq!(if_it_is_well(&quick).await, None);
 }
 
@@ -227,5 +227,5 @@ async fn providers_at_one_address_share_what_is_known_of_it() {
     }
     let words = format!("{} is marked as degraded for 30 more seconds after 5 failures", server.url());
     let fault = if_it_is_well(&catalog.clone().model("other/m").unwrap()).await;
-    assert_eq!(fault, Some(Fault::new(Code::LlmServer, words)));
+    assert_eq!(fault, Some(Fault::new(Code::LlmServer, words).unsent()));
 }

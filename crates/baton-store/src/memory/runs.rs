@@ -1,6 +1,6 @@
 //! Runs in memory.
 
-use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::{Approval, ApprovalStatus, Definition, Message, RunStatus};
 use baton_core::thread::{Place, PlacedEntry};
 use baton_core::time::Timestamp;
@@ -9,7 +9,7 @@ use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
 use crate::runs::Fence;
 use crate::transition::{NewRun, Rest, Transition};
-use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
+use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
 impl MemoryStore {
     pub(crate) fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
@@ -140,6 +140,17 @@ impl MemoryStore {
         Ok(ours.filter(|row| crate::runs::fits(row, filter)).take(filter.limit as usize).cloned().collect())
     }
 
+    pub(crate) fn usage_of_thread(
+        &self,
+        tenant: &Tenant,
+        thread: &ThreadId,
+    ) -> Result<ThreadUsage, StoreError> {
+        let inner = self.lock();
+        inner.thread(tenant, thread)?;
+        let ours = inner.runs.iter().filter(|((t, _), run)| t == tenant && run.row.thread == *thread);
+        Ok(ours.map(|(_, run)| &run.row.budget).collect())
+    }
+
     pub(crate) fn steps(
         &self,
         tenant: &Tenant,
@@ -228,7 +239,7 @@ impl Inner {
         let first = head - entries.len() as i64 + 1;
         for (index, new) in (first..).zip(entries) {
             let placed = PlacedEntry { index, id: new.id, at: new.at, run: Some(run), entry: new.entry };
-            rows.entries.insert((lane, index), placed);
+            rows.insert(lane, placed);
         }
         for approval in asked {
             self.approvals.insert((tenant.clone(), approval.id.clone()), approval);

@@ -104,7 +104,8 @@ impl MemoryStore {
         let thread = inner.thread(tenant, id)?;
         let branch = branch.unwrap_or(&thread.tree.current).clone();
         let head = inner.head(tenant, thread, &branch)?;
-        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head) })
+        let untrusted = crate::threads::first_untrusted(&thread.tree, head, &thread.untrusted);
+        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted })
     }
 
     pub(crate) fn push(
@@ -125,7 +126,7 @@ impl MemoryStore {
         let index = head.index + 1;
         thread.touched.insert(branch.clone(), new.at);
         let NewEntry { id, at, entry } = new;
-        thread.entries.insert((lane, index), PlacedEntry { index, id, at, run: None, entry });
+        thread.insert(lane, PlacedEntry { index, id, at, run: None, entry });
         if let Some(branch) = thread.tree.branches.get_mut(&branch) {
             branch.head = Place { lane, index };
         }
@@ -222,6 +223,7 @@ impl MemoryStore {
         let lanes = tree.lanes.keys().filter(|lane| !reached.contains_key(lane)).count() as u64;
         if !request.dry_run {
             thread.entries.retain(|key, _| !gone(key));
+            thread.untrusted.retain(|lane, index| !gone(&(*lane, *index)));
             tree.lanes.retain(|lane, _| reached.contains_key(lane));
             thread.touched.retain(|name, _| tree.branches.contains_key(name));
             thread.tree = tree;
@@ -243,6 +245,7 @@ impl Inner {
             busy: Default::default(),
             touched: [(BranchName::main(), new.at)].into(),
             entries: Default::default(),
+            untrusted: Default::default(),
         });
     }
 
@@ -291,6 +294,14 @@ impl MemThread {
             Some(run) => Err(StoreError::Busy { branch: branch.to_string(), run: *run }),
             None => Ok(()),
         }
+    }
+
+    /// Puts an entry at the end of a lane.
+    pub(super) fn insert(&mut self, lane: u32, placed: PlacedEntry) {
+        if placed.entry.is_untrusted() {
+            self.untrusted.entry(lane).or_insert(placed.index);
+        }
+        self.entries.insert((lane, placed.index), placed);
     }
 
     pub(super) fn tip(&self, lane: u32) -> i64 {

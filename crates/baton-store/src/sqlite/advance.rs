@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 use super::read::Uuid16;
 use super::runs::{load, load_approval, stored, update_approval};
 use super::threads::insert_entry;
+use super::untrusted;
 use crate::error::StoreError;
 use crate::record;
 use crate::runs::Fence;
@@ -30,6 +31,8 @@ pub(super) struct Packed {
     progress: bool,
     rest: Rest,
     entries: Vec<(Uuid16, Vec<u8>)>,
+    /// Which of the entries is the first with untrusted content.
+    untrusted: Option<usize>,
     body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
     settled: Vec<(String, ApprovalStatus)>,
@@ -56,6 +59,7 @@ impl Packed {
             progress: transition.progress,
             rest: transition.rest,
             entries: transition.entries.iter().map(entry).collect::<Result<_, _>>()?,
+            untrusted: transition.entries.iter().position(|new| new.entry.is_untrusted()),
             body: record::encode(checkpoint)?,
             asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
             settled: transition.settled.clone(),
@@ -90,6 +94,9 @@ pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<()
     let first = t.head - t.entries.len() as i64 + 1;
     for (index, (id, envelope)) in (first..).zip(&t.entries) {
         insert_entry(db, tenant, &t.thread, Place { lane: t.lane, index }, (*id, Some(run)), envelope)?;
+    }
+    if let Some(nth) = t.untrusted {
+        untrusted::note(db, tenant, &t.thread, Place { lane: t.lane, index: first + nth as i64 })?;
     }
     let sql = "INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";

@@ -16,7 +16,10 @@ use crate::failpoint;
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// Every migration: the version that it leads to, the Baton that brought it, and what it does.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "0.1.0", include_str!("../../migrations/0001_first.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "0.1.0", include_str!("../../migrations/0001_first.sql")),
+    (2, "0.1.0", include_str!("../../migrations/0002_untrusted.sql")),
+];
 
 /// A file that cannot be opened.
 #[derive(Debug, thiserror::Error)]

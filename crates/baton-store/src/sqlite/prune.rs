@@ -55,6 +55,8 @@ fn prune(
             continue;
         }
         db.execute(&format!("DELETE FROM entries WHERE {beyond}"), key)?;
+        // A lane that was cut grows again from there: what is said of its old entries must not stay.
+        db.execute(&format!("DELETE FROM untrusted WHERE {beyond}"), key)?;
         failpoint::point("prune.mid");
         if keep_to.is_none() {
             let sql = "DELETE FROM lanes WHERE tenant = ?1 AND thread = ?2 AND lane = ?3";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_core::budget::Budget;
 use baton_core::id::{BranchName, EntryId, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::RunStatus;
 use baton_core::thread::{Branch, Lane, Place, PlacedEntry, Tail, Tree};
@@ -168,7 +169,7 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
         attempts: row.get(11)?,
         definition: row.get(12)?,
         min_version: row.get(13)?,
-        budget: serde_json::from_slice(row.get_ref(14)?.as_blob().unwrap_or_default()).map_err(unreadable)?,
+        budget: budget(id, row, 14)?,
         wake_at: time(15)?,
         watched_until: time(16)?,
         created: Timestamp(row.get(17)?),
@@ -176,6 +177,12 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
         metadata: serde_json::from_slice(row.get_ref(19)?.as_blob().unwrap_or_default())
             .map_err(unreadable)?,
     })
+}
+
+/// What a run used, from its column.
+pub(super) fn budget(run: RunId, row: &Row<'_>, column: usize) -> Result<Budget, StoreError> {
+    let bytes = row.get_ref(column)?.as_blob().unwrap_or_default();
+    serde_json::from_slice(bytes).map_err(|why| StoreError::corrupt("run", run, why))
 }
 
 /// One row of a list: one that cannot be read is left out, so that it harms no other.

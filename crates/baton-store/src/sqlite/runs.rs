@@ -15,7 +15,7 @@ use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
 use crate::transition::{CHECKPOINT_VERSION, NewRun, Transition};
-use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow};
+use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
 impl SqliteStore {
     pub(crate) async fn start(
@@ -201,6 +201,31 @@ impl SqliteStore {
                 out.extend(read::listed(run_row(row))?.filter(|row| crate::runs::fits(row, &filter)));
             }
             Ok(out)
+        })
+        .await
+    }
+
+    pub(crate) async fn usage_of_thread(
+        &self,
+        tenant: &Tenant,
+        thread: &ThreadId,
+    ) -> Result<ThreadUsage, StoreError> {
+        let (tenant, thread) = (tenant.clone(), thread.clone());
+        self.read(move |db| {
+            let key = (tenant.as_str(), thread.as_str());
+            let sql = "SELECT 1 FROM threads WHERE tenant = ?1 AND thread = ?2";
+            if !db.prepare_cached(sql)?.exists(key)? {
+                return Err(StoreError::not_found("thread", &thread));
+            }
+            let sql = "SELECT run, budget FROM runs WHERE tenant = ?1 AND thread = ?2";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query(key)?;
+            let mut usage = ThreadUsage::default();
+            while let Some(row) = rows.next()? {
+                let run = RunId(row.get::<_, Uuid16>(0)?.0);
+                usage.extend(read::listed(read::budget(run, row, 1))?.as_ref());
+            }
+            Ok(usage)
         })
         .await
     }

@@ -5,8 +5,8 @@ use baton_core::thread::{Lane, NewEntry, Place, PlacedEntry, Tree};
 use baton_core::time::Timestamp;
 use rusqlite::Connection;
 
-use super::SqliteStore;
 use super::read::{self, Uuid16};
+use super::{SqliteStore, untrusted};
 use crate::error::StoreError;
 use crate::transition::NewThread;
 use crate::view::{BranchEnd, BranchView, ForkAt, Rewound, Slice, ThreadView};
@@ -65,7 +65,7 @@ impl SqliteStore {
                 let of_runs = "(SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2)";
                 db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND run IN {of_runs}"), key)?;
             }
-            for table in ["runs", "entries", "branches", "lanes", "threads"] {
+            for table in ["runs", "entries", "untrusted", "branches", "lanes", "threads"] {
                 db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND thread = ?2"), key)?;
             }
             Ok(())
@@ -89,7 +89,7 @@ impl SqliteStore {
             if db.query_row(sql, (tenant.as_str(), to.as_str()), |row| row.get::<_, u32>(0))? > 0 {
                 return Err(StoreError::Exists { what: "thread", id: to.to_string() });
             }
-            for table in ["threads", "lanes", "branches", "entries", "runs"] {
+            for table in ["threads", "lanes", "branches", "untrusted", "entries", "runs"] {
                 let sql = format!("UPDATE {table} SET thread = ?3 WHERE tenant = ?1 AND thread = ?2");
                 db.execute(&sql, (tenant.as_str(), id.as_str(), to.as_str()))?;
             }
@@ -129,7 +129,9 @@ impl SqliteStore {
             let branch = branch.unwrap_or_else(|| loaded.tree.current.clone());
             let head = loaded.head(&branch)?;
             let tail = read::tail(db, &tenant, &id, &loaded.tree, head)?;
-            Ok(BranchEnd { branch, head: head.index, tail })
+            let lanes = untrusted::of_lanes(db, &tenant, &id)?;
+            let untrusted = crate::threads::first_untrusted(&loaded.tree, head, &lanes);
+            Ok(BranchEnd { branch, head: head.index, tail, untrusted })
         })
         .await
     }
@@ -152,10 +154,13 @@ impl SqliteStore {
             let all = || read::entries(db, &tenant, &id, &loaded.tree, head, 0);
             crate::threads::check_push(&new.entry, tail, all)?;
             let lane = append_lane(db, &tenant, &id, &mut loaded.tree, &branch)?;
-            let index = head.index + 1;
-            insert_entry(db, &tenant, &id, Place { lane, index }, (Uuid16(new.id.0), None), &envelope)?;
-            move_branch(db, &tenant, &id, &branch, Place { lane, index }, Some(new.at))?;
-            Ok(index)
+            let place = Place { lane, index: head.index + 1 };
+            insert_entry(db, &tenant, &id, place, (Uuid16(new.id.0), None), &envelope)?;
+            if new.entry.is_untrusted() {
+                untrusted::note(db, &tenant, &id, place)?;
+            }
+            move_branch(db, &tenant, &id, &branch, place, Some(new.at))?;
+            Ok(place.index)
         })
         .await
     }

@@ -216,6 +216,8 @@ async fn a_damaged_run_is_left_out_of_lists() {
             "{error}"
         );
         assert_eq!((listed(store).await, due(store).await), (vec![2], vec![2]), "{column}");
+        let counted = store.usage_of_thread(&tenant(), &thread("t1")).await.unwrap().runs;
+        assert_eq!(counted, u64::from(column != "budget"), "what it used is not known: {column}");
         unharmed(store, 2).await;
         let db = Connection::open(home.folder().join("baton.db")).unwrap();
         db.execute_batch("UPDATE branches SET run = NULL").unwrap();

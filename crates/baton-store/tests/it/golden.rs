@@ -1,159 +1,219 @@
 //! Stored data of every released version stays readable: files of each version, read by this build.
 //!
-//! The files of a released version never change. Until the first release, those of version 1 follow the
-//! format: delete `tests/golden/v1` and run this module with `UPDATE=1` to write them anew.
+//! A folder holds what a version of the database brought: its file, and the records that came with it. The
+//! files of an older version never change. Until the first release, those of the newest one follow the
+//! format: delete `tests/golden/v2` and run this module with `UPDATE=1` to write them anew.
 
+mod governed;
 mod samples;
 
 use std::fs;
 use std::path::PathBuf;
 
+use baton_core::flow::Flow;
 use baton_core::thread::Entry;
-use baton_store::{Pinned, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope};
+use baton_store::{
+    BranchEnd, Pinned, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::home::{Dump, dump};
-use crate::values::{at, run, tenant, thread};
+use crate::values::{at, call, numbered, run, tenant, thread, untrusted};
 
 fn file(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", "v1", name].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
 }
 
-fn json(name: &str) -> Value {
-    serde_json::from_slice(&fs::read(file(name)).unwrap()).unwrap()
+/// The bytes of a file. One that is missing is written first, if `UPDATE` asks for it.
+fn stored(name: &str, made: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path = file(name);
+    if std::env::var_os("UPDATE").is_some() && !path.exists() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, made()).unwrap();
+    }
+    fs::read(path).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn parsed(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
+}
+
+fn envelope(entry: &Entry) -> Value {
+    parsed(&encode_envelope(entry, samples::AT).unwrap())
+}
+
+fn entries() -> Vec<(String, Entry)> {
+    let first = samples::entries().into_iter().chain(samples::later_entries());
+    let first = first.map(|(name, entry)| (format!("v1/entry_{name}.json"), entry));
+    let governed = governed::entries().into_iter();
+    first.chain(governed.map(|(name, entry)| (format!("v2/entry_{name}.json"), entry))).collect()
 }
 
 /// Reads a record as this build does, compares it, and writes it to the same JSON again.
 fn same<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, expected: &T) {
-    let stored = json(name);
+    let stored = parsed(&stored(name, || pretty(&serde_json::to_value(expected).unwrap())));
     let read: T = serde_json::from_value(stored.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert_eq!(&read, expected, "{name}");
     assert_eq!(serde_json::to_value(&read).unwrap(), stored, "{name}");
 }
 
 #[test]
-fn envelopes_of_version_1_are_read_and_written_alike() {
-    for (name, entry) in samples::entries().into_iter().chain(samples::later_entries()) {
-        let name = format!("entry_{name}.json");
-        let bytes = fs::read(file(&name)).unwrap();
+fn envelopes_are_read_and_written_alike() {
+    for (name, entry) in entries() {
+        let bytes = stored(&name, || pretty(&envelope(&entry)));
         assert_eq!(decode_envelope(&bytes), Ok((entry.clone(), samples::AT)), "{name}");
-        let again: Value = serde_json::from_slice(&encode_envelope(&entry, samples::AT).unwrap()).unwrap();
-        assert_eq!(again, json(&name), "{name}");
+        assert_eq!(envelope(&entry), parsed(&bytes), "{name}");
     }
 }
 
 /// Another zstd may pack the same text into other bytes; what it says is what counts.
 #[test]
-fn a_compressed_envelope_of_version_1_is_read() {
-    let (entry, stored) = (samples::long_entry(), json("entry_compressed.json"));
-    assert_eq!(stored["compressed"], true);
-    let bytes = fs::read(file("entry_compressed.json")).unwrap();
+fn a_compressed_envelope_is_read() {
+    let entry = samples::long_entry();
+    let bytes = stored("v1/entry_compressed.json", || pretty(&envelope(&entry)));
+    assert_eq!(parsed(&bytes)["compressed"], true);
     assert_eq!(decode_envelope(&bytes), Ok((entry.clone(), samples::AT)));
     let again = encode_envelope(&entry, samples::AT).unwrap();
     assert_eq!(decode_envelope(&again), Ok((entry, samples::AT)));
 }
 
 #[test]
-fn records_of_version_1_are_read_and_written_alike() {
-    same("checkpoint.json", &samples::checkpoint());
-    same("checkpoint_of_a_question.json", &samples::checkpoint_of_a_question());
-    same("definition.json", &samples::definition());
-    same("definition_by_roles.json", &samples::definition_by_roles());
-    same("approval_pending.json", &samples::pending());
-    same("approval_edited.json", &samples::edited());
-    same("budget.json", &samples::budget());
+fn records_are_read_and_written_alike() {
+    same("v1/checkpoint.json", &samples::checkpoint());
+    same("v1/checkpoint_of_a_question.json", &samples::checkpoint_of_a_question());
+    same("v1/definition.json", &samples::definition());
+    same("v1/definition_by_roles.json", &samples::definition_by_roles());
+    same("v1/approval_pending.json", &samples::pending());
+    same("v1/approval_edited.json", &samples::edited());
+    same("v1/budget.json", &samples::budget());
     for (name, message) in samples::messages() {
-        same(&format!("message_{name}.json"), &message);
+        same(&format!("v1/message_{name}.json"), &message);
     }
+    same("v2/checkpoint.json", &governed::checkpoint());
+    same("v2/definition.json", &governed::definition());
+    same("v2/definition_in_folders.json", &governed::definition_in_folders());
+    same("v2/approval_outcome.json", &governed::asked());
+    same("v2/approval_outcome_found.json", &governed::answered());
+    same("v2/message_outcome.json", &governed::answer());
+    same("v2/budget.json", &governed::budget());
+}
+
+/// The state in a checkpoint is one that its flow goes on from.
+#[test]
+fn a_turn_goes_on_from_its_stored_state() {
+    let flow = Flow::restore(governed::setting(), governed::state()).unwrap();
+    assert_eq!((flow.record(), flow.waiting()), (governed::state(), governed::waiting()));
 }
 
 /// Runs find their definition by this hash: it must not change, whatever the order of fields.
 #[test]
 fn the_hash_of_a_definition_is_what_it_was() {
-    let stored = fs::read_to_string(file("definition.sha256")).unwrap();
-    assert_eq!(Pinned::new(samples::definition()).hash, stored.trim());
+    for (version, definition) in [("v1", samples::definition()), ("v2", governed::definition())] {
+        let hash = Pinned::new(definition).hash.clone();
+        let stored = stored(&format!("{version}/definition.sha256"), || format!("{hash}\n").into_bytes());
+        assert_eq!(String::from_utf8(stored).unwrap(), format!("{hash}\n"), "{version}");
+    }
+}
+
+fn version(path: &std::path::Path) -> i64 {
+    let db = rusqlite::Connection::open(path).unwrap();
+    db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+/// A store on a copy of a version's file, and where the file was copied to before it was changed.
+fn opened(folder: &tempfile::TempDir, name: &str) -> (Store, Option<PathBuf>) {
+    fs::copy(file(name), folder.path().join("baton.db")).unwrap();
+    let opened = SqliteStore::open(folder.path()).unwrap();
+    (Store::Sqlite(opened.store), opened.backup)
 }
 
 #[tokio::test]
-async fn a_file_of_version_1_is_opened_read_and_written_to() {
+async fn a_file_of_version_1_is_copied_brought_up_to_date_read_and_written_to() {
     let folder = tempfile::tempdir().unwrap();
-    fs::copy(file("baton.db"), folder.path().join("baton.db")).unwrap();
-    let opened = SqliteStore::open(folder.path()).unwrap();
-    assert_eq!(opened.backup, None);
-    let store = Store::Sqlite(opened.store);
+    let (store, backup) = opened(&folder, "v1/baton.db");
+    let copy = folder.path().join("baton.db.format-1");
+    assert_eq!(backup, Some(copy.clone()));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 2));
+    let again = SqliteStore::open(folder.path()).unwrap();
+    assert_eq!(again.backup, None, "once");
     let expected = Store::memory();
     samples::fill(&expected).await;
-    assert_eq!(dump(&store).await, of_version_1(dump(&expected).await));
-    for n in [1, 2] {
-        let (events, hash) = (
-            store.events(&tenant(), run(n), 1, 99).await,
-            store.run(&tenant(), run(n)).await.unwrap().definition,
-        );
+    assert_eq!(dump(&store).await, written_by(1, 1, dump(&expected).await));
+    reads_alike(&store, &expected, 2).await;
+    samples::go_on(&store).await;
+    samples::go_on(&expected).await;
+    let (goes_on, expected) = (dump(&store).await, dump(&expected).await);
+    assert_eq!(written_by(1, 1, goes_on), written_by(1, 1, expected), "and goes on");
+
+    let (t, other) = (thread("golden"), crate::values::branch("other"));
+    let end = store.end(&tenant(), &t, Some(&other)).await.unwrap();
+    assert_eq!(end.untrusted, None, "version 1 knew no untrusted content");
+    for (n, entry) in (500..).zip([call("new"), untrusted("new")]) {
+        store.push(&tenant(), &t, Some(&other), numbered(n, entry)).await.unwrap();
+    }
+    let expected = BranchEnd { head: end.head + 2, untrusted: Some(end.head + 2), ..end };
+    assert_eq!(store.end(&tenant(), &t, Some(&other)).await, Ok(expected));
+}
+
+#[tokio::test]
+async fn a_file_of_version_2_is_opened_read_and_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    if std::env::var_os("UPDATE").is_some() && !file("v2/baton.db").exists() {
+        fs::write(file("v2/baton.db"), database().await).unwrap();
+    }
+    let (store, backup) = opened(&folder, "v2/baton.db");
+    assert_eq!((version(&file("v2/baton.db")), backup), (2, None));
+    let expected = Store::memory();
+    governed::fill(&expected).await;
+    assert_eq!(dump(&store).await, written_by(3, 3, dump(&expected).await));
+    reads_alike(&store, &expected, 3).await;
+    let begins = async |name: &str| {
+        let end = store.end(&tenant(), &thread("governed"), Some(&crate::values::branch(name))).await;
+        end.unwrap().untrusted
+    };
+    let begins = [begins("main").await, begins("after").await, begins("clean").await];
+    assert_eq!(begins, [Some(2), Some(2), Some(3)]);
+    governed::go_on(&store).await;
+    governed::go_on(&expected).await;
+    let (goes_on, expected) = (dump(&store).await, dump(&expected).await);
+    assert_eq!(written_by(3, 3, goes_on), written_by(3, 3, expected), "and goes on");
+    assert_eq!(store.approval(&tenant(), &governed::asked().id).await, Ok(governed::answered()));
+}
+
+/// What a dump does not show of the first runs: events, definitions, what is due, blobs.
+async fn reads_alike(store: &Store, expected: &Store, runs: u128) {
+    for n in 1..=runs {
+        let hash = store.run(&tenant(), run(n)).await.unwrap().definition;
+        let events = store.events(&tenant(), run(n), 1, 99).await;
         assert_eq!(events, expected.events(&tenant(), run(n), 1, 99).await);
         assert_eq!(store.definition(&tenant(), &hash).await, expected.definition(&tenant(), &hash).await);
     }
     assert_eq!(store.due(&tenant(), at(0)).await, Ok(vec![run(2)]), "it has a message that it has not read");
     let blob = baton_core::json::sha256_hex(samples::BLOB);
     assert_eq!(store.blob(&tenant(), &blob).await, Ok(Some(samples::BLOB.to_vec())));
-    samples::go_on(&store).await;
-    samples::go_on(&expected).await;
-    let (goes_on, expected) = (dump(&store).await, dump(&expected).await);
-    assert_eq!(of_version_1(goes_on), of_version_1(expected), "and goes on");
 }
 
 /// What this build writes, as an older one wrote it: its runs could be driven by that one, too.
-fn of_version_1(mut dump: Dump) -> Dump {
+fn written_by(run_version: u32, checkpoint_version: u32, mut dump: Dump) -> Dump {
     for run in &mut dump.runs {
-        run.row.min_version = 1;
-        run.steps.iter_mut().for_each(|step| step.checkpoint.v = 1);
+        run.row.min_version = run_version;
+        run.steps.iter_mut().for_each(|step| step.checkpoint.v = checkpoint_version);
     }
     dump
-}
-
-/// Writes what is missing of the version in the making; `UPDATE=1` asks for it.
-#[tokio::test]
-async fn write_what_is_missing() {
-    if std::env::var_os("UPDATE").is_none() {
-        return;
-    }
-    let put = |name: &str, bytes: Vec<u8>| {
-        let path = file(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if !path.exists() {
-            fs::write(path, bytes).unwrap();
-        }
-    };
-    let pretty = |value: Value| format!("{value:#}\n").into_bytes();
-    let envelope =
-        |entry: &Entry| serde_json::from_slice(&encode_envelope(entry, samples::AT).unwrap()).unwrap();
-    for (name, entry) in samples::entries().into_iter().chain(samples::later_entries()) {
-        put(&format!("entry_{name}.json"), pretty(envelope(&entry)));
-    }
-    put("entry_compressed.json", pretty(envelope(&samples::long_entry())));
-    for (name, message) in samples::messages() {
-        put(&format!("message_{name}.json"), pretty(serde_json::to_value(message).unwrap()));
-    }
-    put("checkpoint.json", pretty(serde_json::to_value(samples::checkpoint()).unwrap()));
-    let asked = samples::checkpoint_of_a_question();
-    put("checkpoint_of_a_question.json", pretty(serde_json::to_value(asked).unwrap()));
-    let by_roles = samples::definition_by_roles();
-    put("definition_by_roles.json", pretty(serde_json::to_value(by_roles).unwrap()));
-    put("definition.json", pretty(serde_json::to_value(samples::definition()).unwrap()));
-    put("definition.sha256", format!("{}\n", Pinned::new(samples::definition()).hash).into_bytes());
-    put("approval_pending.json", pretty(serde_json::to_value(samples::pending()).unwrap()));
-    put("approval_edited.json", pretty(serde_json::to_value(samples::edited()).unwrap()));
-    put("budget.json", pretty(serde_json::to_value(samples::budget()).unwrap()));
-    put("baton.db", database().await);
 }
 
 /// A file as the store leaves it, in one piece and with small pages.
 async fn database() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store);
-    samples::fill(&store).await;
-    assert!(store.runs(&tenant(), &RunFilter { limit: 9, ..RunFilter::default() }).await.unwrap().len() == 2);
+    governed::fill(&store).await;
+    assert!(store.runs(&tenant(), &RunFilter { limit: 9, ..RunFilter::default() }).await.unwrap().len() == 3);
     assert!(!store.entries(&tenant(), &thread("golden"), None, Slice::default()).await.unwrap().is_empty());
     drop(store);
     let whole = folder.path().join("whole.db");

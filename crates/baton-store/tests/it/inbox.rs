@@ -14,6 +14,7 @@ on_every_store!(
     a_run_that_has_ended_takes_no_messages,
     the_first_decision_wins,
     an_edit_puts_other_arguments_in_their_place,
+    what_came_of_a_call_leaves_its_arguments_as_they_are,
     a_decision_is_about_a_call_of_its_own_run,
     only_what_is_still_pending_expires,
     approvals_are_listed_newest_first,
@@ -122,6 +123,22 @@ async fn an_edit_puts_other_arguments_in_their_place(home: Home) {
         ..approval("ap", run(1))
     };
     assert_eq!(store.approval(&tenant(), "ap").await, Ok(expected));
+    assert_eq!(store.inbox(&tenant(), run(1), 0).await, Ok(vec![Posted { n: 1, message }]));
+}
+
+/// Where the question is whether a call happened, an edit says what came of it: that reaches the run, and
+/// the approval still shows what ran.
+async fn what_came_of_a_call_leaves_its_arguments_as_they_are(home: Home) {
+    let store = &home.store;
+    let (_owner, mut pen) = started(store).await;
+    let outcome = Approval { kind: baton_core::run::ApprovalKind::Outcome, ..approval("ou", pen.run) };
+    let asked = vec![outcome.clone()];
+    pen.commit(store, Transition { asked, ..pen.says("did it happen?") }).await.unwrap();
+    let message = decision("ou", Choice::Edit, Some(json!({"output": "it did"})));
+    assert_eq!(post(store, message.clone()).await, Ok(1));
+    let expected =
+        Approval { status: ApprovalStatus::Edited, by: Some("ann".to_owned()), at: Some(at(40)), ..outcome };
+    assert_eq!(store.approval(&tenant(), "ou").await, Ok(expected));
     assert_eq!(store.inbox(&tenant(), run(1), 0).await, Ok(vec![Posted { n: 1, message }]));
 }
 

@@ -41,3 +41,5 @@ mod property;
 mod prune;
 mod tenants;
 mod threads;
+mod untrusted;
+mod usage;

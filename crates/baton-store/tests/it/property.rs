@@ -40,6 +40,7 @@ async fn player(store: &Store, seed: u64) -> Player {
 
 #[tokio::test]
 async fn the_memory_store_does_what_a_naive_model_does() {
+    let mut untrusted = (0, 0);
     for seed in 0..how_many() {
         let ops = sequence(seed);
         let store = Store::memory();
@@ -53,7 +54,11 @@ async fn the_memory_store_does_what_a_naive_model_does() {
         let view = store.thread(&tenant(), &player.thread).await.unwrap();
         let lines = lines(&store, &tenant(), view).await;
         assert_eq!(model::shape(&lines), model.shape(), "{}", told(seed, ops.len() - 1, &ops));
+        let ends = lines.1.iter().map(|(_, end, _)| end);
+        let begun = ends.clone().filter(|end| end.untrusted.is_some()).count();
+        untrusted = (untrusted.0 + begun, untrusted.1 + usize::from((1..ends.count()).contains(&begun)));
     }
+    assert!(untrusted.0 > 200 && untrusted.1 > 100, "too little happens: {untrusted:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,6 +26,7 @@ async fn strangers_answers(store: &Store, pen: &Pen) -> Vec<StoreError> {
         store.delete_thread(t, id).await.unwrap_err(),
         store.entries(t, id, None, Slice::default()).await.unwrap_err(),
         store.end(t, id, None).await.unwrap_err(),
+        store.usage_of_thread(t, id).await.unwrap_err(),
         store.push(t, id, None, numbered(9, user("x"))).await.unwrap_err(),
         store.fork(t, id, None, &ForkAt::Head, branch("b"), at(1)).await.unwrap_err(),
         store.checkout(t, id, main).await.unwrap_err(),

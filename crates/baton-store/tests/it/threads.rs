@@ -42,7 +42,7 @@ async fn a_thread_begins_with_an_empty_main_branch(home: Home) {
         branches: vec![main],
     };
     assert_eq!(home.store.thread(&tenant(), &thread("t")).await, Ok(expected));
-    let end = BranchEnd { branch: branch("main"), head: -1, tail: Tail::default() };
+    let end = BranchEnd { branch: branch("main"), head: -1, tail: Tail::default(), untrusted: None };
     assert_eq!(home.store.end(&tenant(), &thread("t"), None).await, Ok(end));
     assert_eq!(home.store.entries(&tenant(), &thread("t"), None, Slice::default()).await, Ok(vec![]));
 
@@ -223,7 +223,7 @@ async fn nothing_follows_the_end_of_a_conversation(home: Home) {
         "UserMessage cannot stand here: the conversation is finished; expected nothing: fork before the Finished entry to go on"
     );
     let finished = Tail { finished: true, ..Tail::default() };
-    let end = BranchEnd { branch: branch("main"), head: 2, tail: finished };
+    let end = BranchEnd { branch: branch("main"), head: 2, tail: finished, untrusted: None };
     assert_eq!(store.end(&tenant(), &t, None).await, Ok(end));
     store.fork(&tenant(), &t, None, &ForkAt::Index(1), branch("on"), at(9)).await.unwrap();
     assert_eq!(store.push(&tenant(), &t, Some(&branch("on")), numbered(5, user("more"))).await, Ok(2));

@@ -57,6 +57,12 @@ pub(crate) fn result(id: &str) -> Entry {
     entry("ToolResult", json!({"tool_call_id": id, "tool_name": "f", "result": "done"}))
 }
 
+/// What a tool brought from people whom nobody here chose.
+pub(crate) fn untrusted(id: &str) -> Entry {
+    let data = json!({"tool_call_id": id, "tool_name": "f", "result": "a page", "untrusted": true});
+    Entry::from_stored("ToolResult", 3, data).unwrap()
+}
+
 /// An entry about to be written; its id and its moment follow from its number.
 pub(crate) fn numbered(n: u32, entry: Entry) -> NewEntry {
     NewEntry { id: entry_id(n.into()), at: at(n.into()), entry }
@@ -83,7 +89,7 @@ pub(crate) fn approval(id: &str, run: RunId) -> Approval {
         id: id.to_owned(),
         run_id: run,
         call_id: format!("call-of-{id}"),
-        kind: "call".to_owned(),
+        kind: baton_core::run::ApprovalKind::Call,
         name: "write".to_owned(),
         args: json!({"path": "a.txt"}),
         digest: "d".repeat(64),
@@ -113,10 +119,12 @@ pub(crate) fn definition() -> Definition {
             output_schema: None,
             class: EffectClass::SideEffectFree,
             timeout_ms: 1000,
+            trust: Default::default(),
         }]
         .into(),
         last_n: Some(40),
         render: Default::default(),
+        roots: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_core::tool::{ASK_USER, EffectClass};
+use baton_core::tool::{ASK_USER, EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,10 +25,9 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
                       knows, or has to choose or confirm, is missing.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 1_000,
+        trust: Trust::BUILT_IN,
     };
     typed(about, |_: Arguments, _| async {
-        Err::<String, _>(ToolError::before_start(
-            "The run waits for the person's answer; there is nothing to call.",
-        ))
+        Err::<String, _>(ToolError::asked("The run waits for the person's answer; there is nothing to call."))
     })
 }

@@ -1,8 +1,11 @@
 //! `read_blob` and `search_blob`: the parts of a long output that were left out.
+//!
+//! A blob belongs to nobody's branch: whoever knows its hash may read what a stranger's page left there, on a branch
+//! that never saw the page. So what they return counts as untrusted, whatever it is.
 
 use std::sync::Arc;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{EffectClass, Trust};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +75,7 @@ pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
         description,
         class: EffectClass::SideEffectFree,
         timeout_ms: 10_000,
+        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
     };
     let reading = Arc::clone(&source);
     let read = typed(
@@ -94,7 +98,7 @@ pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
 async fn fetch(source: &dyn BlobSource, hash: String) -> Result<Vec<u8>, ToolError> {
     let found = source.read(hash.clone()).await.map_err(ToolError::new)?;
     found.ok_or_else(|| {
-        ToolError::new(format!("There is no blob {hash}. Use the hash from an abridged output."))
+        ToolError::asked(format!("There is no blob {hash}. Use the hash from an abridged output."))
     })
 }
 

@@ -10,7 +10,7 @@ mod parse;
 
 use std::sync::Arc;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,13 +41,13 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
                       numbers. Use it for any math or sum instead of working it out yourself.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 5_000,
+        trust: Trust::BUILT_IN,
     };
     typed(about, |arguments: Arguments, _| std::future::ready(calculate(&arguments.expression).map(Json)))
 }
 
 fn calculate(expression: &str) -> Result<Answer, ToolError> {
-    let number =
-        parse::evaluate(expression).map_err(|problem| ToolError::before_start(problem.to_string()))?;
+    let number = parse::evaluate(expression).map_err(|problem| ToolError::asked(problem.to_string()))?;
     Ok(Answer { result: number.to_string(), exact: number.is_exact() })
 }
 
@@ -154,7 +154,7 @@ mod tests {
             (&powers, "The expression is nested more than 64 levels deep."),
         ];
         for (expression, message) in cases {
-            assert_eq!(calculate(expression), Err(ToolError::before_start(message)), "{expression}");
+            assert_eq!(calculate(expression), Err(ToolError::asked(message)), "{expression}");
         }
         assert_eq!(calculate("10^999").unwrap().result.len(), 1000);
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use baton_core::time::Timestamp;
-use baton_core::tool::EffectClass;
+use baton_core::tool::{EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,7 @@ pub(crate) fn tool(now: fn() -> Timestamp) -> Arc<dyn Tool> {
         description: "Tells the current time, date and day of the week: what time it is now, what day is today.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 1_000,
+        trust: Trust::BUILT_IN,
     };
     typed(about, move |arguments: Arguments, _| {
         std::future::ready(moment(now(), arguments.timezone.as_deref().unwrap_or("UTC")).map(Json))
@@ -48,7 +49,7 @@ pub(crate) fn tool(now: fn() -> Timestamp) -> Arc<dyn Tool> {
 
 fn moment(at: Timestamp, timezone: &str) -> Result<Moment, ToolError> {
     let offset = offset_minutes(timezone).ok_or_else(|| {
-        ToolError::before_start(format!(
+        ToolError::asked(format!(
             "{timezone:?} is no time zone here. Use \"UTC\" or an offset like \"+02:00\"."
         ))
     })?;
@@ -109,7 +110,9 @@ mod tests {
         for timezone in
             ["", "+", "utc", "CET", "Europe/Berlin", "+2:00", "+15:00", "+02:60", "+é:00", "++1:00", "Z"]
         {
-            assert!(moment(Timestamp(0), timezone).unwrap_err().before_start, "{timezone}");
+            let message =
+                format!("{timezone:?} is no time zone here. Use \"UTC\" or an offset like \"+02:00\".");
+            assert_eq!(moment(Timestamp(0), timezone), Err(ToolError::asked(message)), "{timezone}");
         }
     }
 }

@@ -12,8 +12,9 @@ mod outline;
 mod tokens;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{self, EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -21,8 +22,8 @@ use crate::egress::{Cut, Egress, EgressError, Media, Page};
 use crate::tool::{Tool, ToolError};
 use crate::typed::{About, off_thread, typed};
 
-/// A little more than the visit itself may take.
-const TIMEOUT_MS: u64 = 15_000;
+/// What a call may take beyond the visit itself: reading the page.
+const BESIDE: Duration = Duration::from_secs(5);
 /// The longest title that is shown, in characters.
 const MAX_TITLE: usize = 200;
 
@@ -42,7 +43,8 @@ pub fn fetch_url(egress: Egress) -> Arc<dyn Tool> {
                       and returns it as Markdown, with its title and final address. Use it to read a page that a \
                       search found or that the user named.",
         class: EffectClass::SideEffectFree,
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: u64::try_from((egress.time() + BESIDE).as_millis()).unwrap_or(u64::MAX),
+        trust: Trust { untrusted_output: true, egress: tool::Egress::UnlessFound, ..Trust::BUILT_IN },
     };
     typed(about, move |arguments: Arguments, _| {
         let egress = egress.clone();
@@ -54,7 +56,7 @@ pub fn fetch_url(egress: Egress) -> Arc<dyn Tool> {
 }
 
 fn told(error: EgressError) -> ToolError {
-    ToolError { message: error.to_string(), before_start: error.is_before_start() }
+    ToolError { message: error.to_string(), before_start: error.is_before_start(), cause: error.cause() }
 }
 
 /// A page as the model sees it: what it is first, so that it is seen however long the page is.

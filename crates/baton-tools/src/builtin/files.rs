@@ -3,6 +3,9 @@
 //! Every access goes through a handle of its root, so a path cannot leave it by `..`, by being
 //! absolute, through a symbolic link, or by a race between a check and a use. Pipes, sockets and
 //! devices are refused. Nothing is written.
+//!
+//! A run that is pinned to folders has those and no others: an approved call reads where it was asked for, and not
+//! where whoever approves it stands.
 
 mod list;
 mod read;
@@ -13,13 +16,16 @@ mod walk;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{EffectClass, Trust};
 
-use crate::tool::Tool;
+use crate::tool::{CallContext, Tool, ToolError};
 use crate::typed::{About, blocking};
 
 pub use root::RootError;
 use root::Roots;
+
+/// The tools that look at files.
+pub const FILE_TOOLS: [&str; 3] = ["list_files", "read_file", "search_files"];
 
 /// The file tools over some roots; none if there are no roots.
 pub(crate) fn tools(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Tool>>, RootError> {
@@ -32,28 +38,40 @@ pub(crate) fn tools(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Tool>>, RootError> 
         description,
         class: EffectClass::SideEffectFree,
         timeout_ms: 30_000,
+        trust: Trust::BUILT_IN,
     };
     let (listed, read, searched) = (Arc::clone(&roots), Arc::clone(&roots), roots);
+    let [list_files, read_file, search_files] = FILE_TOOLS;
     Ok(vec![
         blocking(
             about(
-                "list_files",
+                list_files,
                 "Lists the files and folders (directories) that can be read, with their sizes.",
             ),
-            move |arguments, context| list::list(&listed, &arguments, context),
+            move |arguments, context| list::list(&*of(context, &listed)?, &arguments, context),
         ),
         blocking(
-            about("read_file", "Reads a text file: shows its content, or a part of it if it is long."),
-            move |arguments, _| read::read(&read, &arguments),
+            about(read_file, "Reads a text file: shows its content, or a part of it if it is long."),
+            move |arguments, context| read::read(&*of(context, &read)?, &arguments),
         ),
         blocking(
             about(
-                "search_files",
+                search_files,
                 "Searches the content of files for a pattern (grep) and finds the lines where a word or text occurs.",
             ),
-            move |arguments, context| search::search(&searched, &arguments, context),
+            move |arguments, context| search::search(&*of(context, &searched)?, &arguments, context),
         ),
     ])
+}
+
+/// The roots of a call: those that its run is pinned to, or else those that the tools were made with.
+fn of(context: &CallContext, own: &Arc<Roots>) -> Result<Arc<Roots>, ToolError> {
+    if context.roots.is_empty() {
+        return Ok(Arc::clone(own));
+    }
+    let pinned = Roots::open(&context.roots);
+    // Whoever goes on with the run may have moved or closed the folder: no other one takes its place.
+    Ok(Arc::new(pinned.map_err(|error| ToolError::asked(format!("The files are out of reach: {error}.")))?))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sysinfo::{
@@ -93,6 +93,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
                       full, or when asked how the system is doing.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 15_000,
+        trust: Trust::BUILT_IN,
     };
     typed(about, |_: Arguments, _| measure())
 }

@@ -7,7 +7,7 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -71,6 +71,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
                       messages of services. Use it to find out what went wrong or why something failed.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 20_000,
+        trust: Trust::BUILT_IN,
     };
     typed(about, |arguments: Arguments, _| async move {
         let limit = arguments.limit.unwrap_or(LINES).min(MAX_LINES);

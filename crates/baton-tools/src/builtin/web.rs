@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{fetch_url, web_search};
-use crate::egress::{Egress, Rules};
+use crate::egress::{Egress, Limits, Rules};
 use crate::secret::Secret;
 use crate::tool::Tool;
 
@@ -14,6 +14,8 @@ pub struct Web {
     pub search: Option<Search>,
     /// What `fetch_url` may visit.
     pub egress: Rules,
+    /// What a visit of `fetch_url` may cost.
+    pub limits: Limits,
 }
 
 /// Who answers searches. The addresses are the operator's and trusted as written.
@@ -38,6 +40,11 @@ pub enum Search {
         /// Another address than Tavily's own.
         base: Option<String>,
     },
+    /// A service that is configured and lacks its key: the tool is there, and says so when it is called.
+    Keyless {
+        /// What is missing, in a sentence.
+        why: String,
+    },
 }
 
 /// Settings that the web tools cannot be made from.
@@ -53,7 +60,7 @@ pub enum WebError {
 
 /// The web tools.
 pub fn web(options: Web) -> Result<Vec<Arc<dyn Tool>>, WebError> {
-    let mut tools = vec![fetch_url::fetch_url(Egress::new(options.egress))];
+    let mut tools = vec![fetch_url::fetch_url(Egress::limited(options.egress, options.limits))];
     if let Some(search) = options.search {
         tools.push(web_search::tool(search)?);
     }

@@ -11,7 +11,7 @@ mod service;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::tool::EffectClass;
+use baton_core::tool::{Cause, EffectClass, Trust, WEB_SEARCH};
 use reqwest::{Client, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use super::web::{Search, WebError};
 use crate::egress::{Cut, Limits, USER_AGENT, body, cause};
 use crate::tool::{Tool, ToolError};
 use crate::typed::{About, Json, off_thread, typed};
-use service::Service;
+use service::{Service, Way};
 
 const TIMEOUT_MS: u64 = 15_000;
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 0 };
@@ -56,19 +56,48 @@ struct Hit {
 }
 
 pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
-    let service = Arc::new(Service::new(search)?);
     let about = About {
-        name: "web_search",
+        name: WEB_SEARCH,
         description: "Searches the web and returns titles, addresses and snippets of pages. Use it for current events, \
                       facts that may have changed and whatever you do not know for sure; read a promising page with \
                       fetch_url.",
         class: EffectClass::SideEffectFree,
         timeout_ms: TIMEOUT_MS,
+        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
     };
+    if let Search::Keyless { why } = search {
+        let refused = move |_: Arguments, _| std::future::ready(Err(ToolError::before_start(why.clone())));
+        return Ok(typed::<_, Json<Found>, _, _>(about, refused));
+    }
+    let service = Arc::new(Service::new(search)?);
     Ok(typed(about, move |arguments: Arguments, _| {
         let service = Arc::clone(&service);
         async move { search_for(&service, &arguments).await.map(Json) }
     }))
+}
+
+/// Whether a service answers at all, without a search and without its key: either may cost something.
+pub async fn answers(search: Search) -> Result<(), String> {
+    let broken = |error| format!("It cannot be reached: {}.", cause(error));
+    let service = Service::new(search).map_err(|error| error.to_string())?;
+    let way = service.way();
+    let client = off_thread(move || client(way)).await.map_err(|error| error.to_string())?;
+    let asked = service.nothing(&client.map_err(broken)?).send();
+    let response = asked.await.map_err(broken)?;
+    let status = response.status();
+    if service.misses_something(status) {
+        return Ok(());
+    }
+    if status.is_success() {
+        let (body, _) = body(response, &LIMITS, Instant::now() + LIMITS.time).await.map_err(broken)?;
+        let odd =
+            |_| "It answers with something that is not a list of results: is this its address?".to_owned();
+        return service.read(&body, MAX_COUNT).map(|_| ()).map_err(odd);
+    }
+    Err(match refusal(status, &service) {
+        Some(error) if error.cause == Cause::Tool => error.message,
+        _ => format!("It answers with status {status}: is this its address?"),
+    })
 }
 
 async fn search_for(service: &Service, arguments: &Arguments) -> Result<Found, ToolError> {
@@ -78,41 +107,43 @@ async fn search_for(service: &Service, arguments: &Arguments) -> Result<Found, T
         || ToolError::new(format!("The search took longer than {} s: try again.", LIMITS.time.as_secs()));
     let broken = |error| ToolError::new(format!("The search service cannot be reached: {}.", cause(error)));
     let asking = async {
-        let is_plain = service.is_plain();
-        let client = off_thread(move || client(is_plain)).await?.map_err(broken)?;
+        let way = service.way();
+        let client = off_thread(move || client(way)).await?.map_err(broken)?;
         service.request(&client, arguments.query.trim(), count).send().await.map_err(broken)
     };
     let response = timeout_at(until, asking).await.map_err(|_| late())??;
     if let Some(refusal) = refusal(response.status(), service) {
-        return Err(ToolError::new(refusal));
+        return Err(refusal);
     }
     let (body, cut) = body(response, &LIMITS, until).await.map_err(broken)?;
     match cut {
         Some(Cut::Time(_)) => Err(late()),
-        Some(Cut::Size(_)) => {
-            Err(ToolError::new("The search service sent far too much: ask for fewer results."))
-        }
+        Some(Cut::Size(_)) => Err(not_taken("The search service sent far too much: ask for fewer results.")),
         None => service.read(&body, count).map(|results| Found { results }),
     }
 }
 
-fn client(is_plain: bool) -> reqwest::Result<Client> {
-    let builder = Client::builder()
+fn client(way: Way) -> reqwest::Result<Client> {
+    let mut builder = Client::builder()
         .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never());
-    match is_plain {
-        // A service without encryption is one next door: no proxy and no certificates.
-        true => builder.no_proxy().tls_certs_only([]).build(),
-        false => builder.build(),
+    if way.is_local {
+        builder = builder.no_proxy();
     }
+    if way.is_plain {
+        // Reading the system's certificates takes time, and fails where there are none.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
 }
 
 /// What a status other than success means, for whoever can do something about it. The body is not shown: it
 /// may repeat the key.
-fn refusal(status: StatusCode, service: &Service) -> Option<String> {
+fn refusal(status: StatusCode, service: &Service) -> Option<ToolError> {
     let code = status.as_u16();
-    Some(match code {
+    // All but the last are for the operator or for later: whoever asked can do nothing about them.
+    let message = match code {
         200..=299 => return None,
         401..=403 => format!("The search service refused the request (status {code}): {}", service.advice()),
         429 | 432 | 433 => {
@@ -124,6 +155,16 @@ fn refusal(status: StatusCode, service: &Service) -> Option<String> {
                 "The search service redirects (status {code}): the operator should set its final address."
             )
         }
-        _ => format!("The search service did not accept the request (status {code}): rephrase the query."),
-    })
+        408 => format!("The search service waited too long (status {code}): try again later."),
+        _ => {
+            let message = "The search service did not accept the request";
+            return Some(not_taken(format!("{message} (status {code}): rephrase the query.")));
+        }
+    };
+    Some(ToolError::new(message))
+}
+
+/// What was asked for has to be asked for in another way. The service was reached.
+fn not_taken(message: impl Into<String>) -> ToolError {
+    ToolError { cause: Cause::Asked, ..ToolError::new(message) }
 }

@@ -57,6 +57,8 @@ pub enum Why {
     Unresolved,
     /// Its host, or one of the addresses that its name leads to, is not public.
     Address(Place),
+    /// It is allowed by an exception alone, and a page of another host or port leads to it.
+    Elsewhere,
 }
 
 impl Why {
@@ -73,6 +75,7 @@ impl Why {
             Why::MetadataName => "metadata_name",
             Why::Unresolved => "unresolved",
             Why::Address(place) => place.code(),
+            Why::Elsewhere => "elsewhere",
         }
     }
 }
@@ -89,6 +92,8 @@ pub(super) struct Target {
     host: Host,
     port: u16,
     excepted: bool,
+    /// Whether there is an exception that does not count, because another page leads here.
+    withheld: bool,
 }
 
 impl Target {
@@ -107,11 +112,25 @@ impl Target {
         let (Some(host), Some(port)) = (Host::of(&url), url.port_or_known_default()) else {
             return Err(unread(Why::Syntax));
         };
-        let target = Target { excepted: rules.except(&host, port), url, host, port };
+        let target = Target { excepted: rules.except(&host, port), url, host, port, withheld: false };
         match target.fault(text, rules) {
             Some(why) => Err(target.refused(why)),
             None => Ok(target),
         }
+    }
+
+    /// Judges what a page redirects to. An exception is for whoever asks for that host and port: a page of another
+    /// one is not the operator's word that it may be visited.
+    pub(super) fn redirected(text: &str, rules: &Rules, from: &str) -> Result<Target, Refused> {
+        let mut target = Target::read(text, rules)?;
+        if target.excepted && target.shown() != from {
+            target.excepted = false;
+            target.withheld = true;
+            if target.fault(text, rules).is_some() {
+                return Err(target.refused(Why::Elsewhere));
+            }
+        }
+        Ok(target)
     }
 
     /// The name to look up, if the host is one.
@@ -134,7 +153,7 @@ impl Target {
         let by_name = self.name().is_some();
         let admitted = |place: &Place| self.excepted && (!by_name || place.may_be_excepted_by_name());
         if let Some(place) = found.iter().filter_map(|address| Place::of(*address)).find(|p| !admitted(p)) {
-            return Err(self.refused(Why::Address(place)));
+            return Err(self.refused(if self.withheld { Why::Elsewhere } else { Why::Address(place) }));
         }
         let addresses = found.iter().map(|address| SocketAddr::new(*address, self.port)).collect();
         Ok(Pinned { url: self.url, addresses })
@@ -221,6 +240,9 @@ impl fmt::Display for Refused {
             Why::LocalName => "it is not a name of the public internet",
             Why::MetadataName => "it is the name of a cloud's metadata service",
             Why::Address(place) => place.words(),
+            Why::Elsewhere => {
+                "the operator allows it to whoever asks for it, and not to a page that leads there"
+            }
         };
         write!(f, "{host} is not visited: {unvisited}.")?;
         match self.may_be_excepted() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use baton_core::effect::ToolOutcome;
 use baton_core::thread::Closing;
+use baton_core::tool::Cause;
 use futures_util::FutureExt;
 use serde_json::Value;
 
@@ -33,12 +34,13 @@ pub struct Ran {
 impl Ran {
     fn ended(status: Closing, limited: Limited) -> Self {
         let (blob, bytes) = limited.kept.map(|kept| (kept.blob, kept.bytes)).unzip();
-        let outcome = ToolOutcome { status, result: limited.result, blob };
+        let outcome = ToolOutcome { blob, ..ToolOutcome::new(status, limited.result) };
         Ran { outcome, blob: bytes, before_start: false, timed_out: false }
     }
 
     fn failed(error: ToolError) -> Self {
-        let ran = Ran::ended(Closing::Error, output::limit(Output::Text(error.message)));
+        let mut ran = Ran::ended(Closing::Error, output::limit(Output::Text(error.message)));
+        ran.outcome.cause = Some(error.cause);
         Ran { before_start: error.before_start, ..ran }
     }
 }
@@ -47,7 +49,7 @@ impl Registry {
     /// Runs a tool within its time, its schema and the limits of [`crate::output`].
     pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Ran {
         let Some(registered) = self.tools.get(name) else {
-            return Ran::failed(ToolError::before_start(format!("There is no tool {name:?} here.")));
+            return Ran::failed(ToolError::asked(format!("There is no tool {name:?} here.")));
         };
         let cancel = context.cancel.child_token();
         let _stop_when_dropped = cancel.clone().drop_guard();
@@ -66,7 +68,9 @@ impl Registry {
             Err(_elapsed) => {
                 let message =
                     format!("`{name}` did not finish within {} ms and was stopped.", timeout.as_millis());
-                Ran { timed_out: true, ..Ran::failed(ToolError::new(message)) }
+                // No cause is named: what was too slow once is not run again by itself, at the run's expense.
+                let told = output::limit(Output::Text(message));
+                Ran { timed_out: true, ..Ran::ended(Closing::Error, told) }
             }
         }
     }
@@ -84,7 +88,10 @@ impl Registered {
                     self.tool.spec().name,
                     kept.blob.hash
                 );
-                Ran::ended(Closing::Error, Limited { result: Value::String(message), kept: Some(kept) })
+                let told = Limited { result: Value::String(message), kept: Some(kept) };
+                let mut ran = Ran::ended(Closing::Error, told);
+                ran.outcome.cause = Some(Cause::Tool);
+                ran
             }
         }
     }

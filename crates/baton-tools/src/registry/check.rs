@@ -7,6 +7,7 @@
 use baton_core::chat::RawCall;
 use baton_core::effect::{Admission, CheckedCall};
 use baton_core::json::{self, BadJson};
+use baton_core::tool::Egress;
 use serde_json::{Value, json};
 
 use super::{MAX_NAME, Registry, is_tool_name};
@@ -15,30 +16,43 @@ use super::{MAX_NAME, Registry, is_tool_name};
 pub const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
 const MAX_PROVIDER_ID: usize = 256;
 
+/// Which tools somebody who calls them knows of.
+///
+/// What is known and not offered is refused elsewhere, by whoever can say why; to name it as a help would
+/// only lead to that refusal.
+pub struct Known<'a> {
+    /// Whether a tool may be meant. One that exists but is not known is as unknown as one that does not exist.
+    pub known: &'a dyn Fn(&str) -> bool,
+    /// Whether a tool was offered, so that it may be named in place of one that there is not.
+    pub offered: &'a dyn Fn(&str) -> bool,
+}
+
+impl Known<'static> {
+    /// All that there are, for callers that nothing is kept from.
+    pub const ALL: Known<'static> = Known { known: &|_| true, offered: &|_| true };
+}
+
 impl Registry {
-    /// Checks a call as a model wrote it. A tool that exists but is not offered is as unknown as one
-    /// that does not exist.
-    pub fn check(&self, call: &RawCall, offered: &dyn Fn(&str) -> bool) -> CheckedCall {
+    /// Checks a call as a model wrote it.
+    pub fn check(&self, call: &RawCall, tools: &Known<'_>) -> CheckedCall {
         let provider_id = call.id.clone().filter(|id| is_usable_id(id));
         let (arguments, unreadable) = match read_arguments(&call.arguments) {
             Ok(arguments) => (arguments, None),
             Err(reason) => (json!({}), Some(reason)),
         };
-        let admission = match (self.known(&call.name, offered), unreadable) {
+        let admission = match (self.known(&call.name, tools), unreadable) {
             (Err(reason), _) | (Ok(()), Some(reason)) => Admission::Refused { reason },
             (Ok(()), None) => self.admit(&call.name, &arguments),
         };
         CheckedCall { provider_id, name: recordable_name(&call.name), arguments, admission }
     }
 
-    fn known(&self, name: &str, offered: &dyn Fn(&str) -> bool) -> Result<(), String> {
-        if self.tools.contains_key(name) && offered(name) {
+    fn known(&self, name: &str, tools: &Known<'_>) -> Result<(), String> {
+        if self.tools.contains_key(name) && (tools.known)(name) {
             return Ok(());
         }
         let written = json::cut(name, MAX_NAME);
-        let far = |known: &&String| strsim::levenshtein(&written.to_lowercase(), &known.to_lowercase());
-        let nearest = self.tools.keys().filter(|known| offered(known)).min_by_key(far);
-        Err(match nearest {
+        Err(match self.nearest(written, tools.offered) {
             Some(nearest) => format!("There is no tool {written:?}. The nearest one is `{nearest}`."),
             None => format!("There is no tool {written:?}, and no other tool is offered. Answer in words."),
         })
@@ -46,7 +60,11 @@ impl Registry {
 
     fn admit(&self, name: &str, arguments: &Value) -> Admission {
         match (self.get(name), self.validate(name, arguments)) {
-            (Some(tool), Ok(())) => Admission::Fits { class: tool.class(arguments) },
+            (Some(tool), Ok(())) => Admission::Fits {
+                class: tool.class(arguments),
+                // Whether an address was found is for whoever knows the run to say.
+                egress: tool.spec().trust.egress != Egress::No,
+            },
             (_, Err(reason)) => Admission::Refused { reason },
             (None, Ok(())) => Admission::Refused { reason: format!("There is no tool {name:?}.") },
         }

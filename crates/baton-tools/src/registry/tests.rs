@@ -1,11 +1,11 @@
-//! What models write and what tools do, at its worst.
+//! What models write, at its worst.
 
-use std::time::Duration;
+mod calls;
+mod trust;
 
 use baton_core::chat::RawCall;
-use baton_core::effect::{Admission, BlobRef, CheckedCall, ToolOutcome};
-use baton_core::thread::Closing;
-use baton_core::tool::{ASK_USER, EffectClass};
+use baton_core::effect::{Admission, CheckedCall, ToolOutcome};
+use baton_core::tool::{ASK_USER, Cause, EffectClass};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use proptest::prelude::*;
@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::builtin::{Builtin, builtin};
-use crate::output::{STORED, WHOLE};
 use crate::testing::test_effect;
 use crate::tool::{CallContext, Output, ToolError};
 
@@ -43,6 +42,7 @@ fn spec(name: &str) -> ToolSpec {
         output_schema: None,
         class: EffectClass::Unsafe,
         timeout_ms: 1_000,
+        trust: Default::default(),
     }
 }
 
@@ -55,7 +55,8 @@ fn idle(spec: ToolSpec) -> Arc<dyn Tool> {
 }
 
 fn context() -> CallContext {
-    CallContext { call_id: "call_1".into(), key: "key_1".into(), cancel: CancellationToken::new() }
+    let (cancel, roots) = (CancellationToken::new(), Vec::new());
+    CallContext { call_id: "call_1".into(), key: "key_1".into(), cancel, roots }
 }
 
 async fn run(spec: ToolSpec, act: Act) -> Ran {
@@ -64,7 +65,14 @@ async fn run(spec: ToolSpec, act: Act) -> Ran {
 }
 
 fn failed(message: &str) -> Ran {
-    Ran { outcome: ToolOutcome::error(message), blob: None, before_start: false, timed_out: false }
+    let outcome = ToolOutcome { cause: Some(Cause::Tool), ..ToolOutcome::error(message) };
+    Ran { outcome, blob: None, before_start: false, timed_out: false }
+}
+
+/// Its time ran out. No cause is named, so that nobody runs it again by itself.
+fn out_of_time(ms: u32) -> Ran {
+    let outcome = ToolOutcome::error(format!("`a` did not finish within {ms} ms and was stopped."));
+    Ran { outcome, blob: None, before_start: false, timed_out: true }
 }
 
 fn registry() -> Registry {
@@ -79,7 +87,7 @@ fn call(name: &str, arguments: &str) -> RawCall {
 }
 
 fn check(name: &str, arguments: &str) -> CheckedCall {
-    registry().check(&call(name, arguments), &|_| true)
+    registry().check(&call(name, arguments), &Known::ALL)
 }
 
 fn reason(checked: &CheckedCall) -> &str {
@@ -113,8 +121,16 @@ fn unusable_sets_of_tools_are_refused_by_name() {
 fn specs_are_sorted_and_complete() {
     let registry = registry();
     let names: Vec<String> = registry.specs().into_iter().map(|spec| spec.name).collect();
-    let expected =
-        ["anything", "ask_user", "calculator", "clock", "system_health", "system_logs", "test_effect"];
+    let expected = [
+        "anything",
+        "ask_user",
+        "calculator",
+        "clock",
+        "system_health",
+        "system_logs",
+        "test_effect",
+        "update_plan",
+    ];
     assert_eq!(names, expected);
     assert!(registry.get("clock").is_some() && registry.get("Clock").is_none());
     let calculator = registry.get("calculator").unwrap().spec();
@@ -129,19 +145,26 @@ fn a_fitting_call_is_admitted_with_its_class() {
         provider_id: None,
         name: "calculator".into(),
         arguments: json!({"expression": "1+1"}),
-        admission: Admission::Fits { class: EffectClass::SideEffectFree },
+        admission: Admission::Fits { class: EffectClass::SideEffectFree, egress: false },
     };
     assert_eq!(checked, expected);
     for arguments in ["", " \n", "null", "{}"] {
         let checked = check("anything", arguments);
         assert_eq!(checked.arguments, json!({}), "{arguments:?}");
-        assert_eq!(checked.admission, Admission::Fits { class: EffectClass::Unsafe }, "{arguments:?}");
+        assert_eq!(
+            checked.admission,
+            Admission::Fits { class: EffectClass::Unsafe, egress: false },
+            "{arguments:?}"
+        );
     }
     let checked = check(ASK_USER, r#"{"question": "Which one?"}"#);
-    assert_eq!(checked.admission, Admission::Fits { class: EffectClass::SideEffectFree });
+    assert_eq!(checked.admission, Admission::Fits { class: EffectClass::SideEffectFree, egress: false });
     for (class, expected) in [("idempotent", EffectClass::Idempotent), ("unsafe", EffectClass::Unsafe)] {
         let arguments = json!({"file": "f", "line": "l", "class": class}).to_string();
-        assert_eq!(check("test_effect", &arguments).admission, Admission::Fits { class: expected });
+        assert_eq!(
+            check("test_effect", &arguments).admission,
+            Admission::Fits { class: expected, egress: false }
+        );
     }
 }
 
@@ -270,14 +293,27 @@ fn unknown_tools_are_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn a_tool_that_is_not_offered_is_not_known() {
-    let checked = registry().check(&call("calculator", r#"{"expression":"1"}"#), &|name| name == "clock");
-    assert_eq!(reason(&checked), r#"There is no tool "calculator". The nearest one is `clock`."#);
-    let checked = registry().check(&call("calculator", "{}"), &|_| false);
-    assert_eq!(
-        reason(&checked),
-        r#"There is no tool "calculator", and no other tool is offered. Answer in words."#
-    );
+fn a_tool_that_is_not_known_is_as_if_it_were_not_there() {
+    let check = |only: &dyn Fn(&str) -> bool| {
+        registry().check(&call("calculator", r#"{"expression":"1"}"#), &Known { known: only, offered: only })
+    };
+    let nearest = r#"There is no tool "calculator". The nearest one is `clock`."#;
+    assert_eq!(reason(&check(&|name| name == "clock")), nearest);
+    let nobody = r#"There is no tool "calculator", and no other tool is offered. Answer in words."#;
+    assert_eq!(reason(&check(&|_| false)), nobody);
+}
+
+#[test]
+fn what_is_known_and_not_offered_is_left_to_be_refused_and_never_suggested() {
+    let check = |name: &str, offered: &dyn Fn(&str) -> bool| {
+        registry().check(&call(name, r#"{"expression":"1"}"#), &Known { offered, ..Known::ALL })
+    };
+    let fits = Admission::Fits { class: EffectClass::SideEffectFree, egress: false };
+    assert_eq!(check("calculator", &|name| name == "clock").admission, fits);
+    let nearest = r#"There is no tool "calculators". The nearest one is `clock`."#;
+    assert_eq!(reason(&check("calculators", &|name| name == "clock")), nearest);
+    let nobody = r#"There is no tool "calculators", and no other tool is offered. Answer in words."#;
+    assert_eq!(reason(&check("calculators", &|_| false)), nobody);
 }
 
 #[test]
@@ -297,7 +333,7 @@ fn only_usable_ids_of_the_provider_are_kept() {
     for (id, kept) in cases {
         let call = RawCall { id: id.map(str::to_owned), ..call("anything", "") };
         let expected = id.filter(|_| kept).map(str::to_owned);
-        assert_eq!(registry().check(&call, &|_| true).provider_id, expected);
+        assert_eq!(registry().check(&call, &Known::ALL).provider_id, expected);
     }
 }
 
@@ -315,105 +351,8 @@ fn edited_arguments_are_checked_alike() {
 proptest! {
     #[test]
     fn no_call_can_do_harm(name in ".*", arguments in ".*", id in proptest::option::of(".*")) {
-        let checked = registry().check(&RawCall { id, name, arguments }, &|_| true);
+        let checked = registry().check(&RawCall { id, name, arguments }, &Known::ALL);
         prop_assert!(is_tool_name(&checked.name));
         prop_assert!(checked.arguments.is_object());
     }
-}
-
-#[tokio::test]
-async fn an_answer_is_an_outcome() {
-    let ran = run(spec("a"), |_| std::future::ready(Ok(Output::Json(json!({"n": 1})))).boxed()).await;
-    let outcome = ToolOutcome { status: Closing::Ok, result: json!({"n": 1}), blob: None };
-    assert_eq!(ran, Ran { outcome, blob: None, before_start: false, timed_out: false });
-    let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::new("no"))).boxed()).await;
-    assert_eq!(ran, failed("no"));
-    let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::before_start("no"))).boxed()).await;
-    assert_eq!(ran, Ran { before_start: true, ..failed("no") });
-    let ran = registry().call("nothing", json!({}), context()).await;
-    assert_eq!(ran, Ran { before_start: true, ..failed("There is no tool \"nothing\" here.") });
-}
-
-#[tokio::test]
-async fn a_panic_is_an_error() {
-    let expected = failed("`a` broke down. This is a fault of the tool, not of the arguments.");
-    assert_eq!(run(spec("a"), |_| async { panic!("secret") }.boxed()).await, expected);
-    assert_eq!(run(spec("a"), |_| panic!("before its future")).await, expected);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tool_that_hangs_is_stopped() {
-    let ran = run(spec("a"), |_| std::future::pending().boxed()).await;
-    assert_eq!(ran, Ran { timed_out: true, ..failed("`a` did not finish within 1000 ms and was stopped.") });
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_tool_left_behind_learns_that_the_call_is_over() {
-    static STOPPED: tokio::sync::Notify = tokio::sync::Notify::const_new();
-    let ran = run(spec("a"), |context| {
-        tokio::spawn(async move {
-            context.cancel.cancelled().await;
-            STOPPED.notify_one();
-        });
-        std::future::pending().boxed()
-    })
-    .await;
-    assert!(ran.timed_out);
-    tokio::time::timeout(Duration::from_secs(5), STOPPED.notified()).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_cancel_reaches_the_tool() {
-    let stopping: Act = |context| {
-        async move {
-            context.cancel.cancelled().await;
-            Err(ToolError::new("stopped"))
-        }
-        .boxed()
-    };
-    let context = context();
-    context.cancel.cancel();
-    let registry = Registry::new(vec![acting(spec("a"), stopping)]).unwrap();
-    assert_eq!(registry.call("a", json!({}), context).await, failed("stopped"));
-}
-
-#[tokio::test]
-async fn a_result_that_breaks_its_promise_is_an_error_and_kept() {
-    let spec = || ToolSpec { output_schema: Some(json!({"type": "object", "required": ["n"]})), ..spec("a") };
-    let ran = run(spec(), |_| std::future::ready(Ok(Output::Json(json!({"n": 1})))).boxed()).await;
-    assert_eq!(ran.outcome.status, Closing::Ok);
-
-    let ran = run(spec(), |_| std::future::ready(Ok(Output::Json(json!({"m": 1})))).boxed()).await;
-    let hash = json::sha256_hex(br#"{"m":1}"#);
-    let message = format!(
-        "`a` returned something else than it promises: \"n\" is a required property. Its raw result can be read with \
-         read_blob; hash {hash}."
-    );
-    let blob = Some(BlobRef { hash, size: 7, dropped: 0 });
-    let expected = Ran {
-        outcome: ToolOutcome { blob, ..ToolOutcome::error(message) },
-        blob: Some(br#"{"m":1}"#.to_vec()),
-        before_start: false,
-        timed_out: false,
-    };
-    assert_eq!(ran, expected);
-
-    for act in [(|_| std::future::ready(Ok(Output::Text("n".into()))).boxed()) as Act, |_| {
-        std::future::ready(Ok(Output::Bytes(vec![0xff]))).boxed()
-    }] {
-        let ran = run(spec(), act).await;
-        assert_eq!((ran.outcome.status, ran.blob.is_some()), (Closing::Error, true));
-    }
-}
-
-#[tokio::test]
-async fn long_outputs_and_long_errors_are_limited() {
-    let ran = run(spec("a"), |_| std::future::ready(Ok(Output::Text("x".repeat(STORED + 1)))).boxed()).await;
-    assert!(ran.outcome.result.as_str().unwrap().len() < WHOLE);
-    assert_eq!(ran.outcome.blob.unwrap().dropped, 1);
-    assert_eq!(ran.blob.unwrap().len(), STORED);
-    let ran =
-        run(spec("a"), |_| std::future::ready(Err(ToolError::new("x".repeat(WHOLE + 1)))).boxed()).await;
-    assert!(ran.outcome.result.as_str().unwrap().len() < WHOLE);
-    assert_eq!((ran.outcome.status, ran.blob.unwrap().len()), (Closing::Error, WHOLE + 1));
 }

@@ -2,11 +2,10 @@
 
 use baton_core::json::sha256_hex;
 use baton_core::thread::Closing;
-use baton_core::tool::{ASK_USER, EffectClass};
-use baton_tools::Ran;
+use baton_core::tool::{ASK_USER, Cause, EffectClass, Trust, UPDATE_PLAN};
 use serde_json::json;
 
-use super::{BROKEN, call, failed, ok, registry};
+use super::{BROKEN, call, failed, ok, refused, registry};
 
 #[test]
 fn the_built_in_tools() {
@@ -24,14 +23,18 @@ fn the_built_in_tools() {
         "system_health",
         "system_logs",
         "test_effect",
+        "update_plan",
     ];
     assert_eq!(names, expected);
     for spec in specs.iter().filter(|spec| spec.name != "test_effect") {
-        assert_eq!(spec.class, EffectClass::SideEffectFree, "{}", spec.name);
+        let trust = Trust { untrusted_output: spec.name.ends_with("_blob"), ..Trust::BUILT_IN };
+        assert_eq!((spec.class, spec.trust), (EffectClass::SideEffectFree, trust), "{}", spec.name);
         assert_eq!(spec.input_schema["type"], json!("object"), "{}", spec.name);
         assert!(spec.input_schema["properties"].is_object(), "{}", spec.name);
         assert_eq!(spec.input_schema["additionalProperties"], json!(false), "{}", spec.name);
     }
+    let effect = specs.iter().find(|spec| spec.name == "test_effect").unwrap();
+    assert_eq!(effect.trust, Trust::default());
 }
 
 #[tokio::test]
@@ -40,7 +43,7 @@ async fn calculator_and_clock_answer() {
     let sum = call(&registry, "calculator", json!({"expression": "0.1+0.2"})).await;
     assert_eq!(sum, ok(json!({"result": "0.3", "exact": true})));
     let bad = call(&registry, "calculator", json!({"expression": "1/0"})).await;
-    assert_eq!(bad, Ran { before_start: true, ..failed("Division by zero.") });
+    assert_eq!(bad, refused("Division by zero."));
     let now = call(&registry, "clock", json!({"timezone": "+02:00"})).await;
     let expected = json!({
         "time": "2026-01-01T02:00:00.000+02:00",
@@ -57,14 +60,15 @@ async fn calculator_and_clock_answer() {
 async fn whole_floats_are_refused_before_anything_happens() {
     // JSON Schema calls 1.0 an integer; Rust does not.
     let ran = call(&registry(&[]), "list_files", json!({"depth": 1.0})).await;
-    assert_eq!((ran.outcome.status, ran.before_start), (Closing::Error, true));
+    let told = (ran.outcome.status, ran.outcome.cause, ran.before_start);
+    assert_eq!(told, (Closing::Error, Some(Cause::Asked), true));
 }
 
 #[tokio::test]
 async fn ask_user_is_answered_by_the_flow() {
     let ran = call(&registry(&[]), ASK_USER, json!({"question": "Which?"})).await;
     let message = "The run waits for the person's answer; there is nothing to call.";
-    assert_eq!(ran, Ran { before_start: true, ..failed(message) });
+    assert_eq!(ran, refused(message));
 }
 
 #[tokio::test]
@@ -128,9 +132,78 @@ async fn missing_blobs_are_explained() {
     let registry = registry(&[]);
     let hash = sha256_hex(b"nothing");
     let message = format!("There is no blob {hash}. Use the hash from an abridged output.");
-    assert_eq!(call(&registry, "read_blob", json!({"hash": hash})).await, failed(&message));
+    assert_eq!(call(&registry, "read_blob", json!({"hash": hash})).await, refused(&message));
     assert_eq!(call(&registry, "read_blob", json!({"hash": BROKEN})).await, failed("The store is down."));
     for hash in ["", "abc", "../../etc/passwd"] {
         assert!(registry.validate("read_blob", &json!({"hash": hash})).is_err());
     }
+}
+
+#[tokio::test]
+async fn a_plan_is_returned_as_it_was_given() {
+    let registry = registry(&[]);
+    let step = |step: &str, status: &str| json!({"step": step, "status": status});
+    let plans = [
+        json!({"plan": [step("Look", "done"), step("Think", "in_progress"), step("Say", "pending")]}),
+        json!({"plan": [step("x", "pending")]}),
+        json!({"plan": vec![step(&"ü".repeat(200), "done"); 30]}),
+    ];
+    for plan in plans {
+        assert_eq!(call(&registry, UPDATE_PLAN, plan.clone()).await, ok(plan));
+    }
+    let two = json!({"plan": [step("a", "in_progress"), step("b", "done"), step("c", "in_progress")]});
+    let message = "2 steps are in progress. Send the plan with at most one of them.";
+    assert_eq!(call(&registry, UPDATE_PLAN, two).await, refused(message));
+
+    let unfit = [
+        json!({}),
+        json!({"plan": []}),
+        json!({"plan": vec![step("x", "done"); 31]}),
+        json!({"plan": [step("", "done")]}),
+        json!({"plan": [step(&"x".repeat(201), "done")]}),
+        json!({"plan": [step("x", "begun")]}),
+        json!({"plan": [{"step": "x"}]}),
+        json!({"plan": [{"step": "x", "status": "done", "note": ""}]}),
+        json!({"plan": [], "more": 1}),
+    ];
+    for plan in unfit {
+        assert!(registry.validate(UPDATE_PLAN, &plan).is_err(), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn what_lies_in_the_request_is_told_from_what_may_pass() {
+    let registry = registry(&[]);
+    let outside = "Absolute paths are not accepted. Write it relative to the folder that list_files shows.";
+    let missing = "\"nothing.rs\" cannot be used: there is no such file; list_files shows what there is.";
+    let folder = "\"builtin\" cannot be used: it is a folder; use list_files.";
+    let table = [
+        ("read_file", json!({"path": "nothing.rs"}), missing),
+        ("read_file", json!({"path": "builtin"}), folder),
+        ("read_file", json!({"path": "/etc/passwd"}), outside),
+        ("list_files", json!({"path": "nothing.rs"}), missing),
+        ("search_files", json!({"pattern": "x", "path": "nothing.rs"}), missing),
+        ("calculator", json!({"expression": "2 km"}), "`k` at character 3 is not expected there."),
+    ];
+    for (tool, arguments, message) in table {
+        assert_eq!(call(&registry, tool, arguments.clone()).await, refused(message), "{tool} {arguments}");
+    }
+    let asked = [
+        ("read_file", json!({"path": "../Cargo.toml"})),
+        ("read_file", json!({"path": "lib.rs/x"})),
+        ("read_file", json!({"path": "x".repeat(4000)})),
+        ("read_file", json!({"path": "nul\0"})),
+        ("list_files", json!({"path": "lib.rs"})),
+        ("search_files", json!({"pattern": "("})),
+        ("search_blob", json!({"hash": BROKEN, "pattern": "("})),
+    ];
+    for (tool, arguments) in asked {
+        let ran = call(&registry, tool, arguments.clone()).await;
+        let told = (ran.outcome.status, ran.outcome.cause, ran.before_start);
+        assert_eq!(told, (Closing::Error, Some(Cause::Asked), true), "{tool} {arguments}");
+    }
+    assert_eq!(
+        call(&registry, "search_blob", json!({"hash": BROKEN, "pattern": "x"})).await,
+        failed("The store is down.")
+    );
 }

@@ -7,7 +7,7 @@ use baton_core::tool::EffectClass;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{call, context, failed, ok, registry};
+use super::{call, context, failed, ok, refused, registry};
 
 fn arguments(folder: &TempDir, more: Value) -> Value {
     let mut all = json!({"file": folder.path().join("effects"), "line": "hello", "class": "unsafe"});
@@ -74,7 +74,7 @@ async fn outputs_of_any_size_can_be_asked_for() {
 async fn what_would_break_the_file_is_refused() {
     let (registry, folder) = (registry(&[]), TempDir::new().unwrap());
     let ran = call(&registry, "test_effect", arguments(&folder, json!({"line": "two\nlines"}))).await;
-    assert!(ran.before_start);
+    assert_eq!(ran, refused("The line and the key must fit one line of the file."));
     assert_eq!(written(&folder), "");
 }
 

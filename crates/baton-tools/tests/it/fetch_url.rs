@@ -4,14 +4,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::tool::EffectClass;
+use baton_core::chat::RawCall;
+use baton_core::effect::Admission;
+use baton_core::tool::{EffectClass, Egress as SendsOut, Trust};
 use baton_tools::egress::{Egress, Limits, Resolver, Rules};
-use baton_tools::{Ran, Registry, Web, fetch_url, web};
+use baton_tools::{Known, Ran, Registry, Web, fetch_url, web};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Canary, Server};
-use crate::{call, failed, ok};
+use crate::{call, failed, not_taken, ok, refused};
 
 /// A name server that knows one public name, which leads to this computer.
 fn resolver() -> Resolver {
@@ -34,11 +36,6 @@ fn tool(server: &Server, limits: Limits) -> Registry {
 
 async fn fetch(server: &Server, path: &str) -> Ran {
     call(&tool(server, Limits::default()), "fetch_url", json!({ "url": server.at(path) })).await
-}
-
-/// A failure that is known to lie before any connection.
-fn refused(message: &str) -> Ran {
-    Ran { before_start: true, ..failed(message) }
 }
 
 #[tokio::test]
@@ -109,9 +106,9 @@ async fn redirects_are_followed_three_times() {
     .await;
     let there = ok(json!(format!("Address: {}\n\nthere", server.at("/0"))));
     let astray = |times: u32| {
-        failed(&format!("The address was redirected {times} times without arriving: try another one."))
+        not_taken(&format!("The address was redirected {times} times without arriving: try another one."))
     };
-    let status = |status: &str| failed(&format!("{} answered with status {status}.", server.address));
+    let status = |status: &str| not_taken(&format!("{} answered with status {status}.", server.address));
     assert_eq!(fetch(&server, "/3").await, there);
     assert_eq!(fetch(&server, "/4").await, astray(3));
     assert_eq!(fetch(&server, "/loop").await, astray(3));
@@ -137,14 +134,45 @@ async fn a_redirect_to_another_port_is_refused() {
          itself. The operator can allow it with `[egress] allow = [\"{target}\"]`.",
         server.address
     );
-    assert_eq!(fetch(&server, "/first").await, failed(&expected));
+    assert_eq!(fetch(&server, "/first").await, not_taken(&expected));
     assert_eq!((server.requests().len(), canary.reached()), (2, 0));
+}
+
+/// Both servers may be visited; whoever leads from one to the other decides nothing.
+#[tokio::test]
+async fn a_redirect_from_elsewhere_reaches_no_exception() {
+    let inner = Server::start(|_| Answer::page("text/plain", "done")).await;
+    let (away, port) = (inner.at("/reset?now=1"), inner.port());
+    let outer = Server::start(move |path| match path {
+        "/name" => Answer::redirect(&format!("http://a.example:{port}/reset?now=1")),
+        _ => Answer::redirect(&away),
+    })
+    .await;
+    let allow = [outer.address.to_string(), inner.address.to_string(), format!("a.example:{port}")];
+    let rules = Rules::allowing(&allow).unwrap();
+    let registry =
+        Registry::new(vec![fetch_url(Egress::with(rules, Limits::default(), resolver()))]).unwrap();
+    let fetch = async |url: String| call(&registry, "fetch_url", json!({ "url": url })).await;
+    let refused = |to: &str| {
+        not_taken(&format!(
+            "The page at {} redirects to an address that is refused. {to} is not visited: the operator allows it to \
+             whoever asks for it, and not to a page that leads there.",
+            outer.address
+        ))
+    };
+    assert_eq!(fetch(outer.at("/")).await, refused(&inner.address.to_string()));
+    assert_eq!(fetch(outer.at("/name")).await, refused(&format!("a.example:{port}")));
+    assert_eq!(inner.asked(), Vec::<String>::new());
+    let expected = ok(json!(format!("Address: {}\n\ndone", inner.at("/reset?now=1"))));
+    assert_eq!(fetch(inner.at("/reset?now=1")).await, expected, "by its own address it is visited");
 }
 
 #[tokio::test]
 async fn statuses_and_contents_that_are_no_page_are_explained() {
     let server = Server::start(|path| match path {
         "/404" => Answer::new("404 Not Found", &[("Content-Type", "text/html")], "<h1>no</h1>"),
+        "/408" => Answer::new("408 Request Timeout", &[], ""),
+        "/429" => Answer::new("429 Too Many Requests", &[], ""),
         "/500" => Answer::new("500 Internal Server Error", &[], "a secret trace"),
         "/png" => Answer::page("image/png", b"\x89PNG"),
         "/none" => Answer::new("200 OK", &[], "x"),
@@ -161,7 +189,6 @@ async fn statuses_and_contents_that_are_no_page_are_explained() {
     };
     let table = [
         ("/404", format!("{at} answered with status 404 Not Found.")),
-        ("/500", format!("{at} answered with status 500 Internal Server Error.")),
         ("/png", media("image/png")),
         ("/none", media("")),
         ("/binary", media("application/octet-stream")),
@@ -171,7 +198,11 @@ async fn statuses_and_contents_that_are_no_page_are_explained() {
         ),
     ];
     for (path, expected) in table {
-        assert_eq!(fetch(&server, path).await, failed(&expected), "{path}");
+        assert_eq!(fetch(&server, path).await, not_taken(&expected), "{path}");
+    }
+    for status in ["408 Request Timeout", "429 Too Many Requests", "500 Internal Server Error"] {
+        let expected = failed(&format!("{at} answered with status {status}."));
+        assert_eq!(fetch(&server, &format!("/{}", &status[..3])).await, expected);
     }
 }
 
@@ -251,13 +282,16 @@ async fn connections_that_fail_are_explained() {
     let ran =
         call(&tool(&server, Limits::default()), "fetch_url", json!({ "url": "https://b.example/" })).await;
     let unknown = "The name b.example cannot be looked up (no such name): check it, or try again later.";
-    assert_eq!(ran, refused(unknown));
+    assert_eq!(ran, Ran { before_start: true, ..failed(unknown) });
 }
 
 #[tokio::test]
 async fn refusals_reach_the_model_before_anything_is_sent() {
     let canary = Canary::start();
-    let registry = Registry::new(web(Web { search: None, egress: Rules::default() }).unwrap()).unwrap();
+    let registry = Registry::new(
+        web(Web { search: None, egress: Rules::default(), limits: Limits::default() }).unwrap(),
+    )
+    .unwrap();
     let host = format!("127.0.0.1:{}", canary.port);
     let ran = call(&registry, "fetch_url", json!({ "url": format!("http://{host}/") })).await;
     let expected = format!(
@@ -270,10 +304,22 @@ async fn refusals_reach_the_model_before_anything_is_sent() {
 
 #[tokio::test]
 async fn the_tool_has_no_side_effects_and_takes_one_argument() {
-    let registry = Registry::new(web(Web { search: None, egress: Rules::default() }).unwrap()).unwrap();
+    let registry = Registry::new(
+        web(Web { search: None, egress: Rules::default(), limits: Limits::default() }).unwrap(),
+    )
+    .unwrap();
     let specs = registry.specs();
-    let facts: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.class)).collect();
-    assert_eq!(facts, [("fetch_url", EffectClass::SideEffectFree)]);
+    let facts: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.class, spec.trust)).collect();
+    let trust =
+        Trust { built_in: true, untrusted_output: true, egress: SendsOut::UnlessFound, approve: false };
+    assert_eq!(facts, [("fetch_url", EffectClass::SideEffectFree, trust)]);
+    let call = RawCall {
+        id: None,
+        name: "fetch_url".to_owned(),
+        arguments: r#"{"url": "https://a.example/"}"#.into(),
+    };
+    let fits = Admission::Fits { class: EffectClass::SideEffectFree, egress: true };
+    assert_eq!(registry.check(&call, &Known::ALL).admission, fits);
     for wrong in
         [json!({}), json!({ "url": "" }), json!({ "url": 1 }), json!({ "url": "x", "method": "POST" })]
     {

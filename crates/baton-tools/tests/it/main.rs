@@ -15,6 +15,7 @@ use std::sync::Arc;
 use baton_core::effect::ToolOutcome;
 use baton_core::thread::Closing;
 use baton_core::time::Timestamp;
+use baton_core::tool::Cause;
 use baton_tools::{BlobSource, Builtin, CallContext, Ran, Registry, builtin, testing};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -50,7 +51,8 @@ fn registry(blobs: &[&[u8]]) -> Registry {
 }
 
 fn context(key: &str) -> CallContext {
-    CallContext { call_id: format!("call_{key}"), key: key.to_owned(), cancel: CancellationToken::new() }
+    let (cancel, roots) = (CancellationToken::new(), Vec::new());
+    CallContext { call_id: format!("call_{key}"), key: key.to_owned(), cancel, roots }
 }
 
 /// Calls a tool with arguments that its schema admits.
@@ -60,10 +62,24 @@ async fn call(registry: &Registry, name: &str, arguments: Value) -> Ran {
 }
 
 fn ok(result: Value) -> Ran {
-    let outcome = ToolOutcome { status: Closing::Ok, result, blob: None };
+    let outcome = ToolOutcome::new(Closing::Ok, result);
     Ran { outcome, blob: None, before_start: false, timed_out: false }
 }
 
+/// A failure that may pass.
 fn failed(message: &str) -> Ran {
-    Ran { outcome: ToolOutcome::error(message), blob: None, before_start: false, timed_out: false }
+    let outcome = ToolOutcome { cause: Some(Cause::Tool), ..ToolOutcome::error(message) };
+    Ran { outcome, blob: None, before_start: false, timed_out: false }
+}
+
+/// A failure whose cause lies in what was asked, found before anything was done.
+fn refused(message: &str) -> Ran {
+    Ran { before_start: true, ..not_taken(message) }
+}
+
+/// The same, found when somebody had been asked.
+fn not_taken(message: &str) -> Ran {
+    let mut ran = failed(message);
+    ran.outcome.cause = Some(Cause::Asked);
+    ran
 }

@@ -1,10 +1,11 @@
 //! `web_search` against a server that answers in the shapes of the three services' public documentation.
 
-use baton_tools::{Ran, Registry, Search, Secret, Web, WebError, web};
+use baton_core::tool::{EffectClass, Trust};
+use baton_tools::{Ran, Registry, Search, Secret, Web, WebError, is_found, search_answers, web};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Canary, Server};
-use crate::{call, failed, ok};
+use crate::{call, failed, not_taken, ok};
 
 const KEY: &str = "key-0123456789abcdef";
 
@@ -40,7 +41,10 @@ const TAVILY: &str = r#"{
 }"#;
 
 fn registry(search: Search) -> Registry {
-    Registry::new(web(Web { search: Some(search), egress: Default::default() }).unwrap()).unwrap()
+    Registry::new(
+        web(Web { search: Some(search), egress: Default::default(), limits: Default::default() }).unwrap(),
+    )
+    .unwrap()
 }
 
 fn searxng(base: &str) -> Registry {
@@ -150,6 +154,36 @@ async fn long_texts_are_cut() {
     assert_eq!(ran, ok(json!({ "results": [expected] })));
 }
 
+#[tokio::test]
+async fn an_odd_result_costs_no_other() {
+    let longest = format!("https://a.example/{}", "x".repeat(4096 - 18));
+    let entries = json!([
+        { "title": "One", "url": "https://a.example/1", "content": "First", "description": "Beside" },
+        { "title": 2, "url": "https://a.example/2", "content": ["no text"], "description": "Second" },
+        { "title": "No text", "url": 3 },
+        "no object",
+        null,
+        { "title": "As long as can be", "url": longest },
+        { "title": "Longer", "url": format!("{longest}x") },
+        { "title": ["no text"], "url": "https://a.example/3" },
+    ]);
+    let body =
+        [json!({ "results": entries }), json!({ "web": { "results": entries } })].map(|it| it.to_string());
+    let server = Server::start(move |path| {
+        Answer::page("application/json", &body[usize::from(path.starts_with("/res"))])
+    })
+    .await;
+    let expected = ok(json!({ "results": [
+        hit(1, "One", "First"),
+        hit(2, "https://a.example/2", "Second"),
+        { "title": "As long as can be", "url": longest, "snippet": "" },
+        hit(3, "https://a.example/3", ""),
+    ] }));
+    for registry in [searxng(&server.at("")), brave(&server), tavily(&server)] {
+        assert_eq!(search(&registry, json!({ "query": "x", "count": 20 })).await, expected);
+    }
+}
+
 /// The server repeats the key in every body; no message does.
 #[tokio::test]
 async fn failures_say_who_can_do_what_and_show_no_key() {
@@ -162,10 +196,7 @@ async fn failures_say_who_can_do_what_and_show_no_key() {
             "403 Forbidden",
             "The search service refused the request (status 403): the operator should check the key and the plan.",
         ),
-        (
-            "422 Unprocessable Entity",
-            "The search service did not accept the request (status 422): rephrase the query.",
-        ),
+        ("408 Request Timeout", "The search service waited too long (status 408): try again later."),
         (
             "429 Too Many Requests",
             "The search service allows no more requests for now (status 429): try again later.",
@@ -177,6 +208,15 @@ async fn failures_say_who_can_do_what_and_show_no_key() {
         let server = Server::start(move |_| Answer::new(status, &[], KEY)).await;
         for registry in [brave(&server), tavily(&server)] {
             assert_eq!(search(&registry, json!({ "query": "x" })).await, failed(expected), "{status}");
+        }
+    }
+    for status in ["400 Bad Request", "422 Unprocessable Entity"] {
+        let server = Server::start(move |_| Answer::new(status, &[], KEY)).await;
+        let code = &status[..3];
+        let message =
+            format!("The search service did not accept the request (status {code}): rephrase the query.");
+        for registry in [brave(&server), tavily(&server)] {
+            assert_eq!(search(&registry, json!({ "query": "x" })).await, not_taken(&message));
         }
     }
     let server = Server::start(|_| Answer::new("403 Forbidden", &[], "")).await;
@@ -207,7 +247,7 @@ async fn an_answer_that_is_too_long_or_broken_is_refused() {
     })
     .await;
     let long = search(&searxng(&server.at("/long")), json!({ "query": "x" })).await;
-    assert_eq!(long, failed("The search service sent far too much: ask for fewer results."));
+    assert_eq!(long, not_taken("The search service sent far too much: ask for fewer results."));
     let broken = search(&searxng(&server.at("/broken")), json!({ "query": "secret words" })).await;
     let message = broken.outcome.result.as_str().unwrap_or_default();
     assert!(message.starts_with("The search service cannot be reached: "), "{message}");
@@ -215,9 +255,87 @@ async fn an_answer_that_is_too_long_or_broken_is_refused() {
 }
 
 #[test]
+fn the_facts_of_the_tool() {
+    let registry = searxng("http://127.0.0.1:1");
+    let spec = registry.get("web_search").unwrap().spec();
+    let trust = Trust { untrusted_output: true, ..Trust::BUILT_IN };
+    assert_eq!((spec.class, spec.trust), (EffectClass::SideEffectFree, trust));
+}
+
+#[tokio::test]
+async fn a_service_without_its_key_says_so_when_it_is_called() {
+    let why = "The key of the search service is expected in SEARCH_KEY.";
+    let registry = registry(Search::Keyless { why: why.to_owned() });
+    let ran = search(&registry, json!({ "query": "x" })).await;
+    assert_eq!(ran, Ran { before_start: true, ..failed(why) });
+}
+
+/// What a service that is asked for nothing answers, and whether it counts.
+#[tokio::test]
+async fn a_service_is_looked_at_without_a_search_and_without_its_key() {
+    let server = Server::start(|path| {
+        let status = &path[1..4];
+        Answer::new(status, &[], if path.starts_with("/200/odd") { KEY } else { r#"{"results": []}"# })
+    })
+    .await;
+    let at = |status: u16| server.at(&format!("/{status}"));
+    let odd = server.at("/200/odd");
+    let searxng = |status| Search::Searxng { base: at(status) };
+    let brave = |status| Search::Brave { key: Secret::new(KEY), base: Some(at(status)) };
+    let tavily = |status| Search::Tavily { key: Secret::new(KEY), base: Some(at(status)) };
+    let misses = [400, 401, 403, 405, 422].into_iter().flat_map(|status| [brave(status), tavily(status)]);
+    for there in [searxng(400), searxng(200), brave(200), tavily(200)].into_iter().chain(misses) {
+        assert_eq!(search_answers(there.clone()).await, Ok(()), "{there:?}");
+    }
+    let failing = |code: u16| format!("The search service failed (status {code}): try again later.");
+    let no_list = "It answers with something that is not a list of results: is this its address?".to_owned();
+    let table = [
+        (Search::Searxng { base: odd.clone() }, no_list.clone()),
+        (Search::Brave { key: Secret::new(KEY), base: Some(odd.clone()) }, no_list.clone()),
+        (Search::Tavily { key: Secret::new(KEY), base: Some(odd) }, no_list),
+        (brave(404), "It answers with status 404 Not Found: is this its address?".to_owned()),
+        (tavily(410), "It answers with status 410 Gone: is this its address?".to_owned()),
+        (brave(503), failing(503)),
+        (tavily(500), failing(500)),
+        (
+            searxng(403),
+            "The search service refused the request (status 403): the operator should add `json` to \
+             `search.formats` in its settings.yml."
+                .to_owned(),
+        ),
+        (searxng(404), "It answers with status 404 Not Found: is this its address?".to_owned()),
+        (
+            searxng(301),
+            "The search service redirects (status 301): the operator should set its final address."
+                .to_owned(),
+        ),
+    ];
+    for (absent, expected) in table {
+        assert_eq!(search_answers(absent).await, Err(expected));
+    }
+    assert!(server.requests().iter().all(|request| !request.contains(KEY) && !request.contains("q=")));
+    let gone = Search::Searxng { base: "http://127.0.0.1:1".to_owned() };
+    let message = search_answers(gone).await.unwrap_err();
+    assert!(message.starts_with("It cannot be reached: "), "{message}");
+}
+
+#[tokio::test]
+async fn what_a_search_found_may_be_visited() {
+    let server = Server::start(|_| Answer::page("application/json", SEARXNG)).await;
+    let results = [search(&searxng(&server.at("")), json!({ "query": "x" })).await.outcome.result];
+    let found = |url: &str| is_found(url, &results);
+    assert_eq!(
+        ["https://a.example/1", "https://a.example/3#x", "https://a.example/4"].map(found),
+        [true, true, false]
+    );
+}
+
+#[test]
 fn unusable_settings_are_refused_and_show_no_secret() {
-    let made =
-        |search| web(Web { search: Some(search), egress: Default::default() }).map(|tools| tools.len());
+    let made = |search| {
+        web(Web { search: Some(search), egress: Default::default(), limits: Default::default() })
+            .map(|tools| tools.len())
+    };
     for base in
         ["", "search.example.com", "ftp://a.example", "https://me:pw@a.example", "https://a.example?x"]
     {

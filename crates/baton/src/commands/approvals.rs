@@ -4,7 +4,7 @@
 //! first decision counts; a later one is told who was first.
 
 use baton_core::json;
-use baton_core::run::{Approval, ApprovalStatus, Choice};
+use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice};
 use baton_engine::EngineError;
 use baton_store::StoreError;
 use clap::{Args, Subcommand};
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::runs::go_on;
 use crate::app::App;
+use crate::asking;
 use crate::columns::{columns, moment};
 use crate::failure::{Failure, exit};
 use crate::shape;
@@ -41,11 +42,11 @@ enum ApprovalsCommand {
     Ls(ListArgs),
     /// Shows one approval with its whole arguments
     Show(OneArgs),
-    /// Lets the call run as it was asked for
+    /// Lets the call run as it was asked for; one whose outcome nobody knows runs again with the same key
     Approve(DecideArgs),
     /// Does not let the call run; the agent is told
     Deny(DecideArgs),
-    /// Lets the call run with other arguments
+    /// Lets the call run with other arguments, or says what came of it: `{"output": …}`
     Edit(EditArgs),
 }
 
@@ -132,27 +133,39 @@ async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
 
 async fn show(app: &App, approval: &str) -> Result<u8, Failure> {
     let approval = find(app, approval).await?;
-    line(if app.json { shape::pretty(&shape::approval(&approval)) } else { described(&approval) })?;
+    if app.json {
+        line(shape::pretty(&shape::approval(&approval)))?;
+    } else {
+        line(described(&approval, asking::folder(app, &approval).await))?;
+    }
     Ok(exit::OK)
 }
 
-fn described(approval: &Approval) -> String {
+fn described(approval: &Approval, folder: Option<String>) -> String {
     let Approval { id, name, args, .. } = approval;
     let mut lines = vec![
         format!("approval {id}"),
         format!("  status   {}", decided(approval)),
-        format!("  call     {name}"),
+        format!("  asks     {}", approval.kind.asks(name)),
         format!("  reason   {}", brief(&approval.reason, 400)),
         format!("  run      {}", approval.run_id),
         format!("  created  {}", moment(approval.created)),
         format!("  expires  {}", moment(approval.expires_at)),
         format!("  digest   {}", approval.digest),
-        "  arguments".to_owned(),
     ];
+    lines.extend(folder.map(|folder| format!("  folder   {folder}")));
+    lines.push("  arguments".to_owned());
     // Pretty JSON has no control characters (in strings they are escaped), but text may still turn around.
     lines.extend(plain(&shape::pretty(args)).lines().map(|line| format!("    {line}")));
-    if approval.status == ApprovalStatus::Pending {
-        lines.push(format!("decide with: baton approvals approve|deny {id}"));
+    match (approval.status, approval.kind) {
+        (ApprovalStatus::Pending, ApprovalKind::Call) => {
+            lines.push(format!("decide with: baton approvals approve|deny|edit {id}"));
+        }
+        (ApprovalStatus::Pending, ApprovalKind::Outcome) => {
+            lines.push("decide with:".to_owned());
+            lines.extend(asking::commands(approval).iter().map(|command| format!("  {command}")));
+        }
+        _ => {}
     }
     lines.join("\n")
 }
@@ -177,11 +190,32 @@ async fn decide(
         Ok(approval) => approval,
         Err(error) => return Err(refused(app, &asked, error).await),
     };
-    let handle = if args.detach { None } else { app.engine.drive(&app.tenant, approval.run_id).await? };
     let words = format!("{} is {}", approval.name, approval.status.as_str());
-    let Some(handle) = handle else {
-        line(if app.json { shape::pretty(&shape::approval(&approval)) } else { words })?;
-        return Ok(exit::OK);
+    let say = |words: &str| match app.json {
+        true => line(shape::pretty(&shape::approval(&approval))),
+        false => line(words),
+    };
+    let driven = if args.detach { Ok(None) } else { app.engine.drive(&app.tenant, approval.run_id).await };
+    let handle = match driven {
+        Ok(Some(handle)) => handle,
+        Ok(None) => {
+            say(&words)?;
+            return Ok(exit::OK);
+        }
+        // It is decided all the same, and waits for somebody who can go on with it.
+        Err(EngineError::MissingTools { run, missing }) => {
+            say(&words)?;
+            note(format!("its run needs tools that are not configured here: {}", missing.join(", ")));
+            note(format!(
+                "  where they are, baton --config FILE runs resume {} goes on with it",
+                run.short()
+            ));
+            return Ok(exit::SUSPENDED);
+        }
+        Err(error) => {
+            note(words);
+            return Err(error.into());
+        }
     };
     if !app.json {
         note(words);
@@ -202,6 +236,7 @@ async fn refused(app: &App, asked: &Approval, error: EngineError) -> Failure {
             Failure::failed(format!("approval {} is already decided: {}", asked.id, decided(&now)))
                 .hint("the first decision counts")
         }
+        EngineError::Invalid(why) if asked.kind == ApprovalKind::Outcome => Failure::usage(why),
         EngineError::Invalid(why) => {
             Failure::usage(why).hint(format!("baton tools show {} says what fits", asked.name))
         }

@@ -4,17 +4,19 @@ use std::io::{IsTerminal, Read};
 
 use baton_core::id::{BadId, ThreadId};
 use baton_core::policy::Mode;
-use baton_core::run::RunStatus;
+use baton_core::run::{ApprovalStatus, RunStatus};
 use baton_engine::{EngineError, RunHandle, RunRequest, Submitted};
 use baton_store::StoreError;
 use clap::{Args, ValueEnum};
 
 use crate::app::App;
+use crate::asking;
 use crate::failure::{Failure, exit};
-use crate::follow::{FollowOptions, follow, tail, taken_up};
+use crate::follow::{FollowOptions, account, follow, tail, taken_up};
 use crate::interrupts::Interrupts;
 use crate::models::Chosen;
 use crate::screen::Show;
+use crate::telemetry;
 use crate::terminal::{DIM, note, plain, styled};
 
 const EXAMPLES: &str = "\
@@ -23,6 +25,7 @@ Examples:
   baton ask --thread trip \"And what does it cost?\"      goes on with a thread; answers its question
   git diff | baton ask -                                reads the message from a pipe
   baton ask --json \"What time is it?\"                   one JSON object a line, `done` last
+  baton ask --json --steps \"What time is it?\"           and one more: `reply`, `steps` and `trace_id`
   baton ask --model ollama/llama3.2:3b \"Why?\"          asks a certain model; baton models ls shows who there is
   baton ask --model scripted/talk.json \"hello\"          plays a script, to test an agent
 
@@ -53,7 +56,7 @@ pub(crate) struct AskArgs {
     /// Where the request comes in, for the rules of the policy
     #[arg(long, default_value = "CHAT")]
     channel: String,
-    /// Shows the run's account of itself at the end; with --json, adds `reply`, `steps`, `trace_id`
+    /// Shows the request's account of itself at the end; with --json, adds an object of `reply`, `steps`, `trace_id`
     #[arg(long)]
     steps: bool,
     /// Shows the model's own reasoning, where it has any
@@ -84,9 +87,11 @@ impl From<ModeArg> for Mode {
 }
 
 /// Runs the command.
-pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     let show = if app.json { Show::Json } else { Show::Text };
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
+    args.channel = app.channel(&args.channel)?;
+    app.doubt_approvals();
     let chosen = app.models.choose().await?;
     let request = request(app, args, &chosen).await?;
     let interrupts = Interrupts::listen()?;
@@ -94,7 +99,12 @@ pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
         Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => handle,
         Ok(Submitted::AnsweredElsewhere(run)) => {
             note(styled(DIM, format!("another Baton goes on with run {}", run.short())));
-            return tail(app, run, taken_up(app, run).await?, app.json).await;
+            let from = taken_up(app, run).await?;
+            let code = tail(app, run, from, app.json).await?;
+            if steps {
+                account(app, run, from, show).await?;
+            }
+            return Ok(code);
         }
         Err(EngineError::Store(StoreError::Busy { branch, run })) => return Err(busy(app, branch, run).await),
         Err(error) => return Err(error.into()),
@@ -109,12 +119,16 @@ pub(crate) async fn run(app: &App, args: AskArgs) -> Result<u8, Failure> {
 /// One line beside the answer: who answers and why, whether text leaves this machine, and where it is kept.
 async fn introduce(app: &App, handle: &RunHandle, chosen: &Chosen) -> Result<(), Failure> {
     let row = app.store().run(&app.tenant, handle.run).await?;
-    let pinned = app.models.as_pinned(&app.store().definition(&app.tenant, &row.definition).await?);
+    let definition = app.store().definition(&app.tenant, &row.definition).await?;
+    let pinned = app.models.as_pinned(&definition);
     // A message that answers a question goes to the run that asked, and to its models.
     let is_new = (&pinned.model, &pinned.roles) == (&chosen.model, &chosen.roles);
     let who = if is_new { chosen } else { &pinned };
     let (thread, run) = (&handle.thread, handle.run.short());
-    note(styled(DIM, format!("{} · thread {thread} · run {run}", plain(&who.in_one_line()))));
+    note(styled(
+        DIM,
+        format!("{} · thread {thread} · run {run}", plain(&who.in_one_line(&definition.decision))),
+    ));
     Ok(())
 }
 
@@ -134,6 +148,8 @@ async fn request(app: &App, args: AskArgs, chosen: &Chosen) -> Result<RunRequest
     request.branch = args.branch.map(|name| name.parse().map_err(bad)).transpose()?;
     request.mode = args.mode.into();
     request.channel = args.channel;
+    request.roots = vec![std::env::current_dir()?];
+    request.traceparent = telemetry::parent();
     Ok(request)
 }
 
@@ -174,10 +190,17 @@ async fn busy(app: &App, branch: String, run: baton_core::id::RunId) -> Failure 
             "another Baton works on it: baton runs tail {id} shows it, baton runs cancel {id} ends it"
         ));
     }
-    if row.status == RunStatus::Suspended {
+    if row.status == RunStatus::Suspended && is_undecided(app, run).await {
         return failure.hint(format!(
             "it waits for a decision: baton approvals ls shows it, baton runs cancel {id} ends it"
         ));
     }
     failure
+}
+
+/// Whether a run waits for a decision that nobody made yet. One that is made waits for whoever resumes the run.
+async fn is_undecided(app: &App, run: baton_core::id::RunId) -> bool {
+    let Ok(view) = app.engine.view(&app.tenant, run).await else { return true };
+    let standing = asking::standing(app, &view).await;
+    standing.map_or(true, |approvals| approvals.values().any(|status| *status == ApprovalStatus::Pending))
 }

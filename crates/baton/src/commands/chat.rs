@@ -49,6 +49,9 @@ pub(crate) struct ChatArgs {
     /// How much the agent may do
     #[arg(long, value_enum, default_value_t = ModeArg::Moderate, ignore_case = true)]
     mode: ModeArg,
+    /// Where the messages come in, for the rules of the policy
+    #[arg(long, default_value = "CHAT")]
+    channel: String,
 }
 
 /// A conversation under way.
@@ -57,6 +60,7 @@ struct Chat<'a> {
     thread: ThreadId,
     chosen: Chosen,
     mode: ModeArg,
+    channel: String,
     prompt: Prompt,
     interrupts: Interrupts,
 }
@@ -72,13 +76,17 @@ enum Going {
 }
 
 /// Runs the command.
-pub(crate) async fn run(app: &App, args: ChatArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
+    args.channel = app.channel(&args.channel)?;
+    app.doubt_approvals();
+    let decision = app.decide(args.mode.into(), &args.channel)?;
     let chosen = app.models.choose().await?;
     let thread = thread(app, &args).await?;
-    note(styled(DIM, format!("{} · thread {thread}", plain(&chosen.in_one_line()))));
+    note(styled(DIM, format!("{} · thread {thread}", plain(&chosen.in_one_line(&decision)))));
     note(styled(DIM, "/help lists the commands; Ctrl-C cancels a turn; Ctrl-D leaves"));
     let prompt = Prompt::open(&app.config.data)?;
-    let mut chat = Chat { app, thread, chosen, mode: args.mode, prompt, interrupts: Interrupts::listen()? };
+    let (mode, channel, interrupts) = (args.mode, args.channel, Interrupts::listen()?);
+    let mut chat = Chat { app, thread, chosen, mode, channel, prompt, interrupts };
     app.engine.adopt(app.tenant.clone(), app.models.may_adopt(&chat.chosen));
     let mut going = chat.take_up().await?;
     while going == Going::On {
@@ -136,6 +144,8 @@ impl Chat<'_> {
         let mut request = self.app.request(text, &self.chosen)?;
         request.thread = Some(self.thread.clone());
         request.mode = self.mode.into();
+        request.channel.clone_from(&self.channel);
+        request.roots = vec![std::env::current_dir()?];
         match self.app.engine.submit(request).await {
             Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => self.attend(handle).await,
             Ok(Submitted::AnsweredElsewhere(run)) => {
@@ -153,7 +163,7 @@ impl Chat<'_> {
     async fn attend(&mut self, handle: RunHandle) -> Result<Going, Failure> {
         let run = handle.run;
         let mut screen = Screen::new(Show::Text, false, run);
-        match watch(self.app, handle, None, false, &mut screen, &mut self.interrupts).await {
+        match watch(self.app, handle, None, &mut screen, &mut self.interrupts).await {
             Ok(Rest::Ended(_)) => Ok(Going::On),
             Ok(Rest::Suspended) => Box::pin(self.answer(run)).await,
             Ok(rest @ (Rest::LeftAtOnce | Rest::Left)) => Ok(Going::Drop(rest.code())),

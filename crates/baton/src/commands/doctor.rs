@@ -6,6 +6,7 @@
 mod agent;
 mod checks;
 mod providers;
+mod web;
 
 use std::borrow::Cow;
 
@@ -111,7 +112,8 @@ async fn examine(globals: &Globals) -> Vec<Check> {
     checks.extend(settled.doubts().into_iter().map(doubt));
     let models = Models::new(&config);
     checks.extend(providers::checks(&models).await);
-    checks.extend(agent::open_keys(&models));
+    checks.extend(agent::open_keys(&models, &config.web));
+    checks.extend(web::checks(&config.web).await);
     let store = checks::store(&config);
     checks.push(checks::folder(&config));
     checks.push(checks::space(&config));
@@ -119,7 +121,7 @@ async fn examine(globals: &Globals) -> Vec<Check> {
         Ok((store, check)) => {
             checks.push(check);
             let agent = |tools: &[ToolSpec]| agent::checks(&settled, &config, &models, tools);
-            checks.extend(checks::tools_and_runs(&store, agent).await);
+            checks.extend(checks::tools_and_runs(&config, &store, agent).await);
         }
         Err(check) => checks.push(check),
     }

@@ -4,15 +4,17 @@
 //! that nobody living drives is taken up here and driven to its next rest.
 
 mod account;
+mod trace;
 
 use baton_core::id::{Cursor, RunId};
-use baton_core::run::RunStatus;
-use baton_engine::RunHandle;
+use baton_core::run::{Definition, RunStatus};
+use baton_engine::{Clock, RunHandle, SystemClock};
 use baton_store::{ClaimMode, RunFilter, RunRow};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::app::App;
+use crate::asking;
 use crate::columns::{columns, moment};
 use crate::failure::{Failure, exit};
 use crate::follow::{FollowOptions, follow, tail};
@@ -24,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   baton runs ls --status suspended
   baton runs show 5d0c7b1e
+  baton runs trace 5d0c7b1e             where its time went
   baton runs tail 5d0c7b1e --from 1.42
   baton runs resume 5d0c7b1e            goes on after a crash
   baton runs resume --take 5d0c7b1e     takes it from the process that holds it";
@@ -42,6 +45,8 @@ enum RunsCommand {
     Ls(ListArgs),
     /// Shows a run: its steps, what it used, what it waits for, what came of it
     Show(OneArgs),
+    /// Shows how long everything in a run took, as a tree
+    Trace(OneArgs),
     /// Follows a run, whoever drives it; with --json one object a line
     Tail(TailArgs),
     /// Asks a run to stop; drives it to its end if nobody else does
@@ -104,6 +109,7 @@ pub(crate) async fn run(app: &App, args: RunsArgs) -> Result<u8, Failure> {
     match args.command {
         RunsCommand::Ls(args) => ls(app, args).await,
         RunsCommand::Show(args) => show(app, &args.run).await,
+        RunsCommand::Trace(args) => show_trace(app, &args.run).await,
         RunsCommand::Tail(args) => {
             let run = app.run_id(&args.run).await?;
             tail(app, run, args.from.unwrap_or_default(), app.json).await
@@ -176,7 +182,26 @@ async fn show(app: &App, run: &str) -> Result<u8, Failure> {
     if app.json {
         line(shape::pretty(&shape::run(&view)))?;
     } else {
-        line(account::account(&view, &standing(app, &view.row)))?;
+        let file_tool = |definition: &Definition| {
+            definition.tools.iter().find_map(|tool| asking::folder_of(definition, &tool.name))
+        };
+        let beside = account::Beside {
+            standing: standing(app, &view.row),
+            folder: view.definition.as_ref().and_then(file_tool),
+            approvals: asking::standing(app, &view).await?,
+        };
+        line(account::account(&view, &beside))?;
+    }
+    Ok(exit::OK)
+}
+
+async fn show_trace(app: &App, run: &str) -> Result<u8, Failure> {
+    let run = app.run_id(run).await?;
+    let found = app.engine.trace(&app.tenant, run).await?;
+    if app.json {
+        line(shape::pretty(&trace::document(&found)))?;
+    } else {
+        line(trace::tree(run, &found, SystemClock.now()))?;
     }
     Ok(exit::OK)
 }

@@ -5,6 +5,7 @@ mod args;
 mod branches;
 mod render;
 mod restore;
+mod session;
 #[cfg(test)]
 mod tests;
 mod transcript;
@@ -88,8 +89,10 @@ async fn show(app: &App, args: ShowArgs) -> Result<(), Failure> {
     let id = app.thread_id(&args.thread).await?;
     let slice = Slice { before: args.before, last_n: args.last_n };
     let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
+    let session = app.engine.session(&app.tenant, &id, args.branch.as_ref()).await?;
     if app.json {
-        return say_json(&shape::list(entries.iter().map(shape::entry).collect(), None));
+        let entries = entries.iter().map(shape::entry).collect();
+        return say_json(&session::document(entries, &session));
     }
     let branch = match args.branch {
         Some(branch) => branch,
@@ -97,6 +100,7 @@ async fn show(app: &App, args: ShowArgs) -> Result<(), Failure> {
     };
     let shown = count(entries.len() as i64, "entry", "entries");
     note(format!("thread {id}, branch {branch}, {shown}"));
+    note(session::in_words(&session));
     Ok(line(transcript::transcript(&entries))?)
 }
 

@@ -6,8 +6,8 @@ use baton_core::chat::RawCall;
 use baton_core::effect::Admission;
 use baton_core::json::as_text;
 use baton_core::thread::Closing;
-use baton_core::tool::{EffectClass, ToolSpec};
-use baton_tools::{CallContext, Ran};
+use baton_core::tool::{EffectClass, Egress, ToolSpec, Trust};
+use baton_tools::{CallContext, Known, Ran};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -78,10 +78,10 @@ fn ls(app: &App) -> Result<u8, Failure> {
     }
     let row = |spec: &ToolSpec| {
         let first = spec.description.split_inclusive(". ").next().unwrap_or_default();
-        [spec.name.clone(), class(spec).to_owned(), brief(first.trim(), 90)]
+        [spec.name.clone(), class(spec).to_owned(), facts(spec), brief(first.trim(), 90)]
     };
     let rows: Vec<_> = specs.iter().map(row).collect();
-    line(columns(["TOOL", "EFFECT", "WHAT IT DOES"], &rows))?;
+    line(columns(["TOOL", "EFFECT", "CARE", "WHAT IT DOES"], &rows))?;
     Ok(exit::OK)
 }
 
@@ -91,6 +91,39 @@ fn class(spec: &ToolSpec) -> &'static str {
         EffectClass::Idempotent => "repeatable",
         EffectClass::Unsafe => "once",
     }
+}
+
+/// What to be careful about, in words.
+fn facts(spec: &ToolSpec) -> String {
+    let Trust { untrusted_output, egress, approve, built_in: _ } = spec.trust;
+    let words = [
+        untrusted_output.then_some("untrusted"),
+        match egress {
+            Egress::No => None,
+            Egress::UnlessFound => Some("egress unless found"),
+            Egress::Yes => Some("egress"),
+        },
+        approve.then_some("approval"),
+    ];
+    let told: Vec<&str> = words.into_iter().flatten().collect();
+    if told.is_empty() { "-".to_owned() } else { told.join(", ") }
+}
+
+/// The same in sentences.
+fn care(spec: &ToolSpec) -> Vec<&'static str> {
+    let Trust { untrusted_output, egress, approve, built_in: _ } = spec.trust;
+    let sentences = [
+        untrusted_output.then_some("What it returns was written by strangers."),
+        match egress {
+            Egress::No => None,
+            Egress::UnlessFound => {
+                Some("Its calls send something out, unless a search of the same run found the address.")
+            }
+            Egress::Yes => Some("Its calls send something out."),
+        },
+        approve.then_some("A person is asked about every call."),
+    ];
+    sentences.into_iter().flatten().collect()
 }
 
 fn show(app: &App, name: &str) -> Result<u8, Failure> {
@@ -110,6 +143,7 @@ fn show(app: &App, name: &str) -> Result<u8, Failure> {
         EffectClass::Idempotent => "It may run again after a crash: the same call takes effect once.",
         EffectClass::Unsafe => "It is never run again when nobody knows whether it happened.",
     })?;
+    care(spec).into_iter().try_for_each(line)?;
     line(format!("A call may take {} s.", spec.timeout_ms as f64 / 1000.0))?;
     line(format!("arguments: {}", shape::pretty(&spec.input_schema)))?;
     if let Some(schema) = &spec.output_schema {
@@ -126,7 +160,7 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
         (None, [text]) if text.trim_start().starts_with('{') => text.clone(),
         (None, pairs) => Value::Object(from_pairs(pairs, &schema)?).to_string(),
     };
-    let checked = tools.check(&RawCall { id: None, name: args.name.clone(), arguments }, &|_| true);
+    let checked = tools.check(&RawCall { id: None, name: args.name.clone(), arguments }, &Known::ALL);
     if let Admission::Refused { reason } = checked.admission {
         let hint = match tools.get(&args.name) {
             Some(_) => format!("baton tools show {} says what fits", args.name),
@@ -135,7 +169,8 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
         return Err(Failure::usage(reason).hint(hint));
     }
     let key = Uuid::now_v7().simple().to_string();
-    let context = CallContext { call_id: key.clone(), key, cancel: CancellationToken::new() };
+    let (cancel, roots) = (CancellationToken::new(), Vec::new());
+    let context = CallContext { call_id: key.clone(), key, cancel, roots };
     let begun = Instant::now();
     let ran = tools.call(&args.name, checked.arguments, context).await;
     let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);

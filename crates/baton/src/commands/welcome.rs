@@ -11,7 +11,7 @@ pub(crate) async fn run(settled: &Settled) -> Result<u8, Failure> {
     line(format!("{} {}", styled(BOLD, "baton"), env!("CARGO_PKG_VERSION")))?;
     line("Runs AI agents that can be trusted with real work: every step is kept, every effect is governed.")?;
     line("")?;
-    line(format!("model: {} ({})", styled(BOLD, plain(chosen.answers())), chosen.why))?;
+    line(format!("model: {} ({})", styled(BOLD, plain(&chosen.who())), chosen.why))?;
     if chosen.answers() == "offline" {
         line("  It is no language model: it picks a tool by your words and tells you what the tool found.")?;
         line("  `baton doctor` says how to connect one.")?;

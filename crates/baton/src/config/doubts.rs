@@ -1,15 +1,47 @@
 //! What can be read and is probably not meant: told by `doctor` and `models ls`, and never refused.
 
+use std::fmt;
+
+use baton_core::id::excerpt;
+use baton_core::policy::table::{WORDS, fits};
 use baton_core::role::{CODING, REASONING, ROUTER};
+use baton_core::tool::ToolSpec;
 
 use super::groups::Group;
-use super::{Origin, Settled};
+use super::nearest::{asked, nearest};
+use super::{Origin, Settled, ToolList};
 
 /// What is probably not meant, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doubt {
     pub(crate) what: String,
     pub(crate) fix: String,
+}
+
+/// A pattern that fits no tool that there is.
+pub(crate) struct Unfit<'a> {
+    /// Where it stands.
+    pub(crate) list: &'a ToolList,
+    pattern: &'a str,
+    meant: Option<&'a str>,
+}
+
+impl fmt::Display for Unfit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} fits no tool{}", excerpt(self.pattern), self.meant.map(asked).unwrap_or_default())
+    }
+}
+
+/// Everything in lists of tools that fits none of these. Words like `@configured` may stand for tools that are not
+/// there yet.
+pub(crate) fn unfit<'a>(lists: &'a [ToolList], tools: &'a [ToolSpec]) -> Vec<Unfit<'a>> {
+    let names = || tools.iter().map(|tool| tool.name.as_str());
+    let all = lists.iter().flat_map(|list| list.names.iter().map(move |pattern| (list, pattern.as_str())));
+    let fits_none =
+        |pattern: &str| !WORDS.contains(&pattern) && !tools.iter().any(|tool| fits(pattern, tool));
+    all.filter(|(_, pattern)| fits_none(pattern))
+        .map(|(list, pattern)| Unfit { list, pattern, meant: nearest(pattern, names()) })
+        .collect()
 }
 
 impl Settled {

@@ -138,11 +138,19 @@ impl Reading<'_> {
 fn alternatives(key: &str) -> (String, String) {
     let fixed = || SETTINGS.iter().filter(|setting| !setting.is_place());
     if let Some((section, name)) = key.split_once('.') {
-        let names: Vec<&str> = fixed().filter(|s| s.section() == section).map(|s| s.name()).collect();
+        let within =
+            |key: &'static str| key.split_once('.').filter(|(of, _)| *of == section).map(|(_, name)| name);
+        let tables = SECTIONS.iter().filter_map(|it| within(it.key));
+        let names: Vec<&str> =
+            fixed().filter(|s| s.section() == section).map(|s| s.name()).chain(tables).collect();
         let meant = nearest(name, names.iter().copied()).map(|name| asked(format!("{section}.{name}")));
         return (meant.unwrap_or_default(), format!("[{section}] takes {}", names.join(", ")));
     }
-    let hint = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]] and [prices.\"MODEL\"] are tables beside them";
+    let tables: Vec<String> = SECTIONS.iter().map(|section| section.head("NAME")).collect();
+    let hint = format!(
+        "baton --config /dev/null config show lists all settings; {} are tables beside them",
+        tables.join(", ")
+    );
     // Somebody may have forgotten the section of a setting that there is.
     let meant = match fixed().find(|setting| setting.name() == key) {
         Some(setting) => asked(setting.key),
@@ -151,7 +159,7 @@ fn alternatives(key: &str) -> (String, String) {
             question(key, tops.chain(SECTIONS.iter().map(|section| section.key)))
         }
     };
-    (meant, hint.to_owned())
+    (meant, hint)
 }
 
 fn place(setting: &table::Setting) -> String {

@@ -158,6 +158,11 @@ impl Reading<'_> {
             return self.wrong(at, &why).hint(format!("write it like {}", section.head(section.example)));
         }
         let names: Vec<&str> = section.fields.iter().map(Field::name).collect();
+        let elsewhere = SECTIONS.iter().find(|it| it.key.starts_with("policy.") && it.field(name).is_some());
+        if let (Some(other), true) = (elsewhere, section.key.starts_with("policy.")) {
+            let why = format!("there is no setting `{key}`: it is said of a whole channel");
+            return self.wrong(at, &why).hint(format!("write it below {}", other.head(other.example)));
+        }
         let meant = question(name, names.iter().copied());
         self.wrong(at, &format!("there is no setting `{key}`{meant}")).hint(format!(
             "{} takes {}",

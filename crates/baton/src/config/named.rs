@@ -1,8 +1,10 @@
-//! The one table of the sections whose names people choose: providers, roles and prices.
+//! The one table of the sections whose names people choose: providers, roles, prices and the policy's rows.
 //!
 //! Reading the file, `baton config show`, the file that `baton init` writes and `docs/configuration.md` all
-//! follow it, as they follow the table of fixed settings. What the values come to is in [`super::serving`].
+//! follow it, as they follow the table of fixed settings. What the values come to is in [`super::serving`]
+//! and [`super::policy`].
 
+use super::policy::fields;
 use super::value::Kind;
 
 /// A section with names that people choose.
@@ -68,7 +70,7 @@ pub(crate) fn section(key: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.key == key)
 }
 
-const fn field(
+pub(super) const fn field(
     key: &'static str,
     kind: Kind,
     default: &'static str,
@@ -213,4 +215,8 @@ pub(crate) static SECTIONS: &[Section] = &[
             ),
         ],
     },
+    fields::MODES,
+    fields::CHANNELS,
+    fields::CELLS,
+    super::web::TOOLS,
 ];

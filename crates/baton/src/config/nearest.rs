@@ -2,13 +2,16 @@
 
 /// The known word that is most like an unknown one, if at most half of its letters are wrong.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let measured = known.into_iter().map(|known| (strsim::levenshtein(word, known), known));
+    let letters = word.chars().count();
+    // One that is more than twice as long as what is known is not measured: it may be a megabyte.
+    let comparable = known.into_iter().filter(|known| letters <= 2 * known.chars().count());
+    let measured = comparable.map(|known| (strsim::levenshtein(word, known), known));
     let (wrong, known) = measured.min_by_key(|(wrong, _)| *wrong)?;
-    (wrong * 2 <= word.chars().count()).then_some(known)
+    (wrong * 2 <= letters).then_some(known)
 }
 
 /// The same as a question, which may stand behind what is wrong.
-pub(super) fn question<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn question<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map(asked).unwrap_or_default()
 }
 

@@ -82,7 +82,10 @@ impl Serving {
         }
         let before = self.providers.get(&group.name).cloned();
         let (base_url, address_from) = match (group.get("base_url"), &before) {
-            (Some(stated), _) => (endpoint(group, stated)?, stated.origin.clone()),
+            (Some(stated), _) => {
+                let key = format!("{}.base_url", group.key());
+                (endpoint(&key, text(stated), &stated.origin)?, stated.origin.clone())
+            },
             (None, Some(before)) => (before.base_url.clone(), Origin::Default),
             (None, None) => return Err(missing(group, "base_url")),
         };
@@ -100,7 +103,7 @@ impl Serving {
                 return Err(wrong(&second.origin, &why).hint("keep one of them"));
             }
             (Some(stated), None, _) => KeyPlace::Variable(text(stated).to_owned()),
-            (None, Some(stated), _) => KeyPlace::File(beside(stated), stated.origin.clone()),
+            (None, Some(stated), _) => KeyPlace::File(beside(&stated.value, &stated.origin), stated.origin.clone()),
             // A key is for the address that it was made for: another one has to name its own.
             (None, None, Some(before)) if !moved => before.key,
             (None, None, _) => KeyPlace::None,
@@ -242,19 +245,23 @@ fn usual(ollama: &str) -> Result<BTreeMap<String, ProviderSetting>, Failure> {
     built_in::PROVIDERS.iter().map(setting).collect()
 }
 
-fn endpoint(group: &Group, stated: &Stated) -> Result<Endpoint, Failure> {
-    Endpoint::parse(text(stated)).map_err(|error| {
-        // What stands there is not repeated, not even its beginning: a URL may hold a key.
-        let why = match error {
-            BadEndpoint::Syntax(_) => "this is no URL",
-            BadEndpoint::Scheme(_) => "only http and https are spoken",
-            BadEndpoint::UserInfo => "a user or a password does not belong into a URL",
-            BadEndpoint::Query => "a base URL has no query and no fragment",
-        };
+/// An address that the operator wrote; `key` is what it stands below.
+pub(super) fn endpoint(key: &str, address: &str, origin: &Origin) -> Result<Endpoint, Failure> {
+    Endpoint::parse(address).map_err(|error| {
         let hint =
             "write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file";
-        wrong(&stated.origin, &format!("`{}.base_url`: {why}", group.key())).hint(hint)
+        wrong(origin, &format!("`{key}`: {}", unusable(&error))).hint(hint)
     })
+}
+
+/// Why an address cannot be used. What stands there is not repeated, not even its beginning: a URL may hold a key.
+pub(super) fn unusable(error: &BadEndpoint) -> &'static str {
+    match error {
+        BadEndpoint::Syntax(_) => "this is no URL",
+        BadEndpoint::Scheme(_) => "only http and https are spoken",
+        BadEndpoint::UserInfo => "a user or a password does not belong into a URL",
+        BadEndpoint::Query => "a base URL has no query and no fragment",
+    }
 }
 
 fn wire(stated: &Stated) -> Option<Wire> {
@@ -262,9 +269,9 @@ fn wire(stated: &Stated) -> Option<Wire> {
 }
 
 /// The file of a key, from the folder of the file that names it.
-fn beside(stated: &Stated) -> Unshown {
-    let named = stated.value.as_key_file().map(|path| path.0.clone()).unwrap_or_default();
-    match &stated.origin {
+pub(super) fn beside(value: &Value, origin: &Origin) -> Unshown {
+    let named = value.as_key_file().map(|path| path.0.clone()).unwrap_or_default();
+    match origin {
         Origin::File(file, _) => Unshown(file.parent().map_or_else(PathBuf::new, PathBuf::from).join(named)),
         _ => Unshown(named),
     }
@@ -295,7 +302,7 @@ fn missing(group: &Group, field: &str) -> Failure {
 }
 
 /// What is wrong, with its place.
-fn wrong(origin: &Origin, why: &str) -> Failure {
+pub(super) fn wrong(origin: &Origin, why: &str) -> Failure {
     match origin {
         Origin::File(path, line) => Failure::usage(format!("{}:{line}: {why}", path.display())),
         Origin::Environment(name) => Failure::usage(format!("{name}: {why}")),

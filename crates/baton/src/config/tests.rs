@@ -13,7 +13,7 @@ fn globals(config: &Path) -> Globals {
 }
 
 /// Settles with a file of this text and these variables.
-fn settle(text: &str, variables: &[(&str, &str)], model: Option<&str>) -> Result<Settled, Failure> {
+pub(super) fn settle(text: &str, variables: &[(&str, &str)], model: Option<&str>) -> Result<Settled, Failure> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("baton.toml");
     std::fs::write(&file, text).unwrap();
@@ -49,7 +49,7 @@ fn every_default_and_example_can_be_read() {
 fn the_defaults_are_those_of_the_crates() {
     let config = Config::new(&settle("", &[], None).unwrap()).unwrap();
     assert_eq!(config.engine, Settings::default());
-    assert_eq!(config.policy, Policy { rules: vec![], otherwise: default_decision() });
+    assert_eq!(config.policy, Policy::default());
     assert_eq!((config.model, config.last_n, config.template), (None, None, None));
     assert_eq!(config.render, Rendering::default());
     let times = baton_model::Timeouts::default();
@@ -74,20 +74,6 @@ fn flag_before_environment_before_file_before_default() {
     assert_eq!(value, "scripted/file");
     assert!(origin.starts_with("file ") && origin.ends_with("baton.toml:2"), "{origin}");
     assert_eq!(settle("", &[], None).unwrap().get("model").unwrap().origin, Origin::Default);
-}
-
-#[test]
-fn sections_make_a_policy() {
-    let text = "[policy]\napprove = [\"write_*\"]\npatience_s = 60\n[limits]\ntokens = 1_000\ncost_usd = 1\n";
-    let decision = Config::new(&settle(text, &[], None).unwrap()).unwrap().policy.otherwise;
-    let expected = Decision {
-        rule: "baton.toml".into(),
-        approvals: vec!["write_*".into()],
-        patience_ms: 60_000,
-        limits: Limits { tokens: Some(1000), cost_micro_usd: Some(1_000_000), ..Limits::default() },
-        ..default_decision()
-    };
-    assert_eq!(decision, expected);
 }
 
 #[test]
@@ -122,12 +108,8 @@ fn only_what_is_near_and_in_the_same_section_is_suggested() {
     );
     let hint = |text: &str| settle(text, &[], None).unwrap_err().hint.unwrap();
     assert_eq!(hint("[log]\nx = 1"), "[log] takes level");
-    let all = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]] and [prices.\"MODEL\"] are tables beside them";
+    let all = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]], [prices.NAME], [policy.modes.NAME], [policy.channels.NAME], [policy.cells.NAME], [tools.NAME] are tables beside them";
     assert_eq!(hint("zzz = 1"), all);
-    assert_eq!(
-        named::SECTIONS.iter().map(|section| section.key).collect::<Vec<_>>(),
-        ["providers", "roles", "prices"]
-    );
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Whole(u64, u64),
     /// A number, 0 or more.
     Decimal,
+    /// A number from 0 to this.
+    UpTo(f64),
     /// A list of texts.
     Names,
     /// One of these words.
@@ -42,6 +44,7 @@ impl Kind {
             Kind::Level => format!("one of {}", LEVELS.join(", ")),
             Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
             Kind::Decimal => "a number, 0 or more".to_owned(),
+            Kind::UpTo(most) => format!("a number from 0 to {most}"),
             Kind::Names => "a list of texts".to_owned(),
             Kind::OneOf(words) => format!("one of {}", words.join(", ")),
             Kind::Switch => "true or false".to_owned(),
@@ -73,7 +76,7 @@ pub(crate) enum Value {
     Text(String),
     /// See [`Kind::Whole`].
     Whole(u64),
-    /// See [`Kind::Decimal`].
+    /// See [`Kind::Decimal`] and [`Kind::UpTo`].
     Decimal(f64),
     /// See [`Kind::Names`].
     Names(Vec<String>),
@@ -153,6 +156,7 @@ pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
             number.map(Value::Whole).ok_or_else(expected)
         }
         Kind::Decimal => text.trim().parse().ok().and_then(decimal).ok_or_else(expected),
+        Kind::UpTo(most) => text.trim().parse().ok().and_then(up_to(most)).ok_or_else(expected),
         Kind::Names => {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             Ok(Value::Names(names.map(str::to_owned).collect()))
@@ -180,6 +184,8 @@ pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String
         }
         (Kind::Decimal, DeValue::Float(number)) => number.as_str().parse().ok().and_then(decimal),
         (Kind::Decimal, DeValue::Integer(number)) => number.as_str().parse().ok().and_then(decimal),
+        (Kind::UpTo(most), DeValue::Float(number)) => number.as_str().parse().ok().and_then(up_to(most)),
+        (Kind::UpTo(most), DeValue::Integer(number)) => number.as_str().parse().ok().and_then(up_to(most)),
         (Kind::Names, DeValue::Array(items)) => {
             let name = |item: &toml::Spanned<DeValue<'_>>| match item.get_ref() {
                 DeValue::String(text) => Some(text.to_string()),
@@ -194,6 +200,10 @@ pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String
 
 fn decimal(number: f64) -> Option<Value> {
     (number.is_finite() && number >= 0.0).then_some(Value::Decimal(number))
+}
+
+fn up_to(most: f64) -> impl Fn(f64) -> Option<Value> {
+    move |number| decimal(number).filter(|_| number <= most)
 }
 
 fn word(words: &[&str], text: &str) -> Option<Value> {

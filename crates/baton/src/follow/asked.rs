@@ -1,9 +1,11 @@
 //! What a suspended run asks of a person, with the command that answers it.
 
 use baton_core::id::{BranchName, RunId};
+use baton_core::run::ApprovalStatus;
 use baton_core::thread::WaitingKind;
 
 use crate::app::App;
+use crate::asking;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, CODE, line, note, plain, styled};
 
@@ -17,10 +19,15 @@ pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
         match waiting.kind {
             WaitingKind::Approval => {
                 let approval = app.store().approval(&app.tenant, &waiting.id).await?;
+                if approval.status != ApprovalStatus::Pending {
+                    let (name, status) = (&approval.name, approval.status.as_str());
+                    note(format!("{name} is {status}; baton runs resume {} goes on with it", run.short()));
+                    continue;
+                }
                 // Exactly what would run: nothing folded, nothing left out without saying so.
                 let args = approval.args.to_string();
                 let shown = baton_core::json::cut(&args, MOST_SHOWN);
-                note(format!("{} {}", styled(BOLD, format!("May {} run?", approval.name)), plain(shown)));
+                note(format!("{} {}", styled(BOLD, approval.kind.asks(&approval.name)), plain(shown)));
                 if shown.len() < args.len() {
                     let left = args.len() - shown.len();
                     note(format!(
@@ -28,9 +35,11 @@ pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
                         approval.id
                     ));
                 }
+                if let Some(folder) = asking::folder(app, &approval).await {
+                    note(format!("  in the folder {folder}"));
+                }
                 note(format!("  {} (until {})", plain(&approval.reason), approval.expires_at));
-                note(format!("  {}", styled(CODE, format!("baton approvals approve {}", approval.id))));
-                note(format!("  {}", styled(CODE, format!("baton approvals deny {}", approval.id))));
+                asking::commands(&approval).iter().for_each(|command| note(format!("  {command}")));
             }
             WaitingKind::UserInput => {
                 line(plain(waiting.question.as_deref().unwrap_or("The agent waits for your answer.")))?;

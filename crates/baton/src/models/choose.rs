@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use baton_core::policy::Decision;
+use baton_core::role::select::select;
 use baton_core::role::{CODING, Candidate, REASONING, ROUTER, Roles};
 
 use super::built_in;
@@ -12,6 +14,10 @@ use crate::config::Origin;
 
 /// The roles that there always are.
 const ROLES: [&str; 3] = [REASONING, ROUTER, CODING];
+
+/// A message that asks for thought, and one that asks for a fact, for whoever selects a role by the question.
+const THOUGHT: &str = "Why?";
+const FACT: &str = "Who?";
 
 /// What was found of an Ollama at its usual address.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -86,8 +92,31 @@ impl Chosen {
 
     /// Who is asked first when an agent thinks.
     pub(crate) fn answers(&self) -> &str {
-        let first = self.roles.get(REASONING).and_then(|list| list.first());
+        self.first(REASONING)
+    }
+
+    /// Who is asked first in a role.
+    fn first(&self, role: &str) -> &str {
+        let first = self.roles.get(role).and_then(|list| list.first());
         first.map_or(self.model.as_str(), |candidate| candidate.model.as_str())
+    }
+
+    /// Who answers, in words: whoever thinks, and whoever is asked what is short, if that is somebody else.
+    pub(crate) fn who(&self) -> String {
+        self.who_of(REASONING, ROUTER)
+    }
+
+    /// The same under what a policy decided: a channel may have a role of its own, or not all of them.
+    fn who_by(&self, decision: &Decision) -> String {
+        let [thinks, quick] = [THOUGHT, FACT].map(|message| select(decision, message).role);
+        self.who_of(&thinks, &quick)
+    }
+
+    fn who_of(&self, thinks: &str, quick: &str) -> String {
+        match (self.first(thinks), self.first(quick)) {
+            (thinks, quick) if thinks == quick => thinks.to_owned(),
+            (thinks, quick) => format!("{thinks}, for short questions {quick}"),
+        }
     }
 
     /// Whether text may leave this machine.
@@ -102,12 +131,17 @@ impl Chosen {
 
     /// Who answers, why, and where text goes.
     pub(crate) fn in_short(&self) -> String {
-        format!("{} ({}) · {}", self.answers(), self.why, self.privacy())
+        self.told(&self.who(), &self.text)
     }
 
-    /// The same, and what to type to change it, in one line.
-    pub(crate) fn in_one_line(&self) -> String {
-        format!("{} · --model PROVIDER/NAME changes it", self.in_short())
+    /// The same under what a policy decided, and what to type to change it, in one line.
+    pub(crate) fn in_one_line(&self, decision: &Decision) -> String {
+        let told = self.told(&self.who_by(decision), &self.text.by(decision));
+        format!("{told} · --model PROVIDER/NAME changes it")
+    }
+
+    fn told(&self, who: &str, text: &Destinations) -> String {
+        format!("{who} ({}) · {}", self.why, text.in_words())
     }
 
     /// The candidates of a role.
@@ -161,9 +195,15 @@ fn decide(facts: &Facts) -> (Candidate, Roles, String) {
         _ => {}
     }
     let in_file = facts.named.as_ref().map(|(model, _)| facts.candidate(model));
-    if let Some(first) = first_of(&facts.roles) {
+    if let Some((first, list)) = stand_ins(&facts.roles) {
+        let mut roles = facts.roles.clone();
+        if in_file.is_none() {
+            for role in ROLES {
+                roles.entry(role.to_owned()).or_insert_with(|| list.to_vec());
+            }
+        }
         let otherwise = in_file.unwrap_or_else(|| first.clone());
-        return (otherwise, facts.roles.clone(), "the roles in baton.toml".to_owned());
+        return (otherwise, roles, "the roles in baton.toml".to_owned());
     }
     if let Some(candidate) = in_file {
         return alone(candidate, "`model` in baton.toml".to_owned());
@@ -209,10 +249,10 @@ fn usual(provider: &built_in::BuiltIn) -> Candidate {
     Candidate::of(format!("{}/{}", provider.name, provider.model))
 }
 
-/// Who stands in for roles without a list: the first that reasons, else the first of any role.
-fn first_of(roles: &Roles) -> Option<&Candidate> {
-    let list = ROLES.iter().find_map(|role| roles.get(*role)).or_else(|| roles.values().next());
-    list.and_then(|list| list.first())
+/// Who stands in for roles without a list: those that reason, else those of any role.
+fn stand_ins(roles: &Roles) -> Option<(&Candidate, &[Candidate])> {
+    let list = ROLES.iter().find_map(|role| roles.get(*role)).or_else(|| roles.values().next())?;
+    list.first().map(|first| (first, list.as_slice()))
 }
 
 #[cfg(test)]

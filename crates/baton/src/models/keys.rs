@@ -85,6 +85,14 @@ impl Key {
         }
     }
 
+    /// Where it should be, and why it is not there.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        match &self.found {
+            Found::Missing(_, why) => Some(format!("it is expected in {}; {why}", self.place)),
+            Found::NotNeeded | Found::There(_) => None,
+        }
+    }
+
     /// What to say if it should be there and is not.
     pub(crate) fn missing(&self, provider: &str) -> Option<Failure> {
         let Found::Missing(origin, why) = &self.found else { return None };

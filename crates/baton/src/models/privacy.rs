@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_core::policy::{CallRule, Decision, Mode, Policy, Request, ToolRule};
 use baton_core::role::{CODING, Candidate, REASONING, ROUTER, Roles};
+use baton_core::tool::{EffectClass, ToolSpec, Trust};
 
 /// What is known of those who serve models.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +15,21 @@ pub(crate) struct Away {
     pub(crate) hosts: BTreeMap<String, String>,
     /// The providers whose key should be there and is not.
     pub(crate) keyless: BTreeSet<String>,
+    /// The host that answers searches, if that is not on this machine.
+    pub(crate) search: Option<String>,
+    /// The collector that is sent spans, if that is not on this machine.
+    pub(crate) collector: Option<Watcher>,
+    /// Whether pages may be visited, where nothing else is decided.
+    pub(crate) visits: bool,
+}
+
+/// Somebody elsewhere who is sent the spans of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Watcher {
+    /// Where.
+    pub(crate) host: String,
+    /// Whether the spans hold what is said.
+    pub(crate) content: bool,
 }
 
 impl Away {
@@ -28,14 +45,20 @@ impl Away {
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Destinations {
-    /// The host of whoever is asked first.
-    pub(super) first: Option<String>,
-    /// The hosts of those who stand in where that one fails, and its name.
+    /// The hosts of those who are asked first: whoever thinks, and whoever is asked what is short.
+    pub(super) first: Vec<String>,
+    /// The hosts of those who stand in where one of these fails, and which one.
     pub(super) stand_ins: Option<(String, Vec<String>)>,
     /// Further hosts, of roles that only some agents ask for.
     pub(super) other_roles: Vec<String>,
     /// Whether the one that is meant to answer is elsewhere and has no key.
     pub(super) lacks_its_key: bool,
+    /// The host that searches go to. The words of a search are not the conversation, but may hold any of it.
+    pub(super) searches: Option<String>,
+    /// Who is sent telemetry.
+    pub(super) watcher: Option<Watcher>,
+    /// Whether pages may be visited. Their addresses come from a model, and may hold any of it, too.
+    pub(super) visits: bool,
 }
 
 impl Destinations {
@@ -47,16 +70,20 @@ impl Destinations {
                 None => vec![model],
             }
         };
-        let thinks = list(REASONING);
+        let (thinks, quick) = (list(REASONING), list(ROUTER));
         let asked = |models: Vec<&'_ str>| -> Vec<String> {
             models.into_iter().filter(|name| away.can_be_asked(name)).map(str::to_owned).collect()
         };
-        let mut ladder = asked(thinks.clone());
-        ladder.extend(asked(list(ROUTER)));
-        let first = ladder.first().cloned().unwrap_or_default();
-        let mut found = Destinations { first: away.host(&first).cloned(), ..Destinations::default() };
-        let stand_ins = found.new_hosts(ladder.into_iter().skip(1), away);
-        found.stand_ins = (!stand_ins.is_empty()).then_some((first, stand_ins));
+        let ladders = [asked(thinks.clone()), asked(quick)];
+        let mut first: Vec<String> = ladders.iter().filter_map(|ladder| ladder.first().cloned()).collect();
+        first.dedup();
+        let (searches, watcher) = (away.search.clone(), away.collector.clone());
+        let visits = away.visits;
+        let mut found = Destinations { searches, watcher, visits, ..Destinations::default() };
+        found.first = found.new_hosts(first.iter().cloned(), away);
+        let stand_ins = found.new_hosts(ladders.into_iter().flatten(), away);
+        let who = if let [one] = first.as_slice() { one.clone() } else { "one of them".to_owned() };
+        found.stand_ins = (!stand_ins.is_empty()).then_some((who, stand_ins));
         let added = roles.keys().filter(|name| *name != REASONING && *name != ROUTER);
         let others = added.map(String::as_str).chain([CODING]).flat_map(|role| asked(list(role)));
         found.other_roles = found.new_hosts(others.chain(asked(vec![model])), away);
@@ -76,12 +103,13 @@ impl Destinations {
 
     /// In words.
     pub(super) fn in_words(&self) -> String {
-        let mut words = match &self.first {
-            Some(host) => format!("text goes to {host}"),
-            None if self.lacks_its_key && self.hosts().is_empty() => {
-                "nothing leaves this machine until it has its key".to_owned()
+        let mut words = match self.first.as_slice() {
+            [] => {
+                let until = self.lacks_its_key && self.hosts().is_empty();
+                let until = if until { " until it has its key" } else { "" };
+                format!("nothing{} leaves this machine{until}", self.but())
             }
-            None => "nothing leaves this machine".to_owned(),
+            hosts => format!("text goes to {}", hosts.join(" and ")),
         };
         if let Some((first, hosts)) = &self.stand_ins {
             words.push_str(&format!("; if {first} fails, text goes to {}", hosts.join(", ")));
@@ -89,7 +117,32 @@ impl Destinations {
         if !self.other_roles.is_empty() {
             words.push_str(&format!("; in other roles, text goes to {}", self.other_roles.join(", ")));
         }
+        if let Some(host) = &self.searches {
+            words.push_str(&format!("; searches go to {host}"));
+        }
+        if let Some(Watcher { host, content }) = &self.watcher {
+            let all = if *content { ", with all that is said" } else { "" };
+            words.push_str(&format!("; telemetry goes to {host}{all}"));
+        }
         words
+    }
+
+    /// What leaves this machine even if every model is here, in words.
+    fn but(&self) -> String {
+        let searches = self.searches.iter().map(|_| "searches");
+        let visits = self.visits.then_some("page visits");
+        let telemetry = self.watcher.iter().map(|_| "telemetry");
+        let all: Vec<&str> = searches.chain(visits).chain(telemetry).collect();
+        match all.as_slice() {
+            [] => String::new(),
+            [one] => format!(" but {one}"),
+            [rest @ .., last] => format!(" but {} and {last}", rest.join(", ")),
+        }
+    }
+
+    /// The same where a policy has decided whether pages may be visited.
+    pub(super) fn by(&self, decision: &Decision) -> Destinations {
+        Destinations { visits: may_visit(decision), ..self.clone() }
     }
 
     /// The hosts of these that are not among the known ones, each once.
@@ -102,6 +155,22 @@ impl Destinations {
         }
         new
     }
+}
+
+/// The tool that visits pages, as far as a policy looks at it.
+fn fetch_url() -> ToolSpec {
+    let (name, class) = ("fetch_url".to_owned(), EffectClass::SideEffectFree);
+    ToolSpec { name, class, trust: Trust::BUILT_IN, ..ToolSpec::default() }
+}
+
+fn may_visit(decision: &Decision) -> bool {
+    decision.tool_rule != ToolRule::None && decision.call(&fetch_url().name) != CallRule::Denied
+}
+
+/// Whether a policy lets pages be visited where a request says nothing of its channel and mode.
+pub(super) fn visits_by(policy: &Policy) -> bool {
+    let usual = Request { mode: Mode::default(), channel: "CHAT" };
+    policy.evaluate(&usual, &[fetch_url()]).is_ok_and(|decision| may_visit(&decision))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::terminal::{
     BAD, CARE, DIM, answer, brief, colours_answers, note, plain, shows_answers, shows_notes, styled, turning,
 };
 use thinking::Thinking;
-use words::{BRIEF, Warned, told, unseen};
+use words::{Above, BRIEF, REVISED, Warned, told, unseen};
 
 /// How long nothing may come before a person is told what is waited for.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -35,6 +35,8 @@ pub(crate) struct Page {
     markdown: Option<Markdown>,
     /// The message whose text is being written.
     message: Option<String>,
+    /// The message whose text was written last, and counts.
+    above: Above,
     /// Whether the last line is complete.
     fresh: bool,
     /// The model's own reasoning, where it is shown.
@@ -57,6 +59,7 @@ impl Page {
             read,
             markdown: (read && colours_answers()).then(Markdown::default),
             message: None,
+            above: Above::default(),
             fresh: true,
             thinking: Thinking::default(),
             warned: Warned::default(),
@@ -98,12 +101,20 @@ impl Page {
             Event::ApprovalRequired { name, .. } => {
                 self.aside(styled(CARE, format!("? {name} waits for approval")))?;
             }
-            Event::HistoryCut { first, reason } => self.aside(styled(DIM, unseen(*first, *reason)))?,
+            Event::HistoryCut { first, reason } => {
+                if let Some(unseen) = unseen(*first, *reason) {
+                    self.aside(styled(DIM, unseen))?;
+                }
+            }
             Event::Warning { message, .. } => {
                 let warning = self.warned.again(message);
                 self.aside(styled(CARE, format!("warning: {}", plain(&warning))))?;
             }
-            Event::Restarted { .. } => self.void("the model was interrupted; it is asked again")?,
+            Event::Restarted { message_id } => {
+                if self.above.void(message_id) {
+                    self.restart(message_id)?;
+                }
+            }
             Event::Ended { status, error, receipt: calls, .. } => {
                 self.end()?;
                 if let Some(fault) = error {
@@ -122,12 +133,20 @@ impl Page {
 
     /// What was written of the present message does not count.
     pub(crate) fn void(&mut self, why: &str) -> io::Result<()> {
-        if self.message.is_none() {
-            return Ok(());
-        }
+        let Some(message) = self.message.take() else { return Ok(()) };
+        self.above.void(&message);
         self.end()?;
         note(styled(CARE, format!("(the text above is void: {why})")));
         Ok(())
+    }
+
+    /// The last message on the page does not count: it was cut short, or another answer stands in its place.
+    fn restart(&mut self, message: &str) -> io::Result<()> {
+        if self.message.as_deref() == Some(message) {
+            return self.void("the model was interrupted; it is asked again");
+        }
+        // A warning stands between them, and says why.
+        self.aside(styled(DIM, REVISED))
     }
 
     /// Completes the message and the last line.
@@ -161,6 +180,7 @@ impl Page {
         if self.message.as_deref() != Some(message) {
             self.end_message()?;
             self.message = Some(message.to_owned());
+            self.above.is(message);
         }
         self.thinking.end();
         match &mut self.markdown {

@@ -45,8 +45,11 @@ fn an_approval_shows_the_exact_call() {
     let text = mask.text(&stage.baton(&["approvals", "ls"]).ok());
     assert!(text.starts_with("APPROVAL") && text.contains("ap-ID1-1  pending"), "{text}");
     let text = mask.text(&stage.baton(&["approvals", "show", &id]).ok());
-    assert!(text.starts_with("approval ap-ID1-1\n  status   pending\n  call     test_effect\n"), "{text}");
-    assert!(text.ends_with("decide with: baton approvals approve|deny ap-ID1-1\n"), "{text}");
+    assert!(
+        text.starts_with("approval ap-ID1-1\n  status   pending\n  asks     May test_effect run?\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("decide with: baton approvals approve|deny|edit ap-ID1-1\n"), "{text}");
 }
 
 #[test]
@@ -92,8 +95,10 @@ fn an_edited_call_runs_as_edited() {
 
     let arguments =
         json!({"file": stage.path("effects"), "line": "as edited", "class": "unsafe"}).to_string();
+    // The model repeats what it was told.
+    let told = format!("Done: wrote as edited\n(A person changed the arguments to {arguments}.)\n");
     let did = stage.baton(&["approvals", "edit", &id, "--arguments", &arguments]);
-    assert_eq!((did.code, did.out.as_str()), (0, "Done: wrote as edited\n"), "{did:?}");
+    assert_eq!((did.code, did.out), (0, told));
     assert_eq!(stage.effects(), ["as edited"]);
     assert_eq!(statuses(&stage), ["edited"]);
 }

@@ -35,7 +35,7 @@ fn the_first_command_answers_with_real_numbers() {
     let did = World::new().baton(&["ask", "How is this machine doing?"]);
     assert_eq!(did.code, 0, "{did:?}");
     assert!(did.out.contains("**Memory**: ") && did.out.contains("cores"), "{}", did.out);
-    let told = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing leaves this machine · --model PROVIDER/NAME changes it · thread ";
+    let told = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing but page visits leaves this machine · --model PROVIDER/NAME changes it · thread ";
     assert!(did.err.starts_with(told), "{}", did.err);
     assert!(did.err.contains("→ system_health {}"), "{}", did.err);
 }
@@ -73,15 +73,17 @@ fn json_is_one_object_a_line_and_done_comes_last() {
 }
 
 #[test]
-fn steps_are_added_to_the_last_object() {
+fn a_result_follows_the_last_event() {
     let world = World::new();
     let did = world.baton(&["ask", "--json", "--steps", "--model", &world.script(&looks_up()), "hi"]);
-    let objects = did.objects();
-    let done = objects.last().unwrap();
-    assert_eq!((&done["reply"], &done["trace_id"]), (&json!("It is\n**42**."), &json!("ID1")));
-    let kinds: Vec<&Value> = done["steps"].as_array().unwrap().iter().map(|step| &step["type"]).collect();
+    let mut objects = did.objects();
+    let mut result = objects.pop().unwrap();
+    let steps = result["steps"].take();
+    assert_eq!(result, json!({"reply": "It is\n**42**.", "steps": null, "trace_id": "ID1"}));
+    let kinds: Vec<&Value> = steps.as_array().unwrap().iter().map(|step| &step["type"]).collect();
     assert_eq!(kinds, ["llm_call", "tool_call", "llm_call"]);
-    assert!(objects[..objects.len() - 1].iter().all(|object| object.get("steps").is_none()));
+    assert_eq!(objects.last().unwrap()["type"], "done");
+    assert!(objects.iter().all(|object| object.get("steps").is_none() && object.get("reply").is_none()));
     let told = world.baton(&["ask", "--steps", "--model", &world.script(&looks_up()), "hi"]).err;
     assert!(told.contains("  tool_call  calculator worked\n"), "{told}");
 }
@@ -118,7 +120,7 @@ fn an_approval_suspends_and_names_the_commands_that_decide() {
     let told = Mask::default().text(&did.err.lines().skip(1).collect::<Vec<_>>().join("\n"));
     let expected = "? calculator waits for approval\n\
                     May calculator run? {\"expression\":\"6*7\"}\n  \
-                    rule \"baton.toml\" asks before calculator runs (until TIME)\n  \
+                    rule \"CHAT/MODERATE\" asks before calculator runs (until TIME)\n  \
                     baton approvals approve ap-ID1-1\n  \
                     baton approvals deny ap-ID1-1";
     assert_eq!(told, expected);
@@ -126,6 +128,35 @@ fn an_approval_suspends_and_names_the_commands_that_decide() {
     let last = objects.last().unwrap();
     assert_eq!((&last["type"], &last["status"]), (&json!("done"), &json!("suspended")));
     assert_eq!(objects[objects.len() - 2]["type"], "approval_required");
+}
+
+#[test]
+fn an_approval_that_fits_no_tool_is_told_where_it_would_be_missed() {
+    let world = World::new();
+    world.settings(
+        "[policy]\napprove = [\"calculater\", \"clock\"]\n\n\
+         [policy.modes.CONSERVATIVE]\napprove = [\"@configured\", \"zzz*\"]\n\n\
+         [policy.channels.CHAT]\napprove = [\"read_fiel\"]\n\n\
+         [policy.cells.CHAT-MODERATE]\napprove = [\"lst_files\"]\n",
+    );
+    let script = world.script(&json!({"v": 1, "replies": [], "otherwise": {"do": [{"text": "hi"}]}}));
+    let notes = "policy.approve: \"calculater\" fits no tool; did you mean `calculator`?\n\
+                 policy.modes.CONSERVATIVE.approve: \"zzz*\" fits no tool\n\
+                 policy.channels.CHAT.approve: \"read_fiel\" fits no tool; did you mean `read_file`?\n\
+                 policy.cells.CHAT-MODERATE.approve: \"lst_files\" fits no tool; did you mean `list_files`?\n";
+    for args in [
+        vec!["ask", "--model", &script, "hi"],
+        vec!["ask", "--json", "--model", &script, "hi"],
+        vec!["chat", "--model", &script],
+        vec!["policy", "explain", "hi"],
+    ] {
+        let did = world.baton(&args);
+        assert_eq!((did.code, did.err.starts_with(notes)), (0, true), "{args:?} {did:?}");
+        assert_eq!(did.err.matches("fits no tool").count(), 4, "{args:?} {did:?}");
+    }
+    world.settings("[policy]\ntools = [\"clok\"]\napprove = [\"clock\"]\n");
+    let did = world.baton(&["ask", "--model", &script, "hi"]);
+    assert!(!did.err.contains("fits no tool"), "what allows too little protects: {did:?}");
 }
 
 #[test]
@@ -246,10 +277,11 @@ fn a_run_that_waits_says_so_in_its_account() {
     let model =
         world.script(&json!({"v": 1, "replies": [{"do": [question]}, {"do": [{"text": "So be it."}]}]}));
     let did = world.baton(&["ask", "--json", "--steps", "--model", &model, "Paint it"]);
-    let done: Value = serde_json::from_str(did.out.lines().last().unwrap()).unwrap();
-    let last = done["steps"].as_array().unwrap().last().unwrap();
+    let objects = did.objects();
+    let [.., done, result] = &objects[..] else { panic!("{did:?}") };
+    let last = result["steps"].as_array().unwrap().last().unwrap();
     assert_eq!(
-        (did.code, &done["status"], &done["reply"]),
+        (did.code, &done["status"], &result["reply"]),
         (3, &json!("suspended"), &json!("Which colour?"))
     );
     assert_eq!(

@@ -19,6 +19,9 @@ fn says(text: &str) -> Answer {
         .end()
 }
 
+/// Neither short nor a question for a fact, so it goes to `reasoning`.
+const OPEN: &str = "Tell me about the sea.";
+
 /// Asks once; `lab/one` answers, and `lab/two` where it is named. Answers the exit code and the objects.
 fn ask(server: &Server, more: &str) -> (i32, Vec<Value>) {
     let world = World::new();
@@ -26,7 +29,7 @@ fn ask(server: &Server, more: &str) -> (i32, Vec<Value>) {
         "[providers.lab]\nbase_url = \"{}\"\napi = \"chat_completions\"\n\n[[roles.reasoning]]\nmodel = \"lab/one\"\nfirst_byte_s = 1\nidle_s = 1\n{more}",
         server.url()
     ));
-    let did = world.baton(&["ask", "--json", "--steps", "hi"]);
+    let did = world.baton(&["ask", "--json", "--steps", OPEN]);
     (did.code, did.objects())
 }
 
@@ -34,8 +37,10 @@ fn warning(seq: u64, code: &str, message: &str) -> Value {
     json!({"type": "warning", "code": code, "message": message, "seq": seq, "run_id": "ID1"})
 }
 
-fn step(description: &str, error: &str, reason: Option<&str>) -> Value {
-    let mut metadata = json!({"error": error, "model": "lab/one", "model_role": "reasoning"});
+fn step(span: u32, description: &str, error: &str, reason: Option<&str>) -> Value {
+    let span = format!("SPAN{span}");
+    let mut metadata =
+        json!({"span_id": span, "error": error, "model": "lab/one", "model_role": "reasoning"});
     if let Some(reason) = reason {
         metadata["reason"] = json!(reason);
     }
@@ -49,12 +54,13 @@ fn costly(mut step: Value, prompt_tokens: u64, completion_tokens: u64) -> Value 
     step
 }
 
-/// The last two objects of a run that failed.
-fn failed(seq: u64, code: &str, message: &str, tokens: [u64; 2], steps: Vec<Value>) -> [Value; 2] {
+/// The last three objects of a run that failed.
+fn failed(seq: u64, code: &str, message: &str, tokens: [u64; 2], steps: Vec<Value>) -> [Value; 3] {
     let usage = json!({"tokens": tokens[0] + tokens[1], "prompt_tokens": tokens[0], "completion_tokens": tokens[1], "cost_usd": 0.0});
     [
         json!({"type": "error", "code": code, "message": message, "seq": seq, "run_id": "ID1"}),
-        json!({"type": "done", "status": "error", "usage": usage, "reply": message, "steps": steps, "trace_id": "ID1", "seq": seq, "run_id": "ID1"}),
+        json!({"type": "done", "status": "error", "usage": usage, "seq": seq, "run_id": "ID1"}),
+        json!({"reply": message, "steps": steps, "trace_id": "ID1"}),
     ]
 }
 
@@ -66,7 +72,7 @@ fn always(answer: fn() -> Answer) -> Server {
 /// A run that fails at once, without another try.
 fn fails_at_once(answer: fn() -> Answer, code: &str, detail: &str, message: &str) {
     let (exit, objects) = ask(&always(answer), "");
-    let steps = vec![step(detail, code, None)];
+    let steps = vec![step(1, detail, code, None)];
     assert_eq!((exit, objects), (1, failed(2, code, message, [0, 0], steps).to_vec()));
 }
 
@@ -74,8 +80,11 @@ fn fails_at_once(answer: fn() -> Answer, code: &str, detail: &str, message: &str
 fn fails_three_times(server: &Server, code: &str, detail: &str, message: &str) {
     let (exit, objects) = ask(server, "");
     let again = format!("{detail}; trying again");
-    let steps =
-        vec![step(&again, code, Some("retry")), step(&again, code, Some("retry")), step(detail, code, None)];
+    let steps = vec![
+        step(1, &again, code, Some("retry")),
+        step(2, &again, code, Some("retry")),
+        step(3, detail, code, None),
+    ];
     let warnings = vec![warning(2, code, &again), warning(3, code, &again)];
     let expected = [warnings, failed(4, code, message, [0, 0], steps).to_vec()].concat();
     assert_eq!((exit, objects), (1, expected));
@@ -88,7 +97,7 @@ fn a_connection_that_nobody_takes() {
     let nobody = Server::nobody();
     let provider = format!("[providers.lab]\nbase_url = \"{nobody}\"\napi = \"chat_completions\"\n");
     world.settings(&format!("{provider}[[roles.reasoning]]\nmodel = \"lab/one\"\n"));
-    let did = world.baton(&["ask", "--json", "--steps", "hi"]);
+    let did = world.baton(&["ask", "--json", "--steps", OPEN]);
     let detail =
         format!("cannot connect to {nobody}: Connection refused (os error 111); is the server running?");
     let message = format!(
@@ -96,8 +105,11 @@ fn a_connection_that_nobody_takes() {
     );
     let again = format!("{detail}; trying again");
     let code = "llm_connection";
-    let steps =
-        vec![step(&again, code, Some("retry")), step(&again, code, Some("retry")), step(&detail, code, None)];
+    let steps = vec![
+        step(1, &again, code, Some("retry")),
+        step(2, &again, code, Some("retry")),
+        step(3, &detail, code, None),
+    ];
     let warnings = vec![warning(2, code, &again), warning(3, code, &again)];
     let expected = [warnings, failed(4, code, &message, [0, 0], steps).to_vec()].concat();
     assert_eq!((did.code, did.objects()), (1, expected));
@@ -126,15 +138,15 @@ fn a_server_that_recovers() {
     let server = Server::deciding(move |n, _| if n < 2 { Answer::json(503, loading) } else { says("Up.") });
     let again = "the model's server failed (status 503); it said: Loading model; trying again";
     let answered = json!({"type": "llm_call", "description": "lab/one answered", "metadata": {
-        "model": "lab/one", "model_role": "reasoning",
+        "span_id": "SPAN3", "model": "lab/one", "model_role": "reasoning", "reason": "an open request",
         "usage": {"prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}}});
-    let retry = step(again, "llm_server", Some("retry"));
+    let retry = |span| step(span, again, "llm_server", Some("retry"));
     let expected = [
         warning(2, "llm_server", again),
         warning(3, "llm_server", again),
         json!({"type": "thinking", "content": "Up.", "message_id": "ID1-4", "seq": 4, "run_id": "ID1"}),
-        json!({"type": "done", "status": "ok", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0},
-               "reply": "Up.", "steps": [retry, retry, answered], "trace_id": "ID1", "seq": 5, "run_id": "ID1"}),
+        json!({"type": "done", "status": "ok", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}, "seq": 5, "run_id": "ID1"}),
+        json!({"reply": "Up.", "steps": [retry(1), retry(2), answered], "trace_id": "ID1"}),
     ];
     assert_eq!(ask(&server, ""), (0, expected.to_vec()));
 }
@@ -154,13 +166,13 @@ fn a_model_that_is_slow_has_one_that_stands_in() {
     let (exit, objects) = ask(&server, "[[roles.reasoning]]\nmodel = \"lab/two\"\n");
     let told = "no answer began within 1 s (first_byte); asking lab/two";
     let answered = json!({"type": "llm_call", "description": "lab/two answered", "metadata": {
-        "model": "lab/two", "model_role": "reasoning",
+        "span_id": "SPAN2", "model": "lab/two", "model_role": "reasoning", "reason": "an open request",
         "usage": {"prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}}});
     let expected = [
         warning(2, "llm_timeout", told),
         json!({"type": "thinking", "content": "Two.", "message_id": "ID1-1", "seq": 3, "run_id": "ID1"}),
-        json!({"type": "done", "status": "ok", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0},
-               "reply": "Two.", "steps": [step(told, "llm_timeout", Some("fallback")), answered], "trace_id": "ID1", "seq": 4, "run_id": "ID1"}),
+        json!({"type": "done", "status": "ok", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}, "seq": 4, "run_id": "ID1"}),
+        json!({"reply": "Two.", "steps": [step(1, told, "llm_timeout", Some("fallback")), answered], "trace_id": "ID1"}),
     ];
     assert_eq!((exit, objects), (0, expected.to_vec()));
     assert_eq!(server.requests().len(), 2, "the slow one is asked once");
@@ -175,7 +187,7 @@ fn an_answer_that_is_no_json() {
     let message = format!(
         "The model's answer could not be understood: {detail}. Ask again, perhaps in other words, or choose another model."
     );
-    let steps = vec![step(&again, code, Some("simplified")), step(detail, code, None)];
+    let steps = vec![step(1, &again, code, Some("simplified")), step(2, detail, code, None)];
     let expected =
         [vec![warning(2, code, &again)], failed(3, code, &message, [0, 0], steps).to_vec()].concat();
     assert_eq!((exit, objects), (1, expected));
@@ -200,7 +212,7 @@ fn a_question_that_is_too_long() {
     let again = "the conversation is too long for the model (status 400); it said: the request exceeds the available context size; asking again with less of the history";
     let detail = "nothing more can be left out of the conversation, and it still does not fit";
     let message = "Nothing more can be left out of the conversation, and it still does not fit. Begin a new thread, fork from an earlier point, or choose a model with a larger window.";
-    let steps = vec![step(again, code, Some("compaction")), step(detail, code, None)];
+    let steps = vec![step(1, again, code, Some("compaction")), step(2, detail, code, None)];
     let expected = [vec![warning(2, code, again)], failed(3, code, message, [0, 0], steps).to_vec()].concat();
     assert_eq!((exit, objects), (1, expected));
     assert_eq!(server.requests().len(), 1, "never the same request again");
@@ -212,11 +224,10 @@ fn a_model_that_refuses() {
     let server = Server::deciding(move |_, _| Answer::stream(SSE).chunk(frames).end());
     let (exit, objects) = ask(&server, "");
     let message = "The model refused: I will not. Ask in another way, or ask another model.";
-    let [error, mut done] =
-        failed(3, "refused", message, [9, 3], vec![costly(step("I will not.", "refused", None), 9, 3)]);
-    done["reply"] = json!("I will not.");
+    let steps = vec![costly(step(1, "I will not.", "refused", None), 9, 3)];
+    let [error, done, result] = failed(3, "refused", message, [9, 3], steps);
     let said = json!({"type": "thinking", "content": "I will not.", "message_id": "ID1-0", "seq": 2, "run_id": "ID1"});
-    assert_eq!((exit, objects), (1, vec![said, error, done]));
+    assert_eq!((exit, objects), (1, vec![said, error, done, result]));
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -231,11 +242,11 @@ fn a_stream_that_is_cut_after_words_is_not_asked_for_again() {
     let message = format!(
         "The connection to the model failed: {detail}. `baton models test` shows which models answer; choose another one with --model."
     );
-    let steps = vec![costly(step(detail, "llm_connection", None), 9, 2)];
-    let [error, mut done] = failed(3, "llm_connection", &message, [9, 2], steps);
-    done["reply"] = json!("Once upon");
+    let steps = vec![costly(step(1, detail, "llm_connection", None), 9, 2)];
+    let [error, done, mut result] = failed(3, "llm_connection", &message, [9, 2], steps);
+    result["reply"] = json!(format!("{message}\n\nWhat was said until then:\n\nOnce upon"));
     let said =
         json!({"type": "thinking", "content": "Once upon", "message_id": "ID1-0", "seq": 2, "run_id": "ID1"});
-    assert_eq!((exit, objects), (1, vec![said, error, done]));
+    assert_eq!((exit, objects), (1, vec![said, error, done, result]));
     assert_eq!(server.requests().len(), 1);
 }

@@ -185,7 +185,7 @@ fn kill_at_every_point(class: &'static str) {
             let at = format!("{point}:{hit}");
             let stage = Stage::new(class);
             let before = stage.ask(Some(&at));
-            let once = matches!(point, "admit.pre_commit" | "admit.post_commit" | "migrate.mid");
+            let once = matches!(point, "admit.pre_commit" | "admit.post_commit");
             assert_eq!(
                 was_killed(&before),
                 hit == 1 || !once,

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::imitation::{compatible, ollama, said_to, tags};
+use crate::lab::{Lab, says};
 use crate::server::{Answer, Server};
 use crate::world::{AS_EVER, PATIENT, World};
 
 const LLAMA: &[&str] = &["other:latest", "llama3.2:3b"];
 const CHANGE: &str = "--model PROVIDER/NAME changes it";
-const OFFLINE: &str =
-    "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing leaves this machine";
+const OFFLINE: &str = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing but page visits leaves this machine";
 
 /// The line that `ask` says beside its answer, without the thread and the run.
 fn introduced(err: &str) -> &str {
@@ -21,8 +21,9 @@ fn an_ollama_that_has_the_model_answers_by_itself() {
     let (world, server) = (World::new(), ollama(LLAMA, ["Good ", "day."]));
     let did = world.baton_with(&[("BATON_TEST_OLLAMA", &server.url())], &["ask", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "Good day.\n"), "{did:?}");
-    let told =
-        format!("ollama/llama3.2:3b (Ollama runs here and has it) · nothing leaves this machine · {CHANGE}");
+    let told = format!(
+        "ollama/llama3.2:3b (Ollama runs here and has it) · nothing but page visits leaves this machine · {CHANGE}"
+    );
     assert_eq!(introduced(&did.err), told);
     assert_eq!(server.paths(), ["/api/tags", "/api/chat"]);
     let body: Value = serde_json::from_str(&server.requests()[1].body).unwrap();
@@ -38,12 +39,13 @@ fn an_ollama_without_the_model_is_left_alone_and_told() {
     let why =
         "nothing is configured, and Ollama runs here and has qwen3:8b (and 2 more): --model ollama/qwen3:8b";
     let did = world.baton_with(&here, &["ask", "What is 1+1?"]);
-    let told = format!("offline ({why}) · nothing leaves this machine · {CHANGE}");
+    let told = format!("offline ({why}) · nothing but page visits leaves this machine · {CHANGE}");
     assert_eq!((did.code, introduced(&did.err)), (0, told.as_str()));
     assert_eq!(server.paths(), ["/api/tags"]);
     let doctor = world.baton_with(&here, &["doctor", "--json"]).json();
     let model = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "model").unwrap();
-    let told = format!("offline ({why}); nothing leaves this machine; it is no language model");
+    let told =
+        format!("offline ({why}); nothing but page visits leaves this machine; it is no language model");
     assert_eq!(model["detail"], told);
 }
 
@@ -51,7 +53,7 @@ fn an_ollama_without_the_model_is_left_alone_and_told() {
 fn a_server_that_is_slow_or_no_ollama_is_not_waited_for() {
     let stalls = Server::deciding(|_, _| Answer::nothing().stall());
     let other = Server::answering([Answer::whole(200, &[("content-type", "text/html")], "<html>")]);
-    let slow = "offline (nothing is configured, and the Ollama here did not answer within 300 ms) · nothing leaves this machine";
+    let slow = "offline (nothing is configured, and the Ollama here did not answer within 300 ms) · nothing but page visits leaves this machine";
     for (server, patience, told) in [(&stalls, AS_EVER, slow), (&other, PATIENT, OFFLINE)] {
         let variables = [("BATON_TEST_OLLAMA", &*server.url()), patience];
         let did = World::new().baton_with(&variables, &["ask", "What is 1+1?"]);
@@ -84,7 +86,7 @@ fn commands_that_ask_no_model_look_for_nobody() {
         world.baton_with(&[("BATON_TEST_OLLAMA", &here)], &["ask", "--model", "offline", "What is 1+1?"]);
     assert_eq!(
         introduced(&named.err),
-        format!("offline (named by --model) · nothing leaves this machine · {CHANGE}")
+        format!("offline (named by --model) · nothing but page visits leaves this machine · {CHANGE}")
     );
     let nobody: Vec<String> = Vec::new();
     assert_eq!(server.paths(), nobody);
@@ -123,8 +125,9 @@ fn where_ollama_is_may_be_said_by_a_variable() {
     let (world, server) = (World::new(), ollama(LLAMA, ["Good ", "day."]));
     let did = world.baton_with(&[("OLLAMA_BASE_URL", &server.url())], &["ask", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "Good day.\n"));
-    let told =
-        format!("ollama/llama3.2:3b (OLLAMA_BASE_URL is set) · nothing leaves this machine · {CHANGE}");
+    let told = format!(
+        "ollama/llama3.2:3b (OLLAMA_BASE_URL is set) · nothing but page visits leaves this machine · {CHANGE}"
+    );
     assert_eq!(introduced(&did.err), told);
     assert_eq!(server.paths(), ["/api/chat"], "what is configured is not looked for");
 }
@@ -181,7 +184,8 @@ fn an_answer_goes_to_the_models_of_the_run_that_asked() {
     assert_eq!(world.baton(&["ask", "--thread", "t", "--model", &model, "hi"]).code, 3);
     let did = world.baton(&["ask", "--thread", "t", "blue"]);
     assert_eq!((did.code, did.out.as_str()), (0, "You like blue.\n"), "{did:?}");
-    let told = format!("{model} (as this run began) · nothing leaves this machine · {CHANGE}");
+    let told =
+        format!("{model} (as this run began) · nothing but page visits leaves this machine · {CHANGE}");
     assert_eq!(introduced(&did.err), told);
 }
 
@@ -195,8 +199,26 @@ fn a_role_s_second_model_stands_in_for_the_first() {
     ));
     let did = world.baton(&["ask", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "I stand in.\n"), "{did:?}");
-    let told = format!("ollama/gone (the roles in baton.toml) · nothing leaves this machine · {CHANGE}");
+    let told = format!(
+        "ollama/gone (the roles in baton.toml) · nothing but page visits leaves this machine · {CHANGE}"
+    );
     assert_eq!(introduced(&did.err), told);
+}
+
+#[test]
+fn who_is_asked_what_is_short_is_told_and_a_channel_may_have_somebody_of_its_own() {
+    let lab = Lab::new([("small", says("Paris.")), ("coder", says("sort()"))]);
+    let told = |args: &[&str]| {
+        let did = lab.world.baton(&[&["ask"], args].concat());
+        assert_eq!(did.code, 0, "{did:?}");
+        introduced(&did.err).to_owned()
+    };
+    let here = format!("(the roles in baton.toml) · nothing but page visits leaves this machine · {CHANGE}");
+    let both = format!("lab/large, for short questions lab/small {here}");
+    assert_eq!(told(&["What is the capital of France?"]), both);
+    // There are no tools there, so no page is visited.
+    let coder = format!("lab/coder {}", here.replace(" but page visits", ""));
+    assert_eq!(told(&["--channel", "CODE_TASK", "Sort a list"]), coder);
 }
 
 #[test]
@@ -212,7 +234,7 @@ fn a_stand_in_elsewhere_is_told_if_it_can_be_asked() {
         assert_eq!((did.code, did.out.as_str()), (0, "From here.\n"), "{did:?}");
         introduced(&did.err).to_owned()
     };
-    let here = "lab/big (the roles in baton.toml) · nothing leaves this machine";
+    let here = "lab/big (the roles in baton.toml) · nothing but page visits leaves this machine";
     assert_eq!(told(&[]), format!("{here} · {CHANGE}"));
     let keyed = format!("{here}; if lab/big fails, text goes to api.openai.com · {CHANGE}");
     assert_eq!(told(&[("OPENAI_API_KEY", "sk-1")]), keyed);

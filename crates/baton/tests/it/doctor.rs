@@ -29,7 +29,7 @@ fn the_doctor_looks_at_every_provider_that_is_used() {
     let did = world.baton(&["doctor", "--json"]);
     let expected: [Value; 4] = [
         json!({"name": "model", "state": "ok", "fix": CHOOSE,
-               "detail": "lab/big (the roles in baton.toml); nothing leaves this machine"}),
+               "detail": "lab/big, for short questions ollama/small (the roles in baton.toml); nothing but page visits leaves this machine"}),
         json!({"name": "provider lab", "state": "ok",
                "detail": format!("{} (key: not needed) answers and has big", lab.url())}),
         json!({"name": "provider ollama", "state": "warning",
@@ -50,7 +50,7 @@ fn a_model_without_its_key_fails_at_its_provider() {
     let did = world.baton(&["doctor", "--json"]);
     let expected = [
         json!({"name": "model", "state": "ok", "fix": CHOOSE,
-               "detail": "openai/gpt-5-mini (`model` in baton.toml); nothing leaves this machine until it has its key"}),
+               "detail": "openai/gpt-5-mini (`model` in baton.toml); nothing but page visits leaves this machine until it has its key"}),
         json!({"name": "provider openai", "state": "failed", "detail": "the key of openai is expected in OPENAI_API_KEY; it is not set",
                "fix": "export OPENAI_API_KEY=…; [providers.openai] in baton.toml names another place"}),
     ];
@@ -158,7 +158,7 @@ fn names_stand_in_one_column_and_a_fix_below_its_finding() {
     let expected = [
         format!("ok    version               baton {}", env!("CARGO_PKG_VERSION")),
         format!("ok    configuration         {} (2 settings)", file.display()),
-        "note  model                 offline (`model` in baton.toml); nothing leaves this machine; it is no language model".to_owned(),
+        "note  model                 offline (`model` in baton.toml); nothing but page visits leaves this machine; it is no language model".to_owned(),
         format!("note  provider a-long-name  {nobody} (key: not needed): {why}; no role asks it"),
         "                            is it running, and is `providers.a-long-name.base_url` right?".to_owned(),
         format!("note  provider ollama       {nobody} (key: not needed): {why}; no role asks it"),

@@ -2,23 +2,27 @@
 
 use serde_json::Value;
 
-/// Gives every id the name of its first appearance (`ID1`, `ID2` …); moments become `TIME`, hashes `HASH`.
+/// Gives every id the name of its first appearance (`ID1`, `ID2` …), and every span (`SPAN1` …); moments
+/// become `TIME`, hashes `HASH`.
 #[derive(Default)]
 pub(crate) struct Mask {
     ids: Vec<String>,
+    spans: Vec<String>,
 }
 
-const PATTERNS: [(&str, Kind); 5] = [
+const PATTERNS: [(&str, Kind); 6] = [
     ("hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh", Kind::Hash),
     ("hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", Kind::Id),
     ("hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh", Kind::Id),
     ("dddd-dd-ddTdd:dd:dd.dddZ", Kind::Time),
     ("dddd-dd-dd dd:dd:ddZ", Kind::Time),
+    ("hhhhhhhhhhhhhhhh", Kind::Span),
 ];
 
 #[derive(Clone, Copy)]
 enum Kind {
     Id,
+    Span,
     Hash,
     Time,
 }
@@ -57,16 +61,19 @@ impl Mask {
         match kind {
             Kind::Hash => "HASH".to_owned(),
             Kind::Time => "TIME".to_owned(),
-            Kind::Id => {
-                let plain = found.replace('-', "");
-                let n = self.ids.iter().position(|id| *id == plain).unwrap_or_else(|| {
-                    self.ids.push(plain);
-                    self.ids.len() - 1
-                });
-                format!("ID{}", n + 1)
-            }
+            Kind::Id => format!("ID{}", place(&mut self.ids, found.replace('-', ""))),
+            Kind::Span => format!("SPAN{}", place(&mut self.spans, found.to_owned())),
         }
     }
+}
+
+/// Which of those that appeared it is, from 1.
+fn place(seen: &mut Vec<String>, found: String) -> usize {
+    let known = seen.iter().position(|name| *name == found);
+    known.unwrap_or_else(|| {
+        seen.push(found);
+        seen.len() - 1
+    }) + 1
 }
 
 fn fits(text: &str, pattern: &str) -> bool {
@@ -81,6 +88,7 @@ fn fits(text: &str, pattern: &str) -> bool {
 #[test]
 fn the_same_id_has_the_same_name() {
     let text = "a 01a1de14-034f-777e-a2d7-17de6c9dea0a b 01a1de14034f777ea2d717de6c9dea0a-2 \
-                00000000-0000-0000-0000-000000000007 at 2026-01-01T00:00:00.000Z";
-    assert_eq!(Mask::default().text(text), "a ID1 b ID1-2 ID2 at TIME");
+                00000000-0000-0000-0000-000000000007 at 2026-01-01T00:00:00.000Z in 00000000000000ab, \
+                00000000000000cd, 00000000000000ab";
+    assert_eq!(Mask::default().text(text), "a ID1 b ID1-2 ID2 at TIME in SPAN1, SPAN2, SPAN1");
 }

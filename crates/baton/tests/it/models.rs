@@ -47,9 +47,12 @@ reasoning  lab/big            this machine    chat_completions  32768    0 in, 0
            openai/gpt-5-mini  api.openai.com  responses         -        0.25 in, 2 out   OPENAI_API_KEY is not set
 router     ollama/small       this machine    ollama            -        0 in, 0 out      not needed
 coding     lab/big            this machine    chat_completions  32768    0 in, 0 out      not needed
+           openai/gpt-5-mini  api.openai.com  responses         -        0.25 in, 2 out   OPENAI_API_KEY is not set
 ";
     assert_eq!((did.code, did.out.as_str()), (0, expected));
-    let told = format!("lab/big (the roles in baton.toml) · nothing leaves this machine · {CHANGE}\n");
+    let told = format!(
+        "lab/big, for short questions ollama/small (the roles in baton.toml) · nothing but page visits leaves this machine · {CHANGE}\n"
+    );
     assert_eq!(did.err, told);
     assert!(ollama.requests().is_empty() && lab.requests().is_empty(), "listing asks nobody");
 }
@@ -59,7 +62,7 @@ fn a_model_without_its_key_is_listed_and_tried() {
     let world = World::new();
     world.settings("model = \"openai/gpt-5-mini\"\n");
     let told = format!(
-        "openai/gpt-5-mini (`model` in baton.toml) · nothing leaves this machine until it has its key · {CHANGE}\n"
+        "openai/gpt-5-mini (`model` in baton.toml) · nothing but page visits leaves this machine until it has its key · {CHANGE}\n"
     );
     let did = world.baton(&["models", "ls"]);
     let expected = "\
@@ -104,7 +107,7 @@ fn the_list_is_a_document_too() {
         "roles": [
             {"role": "reasoning", "candidates": [of_lab, of_openai]},
             {"role": "router", "candidates": [of_ollama]},
-            {"role": "coding", "candidates": [of_lab]},
+            {"role": "coding", "candidates": [of_lab, of_openai]},
         ],
     });
     assert_eq!(document, expected);
@@ -128,7 +131,9 @@ openai/gpt-5-mini no - - - - - - -
 ollama/small yes TIME TIME yes yes yes 12 3
 
 openai/gpt-5-mini, answer (llm_auth): the key of openai is expected in OPENAI_API_KEY; it is not set";
-    let told = format!("lab/big (the roles in baton.toml) · nothing leaves this machine · {CHANGE}\n");
+    let told = format!(
+        "lab/big, for short questions ollama/small (the roles in baton.toml) · nothing but page visits leaves this machine · {CHANGE}\n"
+    );
     assert_eq!((did.code, without_times(&did.out), did.err), (1, expected.to_owned(), told));
     let did = world.baton(&["models", "test", "ollama/small", "--json"]);
     let mut document = did.json();

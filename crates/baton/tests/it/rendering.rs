@@ -123,7 +123,7 @@ fn instructions_come_from_a_template_beside_the_settings() {
     world.write("home/config/baton/templates/support.md", template);
     assert_eq!(ask().code, 0);
     let sent: Value = serde_json::from_str(&server.requests()[0].body).unwrap();
-    let system = "Be kind. You are on CHAT with clock.";
+    let system = "Be kind. You are on CHAT with ask_user with clock.";
     assert_eq!(sent["messages"][0], json!({"role": "system", "content": system}));
     assert_eq!(said_to(&server.requests()[0]), [json!({"role": "user", "content": "Hello"})]);
     assert_eq!(rendered(&world, &[])[0], json!({"role": "system", "content": system}));

@@ -71,7 +71,7 @@ fn config_show_says_where_each_value_came_from() {
     assert_eq!(find("model"), from(json!("scripted/x"), "environment"));
     assert_eq!(find("log.level"), from(json!("debug"), "environment"));
     assert_eq!(find("last_n"), from(json!(7), "file"));
-    assert_eq!(find("limits.iterations"), from(json!(8), "default"));
+    assert_eq!(find("engine.most_attempts"), from(json!(5), "default"));
     assert_eq!(find("limits.tokens"), from(json!(null), "default"));
     let shown = world.baton(&["config", "show"]).out;
     assert!(shown.contains("last_n                  = 7  # file "), "{shown}");
@@ -115,8 +115,18 @@ fn doctor_checks_everything_and_says_what_helps() {
     assert_eq!(found["ok"], true);
     let checks = found["checks"].as_array().unwrap();
     let names: Vec<&Value> = checks.iter().map(|check| &check["name"]).collect();
-    let expected =
-        ["version", "configuration", "model", "data folder", "disk space", "store", "system log", "runs"];
+    let expected = [
+        "version",
+        "configuration",
+        "model",
+        "search",
+        "egress",
+        "data folder",
+        "disk space",
+        "store",
+        "system log",
+        "runs",
+    ];
     assert_eq!(names, expected);
     assert!(checks.iter().all(|check| check["state"] == "ok" || check["fix"].is_string()), "{checks:?}");
 }

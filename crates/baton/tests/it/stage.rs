@@ -109,7 +109,8 @@ impl Stage {
             command.env_remove(name).env_remove(name.to_ascii_lowercase());
         }
         command.env("BATON_TEST_OLLAMA", "http://127.0.0.1:1");
-        command.env_remove("LOG_LEVEL").env("HOME", self.folder.path()).env("NO_COLOR", "1");
+        command.env_remove("LOG_LEVEL").env_remove("TRACEPARENT").env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+        command.env("HOME", self.folder.path()).env("NO_COLOR", "1");
         command.env("BATON_DATA", self.path("data")).env("BATON_CONFIG", self.path("baton.toml"));
         command.stdin(Stdio::null());
         command

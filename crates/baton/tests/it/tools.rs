@@ -19,6 +19,7 @@ fn the_tools_are_listed_with_what_a_client_needs_to_know() {
         free("ask_user"),
         free("calculator"),
         free("clock"),
+        free("fetch_url"),
         free("list_files"),
         free("read_blob"),
         free("read_file"),
@@ -27,6 +28,7 @@ fn the_tools_are_listed_with_what_a_client_needs_to_know() {
         free("system_health"),
         free("system_logs"),
         json!(["test_effect", false, false, false]),
+        free("update_plan"),
     ];
     assert_eq!(flags, expected);
     assert!(tools.iter().all(|tool| tool["timeout_s"].as_f64().is_some_and(|s| s > 0.0)));

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::choosing::Doubt;
 use super::ladder::Remedy;
-use super::state::{Asking, Phase, Question};
+use super::state::{Asking, Phase};
 use super::{FAULT_BYTES, Turn};
 use crate::chat::{FinishReason, TokenUsage};
 use crate::effect::{CutReason, Effect, EffectKind, Outcome, Purpose, Reply, Trim, View};
@@ -11,10 +12,10 @@ use crate::event::Event;
 use crate::fault::{Code, Fault};
 use crate::flow::{NextAction, Node, Record};
 use crate::json::cut_encoded;
-use crate::render::COMPACTION;
+use crate::render::{COMPACTION, REVISION};
 use crate::run::{StepKind, Verdict};
 use crate::thread::Entry;
-use crate::thread::entry::{AssistantMessage, Custom, Summary};
+use crate::thread::entry::{AssistantMessage, Custom};
 use crate::time::Timestamp;
 
 impl Turn {
@@ -29,16 +30,24 @@ impl Turn {
         self.ask_try(attempt + 1, record);
     }
 
-    fn ask_try(&mut self, attempt: u32, record: &Record) {
+    pub(super) fn ask_try(&mut self, attempt: u32, record: &Record) {
         let n = self.state.number();
-        let rounds_left = self.state.rounds < self.setting.definition.decision.limits.iterations;
-        let has_tools = !self.setting.definition.tools.is_empty() && !self.state.question.toolless;
-        let tools = rounds_left && !self.state.last_answer && has_tools;
-        self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt });
+        let tools = self.offers_tools() && !self.state.question.toolless;
+        let purpose = self.purpose();
+        self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt, purpose });
+    }
+
+    /// What a model is asked for now.
+    pub(super) fn purpose(&self) -> Purpose {
+        match &self.state.missing {
+            Some(missing) => Purpose::Revision { missing: missing.what.clone() },
+            None if self.is_choosing() => Purpose::Choice,
+            None => Purpose::Answer,
+        }
     }
 
     pub(super) fn model_effect(&self, asking: &Asking) -> Effect {
-        let Asking { n, head, tools, attempt } = *asking;
+        let Asking { n, head, tools, attempt, purpose } = asking.clone();
         let kind = EffectKind::Model {
             role: self.role(),
             rung: self.state.question.rung,
@@ -46,7 +55,7 @@ impl Turn {
             tools,
             message_id: self.call_id(n),
             attempt,
-            purpose: Purpose::Answer,
+            purpose,
             view: self.view(self.state.question.trim),
             last_resort: self.next_rung(false).is_none(),
         };
@@ -57,8 +66,9 @@ impl Turn {
         View { first: self.state.first, lowest: self.state.lowest, trim }
     }
 
-    pub(super) fn summary_effect(&self, n: u32, up_to: i64, head: i64) -> Effect {
-        let (role, rung) = self.summariser();
+    /// A model call that nobody sees: a summary, or a look at the answer.
+    pub(super) fn inner_effect(&self, n: u32, head: i64, purpose: Purpose) -> Effect {
+        let (role, rung) = self.inner_role();
         let kind = EffectKind::Model {
             role,
             rung,
@@ -66,7 +76,7 @@ impl Turn {
             tools: false,
             message_id: self.call_id(n),
             attempt: 1,
-            purpose: Purpose::Summary { up_to },
+            purpose,
             view: self.view(Trim::None),
             last_resort: true,
         };
@@ -78,7 +88,8 @@ impl Turn {
         match result {
             Outcome::Reply(reply) => self.replied(asking, reply, at, record),
             Outcome::ModelFailed { fault, shown, used } => {
-                self.model_failed(asking, Failed { fault, shown, used }, at, record);
+                let failed = Failed { n: asking.n, fault, shown, used };
+                self.model_failed(asking, failed, at, record);
             }
             Outcome::TooLong { up_to } if !self.state.question.summarised => {
                 self.state.question.summarised = true;
@@ -88,44 +99,78 @@ impl Turn {
             Outcome::TooLong { .. } => {
                 let fault =
                     Fault::new(Code::ContextTooLong, "the conversation does not fit, even with a summary");
-                self.fail(Failed::of(fault), record);
+                self.nothing_helps(&asking.purpose, Failed::of(asking.n, fault), at, record);
             }
             _ => {
                 let fault = Fault::new(Code::Internal, "the model call ended without an outcome");
-                self.model_failed(asking, Failed::of(fault), at, record);
+                let failed = Failed::of(asking.n, fault);
+                self.model_failed(asking, failed, at, record);
             }
         }
     }
 
     fn replied(&mut self, asking: Asking, reply: Reply, at: Timestamp, record: &mut Record) {
-        self.account_for(&reply, record);
+        self.account_for(asking.n, &reply, record);
         self.note_window(&reply, record);
         if !reply.calls.is_empty() && asking.tools {
             record.next_action = Some(NextAction::CallTool);
-            return self.take_up(reply, at, record);
+            // What is said beside a choice, nobody was shown.
+            let text = if asking.purpose.is_shown() { reply.text } else { String::new() };
+            return self.take_up(Reply { text, ..reply }, at, record);
         }
-        if reply.text.trim().is_empty() {
-            let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
-            return self.model_failed(asking, Failed::of(fault), at, record);
+        if asking.purpose == Purpose::Choice {
+            return self.chose_nothing("the router chose no tool", at, record);
         }
-        if reply.finish == FinishReason::Length {
-            record.warn(Code::BudgetExceeded, "the answer was cut off at the limit of tokens for one answer");
+        let (empty, cut_off) = (reply.text.trim().is_empty(), reply.finish == FinishReason::Length);
+        if empty {
+            if !self.escalates(asking.n, Doubt::Empty, Value::Null, record) {
+                let fault = Fault::new(Code::LlmInvalidResponse, "the model gave an empty answer");
+                let failed = Failed::of(asking.n, fault);
+                self.model_failed(asking, failed, at, record);
+            }
+            return;
+        }
+        self.say(asking.n, reply, record);
+        if !self.state.steering.is_empty() {
+            return self.respond(record);
+        }
+        if cut_off && self.says_more(asking.n, record) {
+            return;
+        }
+        if cut_off {
+            self.cut_off(record);
+        }
+        self.check_or_end(asking.n, record);
+    }
+
+    /// Writes an answer down. One that stands in the place of another is shown now, and the other is void.
+    fn say(&mut self, n: u32, reply: Reply, record: &mut Record) {
+        let missing = self.state.missing.take();
+        if let Some(missing) = &missing {
+            record.emit(Event::Restarted { message_id: self.call_id(missing.answer) });
+            let (message_id, text) = (self.call_id(n), reply.text.clone());
+            record.emit(Event::Delta { effect: n, message_id, text, reasoning: false });
+            record.emit(Event::HistoryCut { first: reply.first, reason: CutReason::Revised });
         }
         record.append(Entry::AssistantMessage(AssistantMessage {
             content: reply.text,
             tool_calls: Vec::new(),
-            meta: None,
+            meta: missing.map(|_| REVISION.to_owned()),
             reasoning: reply.reasoning,
         }));
         self.state.said = true;
-        if self.state.steering.is_empty() {
-            record.node = Node::Respond;
-            record.next_action = Some(NextAction::Respond);
-            self.state.phase = Phase::Ended(Verdict::Ok);
-        } else {
+    }
+
+    /// The turn ends with the answer that was given, unless somebody said more meanwhile.
+    pub(super) fn respond(&mut self, record: &mut Record) {
+        if !self.state.steering.is_empty() {
+            self.state.checks = 0; // what comes is another answer
             self.take_in_steering(record);
-            self.ask(record);
+            return self.ask(record);
         }
+        record.node = Node::Respond;
+        record.next_action = Some(NextAction::Respond);
+        self.state.phase = Phase::Ended(Verdict::Ok);
     }
 
     /// Remembers what was seen, for the calls after this one. What was left out because the model had no
@@ -146,15 +191,19 @@ impl Turn {
         }
     }
 
-    fn account_for(&self, reply: &Reply, record: &mut Record) {
+    fn account_for(&self, n: u32, reply: &Reply, record: &mut Record) {
         let said = match reply.calls.len() {
             0 => "answered".to_owned(),
             1 => format!("asked for {}", reply.calls[0].name),
             many => format!("asked for {many} calls"),
         };
+        let role = self.asked_role();
+        let why = if role == self.role() { self.state.why.as_str() } else { "downgrade" };
         let metadata = [
-            ("model_role", Value::from(self.asked_role())),
+            ("span_id", self.span(n)),
+            ("model_role", Value::from(role)),
             ("model", Value::from(reply.model.clone())),
+            ("reason", if why.is_empty() { Value::Null } else { Value::from(why) }),
             ("usage", used(&reply.usage)),
         ];
         record.account(StepKind::LlmCall, format!("{} {said}", reply.model), metadata);
@@ -191,9 +240,9 @@ impl Turn {
             self.not_again(&self.role(), self.state.question.rung);
         }
         let unseen = failed.shown.trim().is_empty();
-        let remedy = if unseen { self.remedy(asking, fault) } else { Remedy::None };
+        let remedy = if unseen { self.remedy(asking.attempt, fault) } else { Remedy::None };
         if remedy == Remedy::None {
-            return self.fail(failed, record);
+            return self.nothing_helps(&asking.purpose, failed, at, record);
         }
         self.say_what_helps(remedy, &failed, record);
         let question = &mut self.state.question;
@@ -223,7 +272,7 @@ impl Turn {
     }
 
     /// Every retry, fallback and downgrade is an event and a step.
-    fn say_what_helps(&self, remedy: Remedy, failed: &Failed, record: &mut Record) {
+    pub(super) fn say_what_helps(&self, remedy: Remedy, failed: &Failed, record: &mut Record) {
         let fault = &failed.fault;
         let rungs = self.rungs();
         let role = self.asked_role();
@@ -239,69 +288,19 @@ impl Turn {
             Remedy::None => return,
         };
         let metadata = self.about_model([
+            ("span_id", self.span(failed.n)),
             ("error", Value::from(fault.code.as_str())),
             ("reason", Value::from(reason)),
             ("usage", failed.usage()),
         ]);
         record.warn_about(fault.code, format!("{}; {then}", fault.message), metadata);
     }
-
-    /// A summary is kept as an entry.
-    pub(super) fn summarised(&mut self, up_to: i64, result: Outcome, record: &mut Record) {
-        record.node = Node::Reasoning;
-        let failed = match result {
-            Outcome::Reply(reply) if !reply.text.trim().is_empty() => {
-                let metadata = [
-                    ("model_role", Value::from(self.summariser().0)),
-                    ("model", Value::from(reply.model.clone())),
-                    ("usage", used(&reply.usage)),
-                ];
-                record.account(StepKind::Summary, format!("{} summarised the thread", reply.model), metadata);
-                record.append(Entry::Summary(Summary { text: reply.text, up_to: Some(up_to) }));
-                (self.state.first, self.state.lowest) = (None, None);
-                return self.ask_try(1, record);
-            }
-            Outcome::Reply(reply) => {
-                let fault = Fault::new(Code::LlmInvalidResponse, "it was empty");
-                Failed { used: Some(reply.usage), ..Failed::of(fault) }
-            }
-            Outcome::ModelFailed { fault, used, .. } => Failed { used, ..Failed::of(fault) },
-            _ => Failed::of(Fault::new(Code::Internal, "the model call ended without an outcome")),
-        };
-        self.go_without_summary(failed.bounded(), record);
-    }
-
-    /// Without a summary, what does not fit is left out. Who did not summarise in time is not asked for
-    /// the answer, either.
-    fn go_without_summary(&mut self, failed: Failed, record: &mut Record) {
-        let fault = &failed.fault;
-        let (role, place) = self.summariser();
-        let asked = self.setting.definition.ladder(&role).into_iter().nth(place as usize);
-        if fault.code == Code::LlmTimeout {
-            self.not_again(&role, place);
-        }
-        let Some(rung) = self.rung_or_next() else { return self.fail(failed, record) };
-        let why = format!("no summary could be made ({}); leaving out what does not fit", fault.message);
-        let metadata = [
-            ("error", Value::from(fault.code.as_str())),
-            ("reason", Value::from("compaction")),
-            ("model_role", Value::from(role)),
-            ("model", asked.map_or(Value::Null, |asked| Value::from(asked.candidate.model))),
-            ("usage", failed.usage()),
-        ];
-        record.warn_about(fault.code, why, metadata);
-        if rung != self.state.question.rung {
-            self.say_what_helps(Remedy::Instead { rung }, &Failed::of(failed.fault), record);
-        }
-        let question = self.state.question;
-        self.state.question =
-            Question { rung, compacted: true, trim: Trim::Compact { fits: None }, ..question };
-        self.ask_try(1, record);
-    }
 }
 
 /// A model call that did not end well.
 pub(super) struct Failed {
+    /// The number of its effect.
+    pub(super) n: u32,
     pub(super) fault: Fault,
     /// What people saw of it.
     pub(super) shown: String,
@@ -310,12 +309,12 @@ pub(super) struct Failed {
 
 impl Failed {
     /// One of which nobody saw anything.
-    pub(super) fn of(fault: Fault) -> Self {
-        Failed { fault, shown: String::new(), used: None }
+    pub(super) fn of(n: u32, fault: Fault) -> Self {
+        Failed { n, fault, shown: String::new(), used: None }
     }
 
     /// The same in words that a state has room for.
-    fn bounded(mut self) -> Self {
+    pub(super) fn bounded(mut self) -> Self {
         self.fault.message.truncate(cut_encoded(&self.fault.message, FAULT_BYTES).len());
         self
     }
@@ -333,7 +332,7 @@ fn compaction(first: i64) -> Entry {
 }
 
 /// What a call used, for the account.
-fn used(usage: &TokenUsage) -> Value {
+pub(super) fn used(usage: &TokenUsage) -> Value {
     let cost = usage.cost_micro_usd.map(|cost| cost as f64 / 1e6);
     json!({"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "cost_usd": cost})
 }

@@ -3,7 +3,7 @@
 //! Whatever the class, nothing is tried again once something of the answer was shown.
 
 use super::Turn;
-use super::state::{Asking, Question};
+use super::state::Question;
 use crate::fault::{Code, Fault};
 use crate::role::{ROUTER, Rung};
 
@@ -37,7 +37,8 @@ impl Turn {
 
     /// The role that the turn asks in.
     pub(super) fn role(&self) -> String {
-        self.setting.definition.decision.roles.first().cloned().unwrap_or_default()
+        let first = || self.setting.definition.decision.roles.first().cloned();
+        self.state.role.clone().or_else(first).unwrap_or_default()
     }
 
     /// Where a new question begins: with the first model that did not already let this turn wait in vain.
@@ -54,7 +55,7 @@ impl Turn {
         self.state.timed_out.extend(model.filter(|model| !self.state.timed_out.contains(model)));
     }
 
-    fn may_be_asked(&self, rung: &Rung) -> bool {
+    pub(super) fn may_be_asked(&self, rung: &Rung) -> bool {
         !self.state.timed_out.contains(&rung.candidate.model)
     }
 
@@ -74,11 +75,11 @@ impl Turn {
         if stays { Some(now) } else { self.next_rung(true) }
     }
 
-    /// Who summarises, by role and place on its ladder: the router if it may be asked, else whoever is
-    /// asked for the answer.
-    pub(super) fn summariser(&self) -> (String, u32) {
+    /// Who summarises and checks, by role and place on its ladder: the router if it may be asked, else
+    /// whoever is asked for the answer.
+    pub(super) fn inner_role(&self) -> (String, u32) {
         let definition = &self.setting.definition;
-        let routes = definition.decision.roles.iter().any(|role| role == ROUTER);
+        let routes = definition.decision.allows_role(ROUTER);
         let router = routes.then(|| definition.ladder(ROUTER)).into_iter().flatten();
         match router.enumerate().find(|(_, rung)| self.may_be_asked(rung)) {
             Some((at, _)) => (ROUTER.to_owned(), at as u32),
@@ -87,17 +88,17 @@ impl Turn {
     }
 
     /// What helps against a failure of which nothing was shown.
-    pub(super) fn remedy(&self, asking: Asking, fault: &Fault) -> Remedy {
+    pub(super) fn remedy(&self, attempt: u32, fault: &Fault) -> Remedy {
         let question = self.state.question;
         let instead = |same_role| self.next_rung(same_role).map(|rung| Remedy::Instead { rung });
         match fault.code {
             Code::LlmTimeout => instead(true).unwrap_or(Remedy::None),
             Code::LlmInvalidResponse if !question.puzzled => instead(true).unwrap_or(Remedy::Simpler),
             Code::LlmConnection | Code::LlmServer | Code::LlmRateLimited => match fault.retry_after_ms {
-                Some(after_ms) if asking.attempt <= MODEL_RETRIES && after_ms <= SHORT_PAUSE_MS => {
+                Some(after_ms) if attempt <= MODEL_RETRIES && after_ms <= SHORT_PAUSE_MS => {
                     Remedy::Again { after_ms }
                 }
-                Some(after_ms) if asking.attempt <= MODEL_RETRIES && after_ms <= MOST_PAUSE_MS => {
+                Some(after_ms) if attempt <= MODEL_RETRIES && after_ms <= MOST_PAUSE_MS => {
                     instead(false).unwrap_or(Remedy::Again { after_ms })
                 }
                 _ => instead(false).unwrap_or(Remedy::None),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Limit;
-use crate::effect::{Effect, EffectKind, Trim, Wait};
+use crate::effect::{Effect, EffectKind, Purpose, Trim, Wait};
 use crate::flow::WaitingOn;
 use crate::run::Verdict;
 use crate::thread::WaitingKind;
@@ -48,6 +48,47 @@ pub(super) struct State {
     /// Whether the last answer was to a simplified question: the next one sees more again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) simplified: bool,
+    /// Who is asked; absent in turns that older builds began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) role: Option<String>,
+    /// Why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) why: String,
+    /// Whether the router's answer was passed on to `reasoning`, which happens once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) escalated: bool,
+    /// Whether a tool was called because of a rule, which happens once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) by_rule: bool,
+    /// Whether a call could run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) admitted: bool,
+    /// Whether a tool ran.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) used_tools: bool,
+    /// The first entry of the branch that holds untrusted content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) untrusted: Option<i64>,
+    /// How often the answer was checked.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) checks: u8,
+    /// What a check missed: the answer is given once more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) missing: Option<Missing>,
+}
+
+/// What a check missed in an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Missing {
+    /// In words.
+    pub(super) what: String,
+    /// The number of the effect that gave the answer.
+    pub(super) answer: u32,
+}
+
+fn is_zero(n: &u8) -> bool {
+    *n == 0
 }
 
 impl State {
@@ -69,28 +110,39 @@ pub(super) enum Phase {
     Pausing { n: u32, until: Timestamp, attempt: u32 },
     /// What was said so far is summarised.
     Summarising { n: u32, up_to: i64, head: i64 },
+    /// The answer is looked at; `answer` is the number of the effect that gave it.
+    Checking { n: u32, head: i64, answer: u32 },
     /// Calls are open.
     Calling,
     /// It ends when what has started is accounted for.
     Ending {
         why: Ending,
         model: Option<u32>,
-        /// What that model says is a summary, and nobody's answer.
+        /// What that model says nobody was to see.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unseen: bool,
+        /// The last entry is an answer that was only looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        answered: bool,
         shown: String,
     },
     /// It is over.
     Ended(Verdict),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Asking {
     pub(super) n: u32,
     /// The last entry that the model sees.
     pub(super) head: i64,
     pub(super) tools: bool,
     pub(super) attempt: u32,
+    #[serde(default, skip_serializing_if = "is_answer")]
+    pub(super) purpose: Purpose,
+}
+
+fn is_answer(purpose: &Purpose) -> bool {
+    *purpose == Purpose::Answer
 }
 
 /// What was done already to get an answer to one question.
@@ -136,7 +188,20 @@ pub(super) struct OpenCall {
     pub(super) class: EffectClass,
     /// The beginning of its digest, by which equal calls are recognised.
     pub(super) digest: String,
+    /// How often it ran already.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub(super) again: u32,
+    /// What it said when it failed first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<String>,
+    /// The rule that called it, where no model did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rule: Option<String>,
     pub(super) stage: Stage,
+}
+
+fn is_first(again: &u32) -> bool {
+    *again == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -146,6 +211,8 @@ pub(super) enum Stage {
     Ready { edited_by: Option<String> },
     /// A person decides whether it runs.
     Asked { n: u32, approval_id: String, deadline: Timestamp },
+    /// It ran, nobody knows what came of it, and a person is asked.
+    Outcome { n: u32, approval_id: String, deadline: Timestamp, edited_by: Option<String> },
     /// A person answers it.
     Question { n: u32, question: String, deadline: Timestamp },
 }
@@ -163,9 +230,10 @@ impl OpenCall {
                     entry: self.entry,
                     class: self.class,
                     edited_by: edited_by.clone(),
+                    again: self.again,
                 },
             },
-            Stage::Asked { n, approval_id, deadline } => {
+            Stage::Asked { n, approval_id, deadline } | Stage::Outcome { n, approval_id, deadline, .. } => {
                 wait(*n, Wait::Approval { approval_id: approval_id.clone() }, *deadline)
             }
             Stage::Question { n, deadline, .. } => {
@@ -177,12 +245,14 @@ impl OpenCall {
     pub(super) fn waiting(&self) -> Option<WaitingOn> {
         match &self.stage {
             Stage::Ready { .. } => None,
-            Stage::Asked { approval_id, deadline, .. } => Some(WaitingOn {
-                kind: WaitingKind::Approval,
-                id: approval_id.clone(),
-                deadline: *deadline,
-                question: None,
-            }),
+            Stage::Asked { approval_id, deadline, .. } | Stage::Outcome { approval_id, deadline, .. } => {
+                Some(WaitingOn {
+                    kind: WaitingKind::Approval,
+                    id: approval_id.clone(),
+                    deadline: *deadline,
+                    question: None,
+                })
+            }
             Stage::Question { question, deadline, .. } => Some(WaitingOn {
                 kind: WaitingKind::UserInput,
                 id: self.call_id.clone(),

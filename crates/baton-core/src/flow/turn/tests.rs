@@ -5,14 +5,24 @@
 
 mod approvals;
 mod cancels;
+mod checking;
+mod choosing;
+mod decisions;
 mod drive;
+mod escalation;
 mod failing;
 mod golden;
 mod ladder;
 mod limits;
+mod outcomes;
+mod plans;
 mod questions;
 mod random;
 mod remedies;
+mod retries;
+mod searching;
+mod spans;
 mod steering;
 mod summaries;
 mod tools;
+mod trust;

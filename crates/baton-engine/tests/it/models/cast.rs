@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-pub(super) type Line = Vec<Result<Delta, Fault>>;
+pub(crate) type Line = Vec<Result<Delta, Fault>>;
 
 type Heard = Arc<Mutex<Vec<(String, ModelRequest)>>>;
 
-pub(super) struct Cast {
+pub(crate) struct Cast {
     models: Arc<BTreeMap<String, Arc<Speaker>>>,
     heard: Heard,
 }
@@ -49,7 +49,7 @@ impl Model for Speaker {
 }
 
 impl Cast {
-    pub(super) fn new<const N: usize>(lines: [(&str, Vec<Line>); N]) -> Cast {
+    pub(crate) fn new<const N: usize>(lines: [(&str, Vec<Line>); N]) -> Cast {
         let heard = Heard::default();
         let speaker = |(name, lines): (&str, Vec<Line>)| {
             let speaker =
@@ -59,11 +59,11 @@ impl Cast {
         Cast { models: Arc::new(lines.into_iter().map(speaker).collect()), heard: heard.clone() }
     }
 
-    pub(super) fn engine(&self, world: &World) -> Engine {
+    pub(crate) fn engine(&self, world: &World) -> Engine {
         self.engine_with(world, Renderers::default())
     }
 
-    pub(super) fn engine_with(&self, world: &World, renderers: Renderers) -> Engine {
+    pub(crate) fn engine_with(&self, world: &World, renderers: Renderers) -> Engine {
         let models = self.models.clone();
         let find = move |name: &str| match models.get(name) {
             Some(model) => Ok(model.clone() as Arc<dyn Model>),
@@ -73,7 +73,7 @@ impl Cast {
     }
 
     /// A request in which `a/big` and `b/mid` reason and `c/small` routes, as far as they are there.
-    pub(super) fn request(&self, text: &str) -> RunRequest {
+    pub(crate) fn request(&self, text: &str) -> RunRequest {
         let of = |names: &[&str]| -> Vec<Candidate> {
             let there = names.iter().filter(|name| self.models.contains_key(**name));
             there.map(|name| Candidate::of(*name)).collect()
@@ -87,12 +87,12 @@ impl Cast {
     }
 
     /// Who was asked, as which role, in order.
-    pub(super) fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.heard.lock().unwrap().iter().map(|(name, request)| format!("{name} {}", request.role)).collect()
     }
 
     /// What they were asked.
-    pub(super) fn heard(&self) -> Vec<ModelRequest> {
+    pub(crate) fn heard(&self) -> Vec<ModelRequest> {
         self.heard.lock().unwrap().iter().map(|(_, request)| request.clone()).collect()
     }
 }
@@ -101,19 +101,19 @@ fn used() -> Result<Delta, Fault> {
     Ok(Delta::Usage(TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0) }))
 }
 
-pub(super) fn says(text: &str) -> Line {
+pub(crate) fn says(text: &str) -> Line {
     vec![Ok(Delta::Text(text.to_owned())), used(), Ok(Delta::Finish(FinishReason::Stop))]
 }
 
-pub(super) fn cut(text: &str) -> Line {
+pub(crate) fn cut(text: &str) -> Line {
     vec![Ok(Delta::Text(text.to_owned()))]
 }
 
-pub(super) fn fails(fault: Fault) -> Line {
+pub(crate) fn fails(fault: Fault) -> Line {
     vec![Err(fault)]
 }
 
-pub(super) fn wants(tool: &str, arguments: Value) -> Line {
+pub(crate) fn wants(tool: &str, arguments: Value) -> Line {
     vec![
         Ok(Delta::CallStart { index: 0, id: None, name: tool.to_owned() }),
         Ok(Delta::CallArguments { index: 0, text: arguments.to_string() }),
@@ -122,7 +122,7 @@ pub(super) fn wants(tool: &str, arguments: Value) -> Line {
     ]
 }
 
-pub(super) fn thinks(tool: &str, arguments: Value) -> Line {
+pub(crate) fn thinks(tool: &str, arguments: Value) -> Line {
     let mut line =
         vec![Ok(Delta::Reasoning("hm".to_owned())), Ok(Delta::ReasoningBlock(json!({"signed": "hm"})))];
     line.extend(wants(tool, arguments));

@@ -22,7 +22,7 @@ fn calculator() -> ToolSpec {
         input_schema: json!({"type": "object", "properties": {"sum": {"type": "string"}}}),
         output_schema: None,
         class: EffectClass::SideEffectFree,
-        timeout_ms: 1000,
+        timeout_ms: 1000, trust: Default::default(),
     }
 }
 

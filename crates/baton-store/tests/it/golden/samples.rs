@@ -5,7 +5,7 @@ use baton_core::effect::{BlobRef, CutReason, Effect, EffectKind, Purpose, Trim, 
 use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{FlowRecord, NextAction, Node, WaitingOn};
-use baton_core::policy::{Decision, Mode, OnUnknown};
+use baton_core::policy::{Decision, Mode, OnUnknown, default_decision};
 use baton_core::render::{Registered, RenderPolicy, Rendering};
 use baton_core::role::Candidate;
 use baton_core::run::{
@@ -15,9 +15,7 @@ use baton_core::run::{
 use baton_core::thread::{Closing, Entry, Tail, WaitingKind};
 use baton_core::time::Timestamp;
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_store::{
-    CHECKPOINT_VERSION, Checkpoint, ClaimMode, ForkAt, Intent, NewRun, Rest, Store, Transition,
-};
+use baton_store::{Checkpoint, ClaimMode, ForkAt, Intent, NewRun, Rest, Store, Transition};
 use serde_json::{Value, json};
 
 use crate::pen::Pen;
@@ -102,7 +100,7 @@ pub(super) fn pending() -> Approval {
         id: "ap-1".to_owned(),
         run_id: run(2),
         call_id: "c-1".to_owned(),
-        kind: "call".to_owned(),
+        kind: baton_core::run::ApprovalKind::Call,
         name: "write".to_owned(),
         args: json!({"path": "a"}),
         digest: "d".repeat(64),
@@ -136,6 +134,7 @@ pub(super) fn budget() -> Budget {
         unpriced: 7,
         reserved_tokens: 8,
         last_prompt: 0,
+        errors: 0,
     }
 }
 
@@ -163,6 +162,7 @@ pub(super) fn definition() -> Definition {
             },
             patience_ms: 60_000,
             on_unknown: OnUnknown::TellModel,
+            ..default_decision()
         },
         tools: vec![ToolSpec {
             name: "write".to_owned(),
@@ -171,10 +171,12 @@ pub(super) fn definition() -> Definition {
             output_schema: Some(json!({"type": "string"})),
             class: EffectClass::Idempotent,
             timeout_ms: 30_000,
+            trust: Default::default(),
         }]
         .into(),
         last_n: Some(40),
         render: Default::default(),
+        roots: Vec::new(),
     }
 }
 
@@ -223,7 +225,7 @@ pub(super) fn checkpoint_of_a_question() -> Checkpoint {
     let fault = Fault { fits_tokens: Some(4096), ..Fault::new(Code::ContextTooLong, "too long") };
     let usage = Usage { tokens: 0, prompt_tokens: 0, completion_tokens: 0, cost_usd: None };
     Checkpoint {
-        v: CHECKPOINT_VERSION,
+        v: 2,
         in_flight: effects.into_iter().map(|effect| Intent { effect, attempt: 1, shown: false }).collect(),
         budget: Budget { last_prompt: 77, ..budget() },
         events: vec![
@@ -253,6 +255,7 @@ fn effects() -> [EffectKind; 4] {
             entry: 2,
             class: EffectClass::Unsafe,
             edited_by: Some("ap-1".to_owned()),
+            again: 0,
         },
         EffectKind::Wait { what: Wait::Approval { approval_id: "ap-1".to_owned() }, deadline: AT },
         EffectKind::Wait { what: Wait::Time, deadline: AT },

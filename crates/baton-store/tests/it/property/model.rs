@@ -7,7 +7,7 @@ use baton_core::thread::{Closing, Entry, Tail, TreeError};
 use baton_store::StoreError;
 
 use super::op::{At, Op};
-use super::play::{Done, id, run_number};
+use super::play::{Done, fetched, id, run_number};
 use crate::home::Lines;
 use crate::values::{assistant, branch, user};
 
@@ -47,8 +47,10 @@ pub(super) fn seen(outcome: &Result<Done, StoreError>) -> Seen {
     }
 }
 
-/// A branch as it looks from outside: name, origin, whether a run is on it, entries, and its tail.
-pub(super) type Shape = (BranchName, Option<(BranchName, i64)>, Option<u128>, Vec<EntryId>, Tail);
+/// A branch as it looks from outside: name, origin, whether a run is on it, entries, its tail, and where
+/// untrusted content begins.
+pub(super) type Shape =
+    (BranchName, Option<(BranchName, i64)>, Option<u128>, Vec<EntryId>, Tail, Option<i64>);
 
 pub(super) fn shape((view, lines): &Lines) -> (BranchName, Vec<Shape>) {
     let branches = view.branches.iter().zip(lines).map(|(branch, (name, end, entries))| {
@@ -56,7 +58,7 @@ pub(super) fn shape((view, lines): &Lines) -> (BranchName, Vec<Shape>) {
         assert!(entries.iter().map(|placed| placed.index).eq(0..entries.len() as i64));
         let ids = entries.iter().map(|placed| placed.id).collect();
         let run = branch.run.map(|run| run.0.as_u128());
-        (name.clone(), branch.forked_from.clone(), run, ids, end.tail.clone())
+        (name.clone(), branch.forked_from.clone(), run, ids, end.tail.clone(), end.untrusted)
     });
     (view.current.clone(), branches.collect())
 }
@@ -93,7 +95,10 @@ impl Model {
 
     pub(super) fn shape(&self) -> (BranchName, Vec<Shape>) {
         let branches = self.lines.iter().map(|(name, line)| {
-            (name.clone(), line.origin.clone(), line.run, line.ids.clone(), self.tail(&line.ids))
+            let ids = line.ids.clone();
+            let untrusted = ids.iter().position(|id| self.entries[id].is_untrusted());
+            let (tail, untrusted) = (self.tail(&ids), untrusted.map(|index| index as i64));
+            (name.clone(), line.origin.clone(), line.run, ids, tail, untrusted)
         });
         (self.current.clone(), branches.collect())
     }
@@ -119,8 +124,9 @@ impl Model {
             }
             Op::Prune { idle_before, keep, dry_run } => Ok(self.prune(*idle_before, keep, *dry_run)),
             Op::Start(name) => self.start(n, name),
-            Op::Write(name) => Ok(self.write(n, name, false)),
-            Op::End(name) => Ok(self.write(n, name, true)),
+            Op::Write(name) => Ok(self.write(n, name, vec![assistant("more")], false)),
+            Op::Fetch(name) => Ok(self.write(n, name, fetched(n), false)),
+            Op::End(name) => Ok(self.write(n, name, vec![assistant("more")], true)),
         }
     }
 
@@ -230,11 +236,14 @@ impl Model {
         Ok(Told::Index(head))
     }
 
-    fn write(&mut self, n: usize, name: &BranchName, ends: bool) -> Told {
+    fn write(&mut self, n: usize, name: &BranchName, entries: Vec<Entry>, ends: bool) -> Told {
         if self.lines.get(name).is_none_or(|line| line.run.is_none()) {
             return Told::Skipped;
         }
-        let head = self.append(name, id(self.seed, n, 0), assistant("more"));
+        let mut head = -1;
+        for (i, entry) in entries.into_iter().enumerate() {
+            head = self.append(name, id(self.seed, n, i), entry);
+        }
         if ends {
             let line = self.lines.get_mut(name).unwrap();
             (line.run, line.touched) = (None, n as u64);

@@ -3,7 +3,7 @@
 use baton_core::id::BranchName;
 use baton_core::thread::Entry;
 
-use crate::values::{assistant, branch, call, entry, result, user};
+use crate::values::{assistant, branch, call, entry, result, untrusted, user};
 
 const LENGTH: usize = 30;
 const NAMES: [&str; 5] = ["main", "a", "b", "c", "d"];
@@ -31,9 +31,10 @@ pub(super) enum Op {
         keep: Vec<BranchName>,
         dry_run: bool,
     },
-    /// A run begins on a branch, writes to it, ends.
+    /// A run begins on a branch, writes to it, brings something untrusted in, ends.
     Start(BranchName),
     Write(BranchName),
+    Fetch(BranchName),
     End(BranchName),
 }
 
@@ -102,10 +103,11 @@ impl Die {
     fn entry(&mut self) -> Entry {
         let id = format!("call-{}", self.roll(3));
         match self.roll(40) {
-            0..=17 => user("said"),
-            18..=27 => assistant("answered"),
-            28..=31 => call(&id),
-            32..=36 => result(&id),
+            0..=13 => user("said"),
+            14..=23 => assistant("answered"),
+            24..=29 => call(&id),
+            30..=32 => result(&id),
+            33..=36 => untrusted(&id),
             37..=38 => entry("note", serde_json::json!({"long": "x".repeat(self.roll(2) * 3000)})),
             _ => Entry::Finished,
         }
@@ -143,7 +145,8 @@ impl Die {
                     Op::End(self.name())
                 }
             }
-            34..=36 => Op::Write(self.one_of(&self.busy.clone())),
+            34 => Op::Write(self.one_of(&self.busy.clone())),
+            35..=36 => Op::Fetch(self.one_of(&self.busy.clone())),
             _ => {
                 let at = self.roll(self.busy.len());
                 Op::End(self.busy.remove(at))

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use baton_core::id::{BranchName, EntryId, OwnerId, ThreadId};
 use baton_core::run::RunStatus;
-use baton_core::thread::{Closing, NewEntry, Place};
+use baton_core::thread::{Closing, Entry, NewEntry, Place};
 use baton_store::{ForkAt, PruneRequest, Pruned, Rest, Rewound, Store, StoreError, Transition};
 use uuid::Uuid;
 
 use super::op::{At, Op};
 use crate::pen::Pen;
-use crate::values::{at, entry_id, run, tenant, user};
+use crate::values::{assistant, at, call, entry_id, run, tenant, untrusted, user};
 
 /// What came of an operation.
 #[derive(Debug, PartialEq)]
@@ -34,6 +34,12 @@ pub(super) struct Player {
 /// The id of the `i`-th entry that an operation writes.
 pub(super) fn id(seed: u64, n: usize, i: usize) -> EntryId {
     entry_id((u128::from(seed) << 64) + ((n as u128) << 16) + i as u128)
+}
+
+/// What a run appends that brings something untrusted in.
+pub(super) fn fetched(n: usize) -> Vec<Entry> {
+    let id = format!("fetch-{n}");
+    vec![assistant("looking"), call(&id), untrusted(&id)]
 }
 
 /// The number of the run that an operation begins.
@@ -72,8 +78,9 @@ impl Player {
                 store.prune(tenant, thread, &request).await.map(Done::Pruned)
             }
             Op::Start(name) => self.start(n, name).await,
-            Op::Write(name) => self.write(n, name, Rest::Running).await,
-            Op::End(name) => self.write(n, name, Rest::Ended(RunStatus::Ok)).await,
+            Op::Write(name) => self.write(n, name, vec![assistant("more")], Rest::Running).await,
+            Op::Fetch(name) => self.write(n, name, fetched(n), Rest::Running).await,
+            Op::End(name) => self.write(n, name, vec![assistant("more")], Rest::Ended(RunStatus::Ok)).await,
         }
     }
 
@@ -103,9 +110,15 @@ impl Player {
         Ok(Done::Index(head))
     }
 
-    async fn write(&mut self, n: usize, name: &BranchName, rest: Rest) -> Result<Done, StoreError> {
+    async fn write(
+        &mut self,
+        n: usize,
+        name: &BranchName,
+        entries: Vec<Entry>,
+        rest: Rest,
+    ) -> Result<Done, StoreError> {
         let Some(mut pen) = self.pens.remove(name) else { return Ok(Done::Skipped) };
-        let next = self.stamped(n, Transition { rest, ..pen.says("more") });
+        let next = self.stamped(n, Transition { rest, ..pen.next(entries, vec![]) });
         pen.commit(&self.store, next).await?;
         let head = pen.head;
         if rest == Rest::Running {

@@ -63,7 +63,7 @@ pub(super) fn list(
     let mut walk = Walk::new(depth, &mut visit);
     let mut more = false;
     for place in roots.starts(arguments.path.as_deref())? {
-        more |= walk.below(&place).map_err(|error| cannot(&place.shown, &error))?.is_break();
+        more |= walk.below(&place).map_err(|error| cannot(&place, &error))?.is_break();
     }
     Ok(Json(Listing { entries, more }))
 }

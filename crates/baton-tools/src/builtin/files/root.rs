@@ -45,6 +45,8 @@ pub(super) struct Place<'a> {
     pub(super) inside: PathBuf,
     /// As a model would write it; empty for the only root.
     pub(super) shown: String,
+    /// The name of its root.
+    pub(super) root: &'a str,
 }
 
 impl Roots {
@@ -100,7 +102,7 @@ impl Roots {
         let shown = if self.roots.len() > 1 { Path::new(&root.name).join(&inside) } else { inside.clone() };
         let shown = shown.to_string_lossy().trim_end_matches('/').to_owned();
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
-        Place { dir: &root.dir, inside, shown }
+        Place { dir: &root.dir, inside, shown, root: &root.name }
     }
 
     fn refused(&self, why: &str) -> ToolError {
@@ -111,7 +113,7 @@ impl Roots {
                 format!("Begin it with one of {}.", names.join(", "))
             }
         };
-        ToolError::before_start(format!("{why} {how}"))
+        ToolError::asked(format!("{why} {how}"))
     }
 }
 
@@ -127,10 +129,11 @@ pub(super) fn open_regular(dir: &Dir, path: &Path) -> io::Result<(File, Metadata
 
 fn regular(metadata: Metadata) -> io::Result<Metadata> {
     if metadata.is_dir() {
-        return Err(io::Error::other("it is a folder; use list_files"));
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; use list_files"));
     }
     if !metadata.is_file() {
-        return Err(io::Error::other("it is a pipe, a socket or a device, and not a file"));
+        let why = "it is a pipe, a socket or a device, and not a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     Ok(metadata)
 }
@@ -152,12 +155,26 @@ pub(super) fn reading() -> OpenOptions {
     options
 }
 
-/// What to tell a model about a path that cannot be used.
-pub(super) fn cannot(shown: &str, error: &io::Error) -> ToolError {
-    let shown = if shown.is_empty() { "." } else { shown };
+/// What to tell a model about a place that cannot be used.
+pub(super) fn cannot(place: &Place<'_>, error: &io::Error) -> ToolError {
+    let shown = if place.shown.is_empty() { "." } else { &place.shown };
     let why = match error.kind() {
         io::ErrorKind::NotFound => "there is no such file; list_files shows what there is".to_owned(),
+        // Nobody asked the operating system: the handle itself does not let a path out.
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            format!("it leads outside of this folder ({}), and only what is in it can be read", place.root)
+        }
         _ => error.to_string(),
     };
-    ToolError::new(format!("{shown:?} cannot be used: {why}."))
+    let message = format!("{shown:?} cannot be used: {why}.");
+    match error.kind() {
+        // The path itself is wrong, or leads where nobody may look.
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::InvalidFilename
+        | io::ErrorKind::InvalidInput => ToolError::asked(message),
+        _ => ToolError::new(message),
+    }
 }

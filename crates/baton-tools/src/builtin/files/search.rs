@@ -82,7 +82,7 @@ struct Search<'a> {
 }
 
 fn is_file(place: &Place<'_>) -> Result<bool, ToolError> {
-    let metadata = place.dir.metadata(&place.inside).map_err(|error| cannot(&place.shown, &error))?;
+    let metadata = place.dir.metadata(&place.inside).map_err(|error| cannot(place, &error))?;
     Ok(!metadata.is_dir())
 }
 
@@ -91,7 +91,7 @@ impl Search<'_> {
         let mut visit = |seen: &Seen<'_>| self.visit(seen);
         let mut walk = Walk::new(DEPTH, &mut visit);
         for place in folders {
-            if walk.below(place).map_err(|error| cannot(&place.shown, &error))?.is_break() {
+            if walk.below(place).map_err(|error| cannot(place, &error))?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use baton_core::tool::Cause;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -44,10 +45,22 @@ impl House {
     }
 
     async fn call(&self, roots: &[&str], tool: &str, arguments: Value) -> Result<Output, ToolError> {
-        let roots: Vec<PathBuf> = roots.iter().map(|root| self.path(root)).collect();
-        let tools = tools(&roots).unwrap();
+        self.pinned(&[], roots, tool, arguments).await
+    }
+
+    /// A call of a run that is pinned to these folders.
+    async fn pinned(
+        &self,
+        to: &[&str],
+        roots: &[&str],
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Output, ToolError> {
+        let paths = |roots: &[&str]| roots.iter().map(|root| self.path(root)).collect::<Vec<PathBuf>>();
+        let tools = tools(&paths(roots)).unwrap();
         let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
-        let context = CallContext { call_id: "c".into(), key: "k".into(), cancel: CancellationToken::new() };
+        let (cancel, roots) = (CancellationToken::new(), paths(to));
+        let context = CallContext { call_id: "c".into(), key: "k".into(), cancel, roots };
         tool.call(arguments, context).await
     }
 
@@ -79,6 +92,65 @@ async fn files_are_read_within_the_root() {
 }
 
 #[tokio::test]
+async fn a_pinned_run_looks_at_its_own_folders_and_no_others() {
+    let house = House::new();
+    house.write("data2/a.txt", b"beta of another\n");
+    let read = |to: &'static [&'static str], path: &'static str| {
+        house.pinned(to, &["data"], "read_file", json!({"path": path}))
+    };
+    assert_eq!(read(&["data2"], "a.txt").await, text("beta of another\n"));
+    assert_eq!(read(&["data2", "data"], "data2/a.txt").await, text("beta of another\n"));
+    let missing = read(&["data2"], "sub/b.txt").await.unwrap_err().message;
+    assert_eq!(
+        missing,
+        "\"sub/b.txt\" cannot be used: there is no such file; list_files shows what there is."
+    );
+    let listed = house.pinned(&["data2"], &["data"], "list_files", json!({})).await;
+    let entry = |path: &str, size: u64| json!({"path": path, "kind": "file", "size_bytes": size});
+    let expected = json!({"entries": [entry("a.txt", 16), entry("secret.txt", 12)], "more": false});
+    assert_eq!(listed, Ok(Output::Json(expected)));
+    let found = house.pinned(&["data2"], &["data"], "search_files", json!({"pattern": "of"})).await;
+    let expected = json!([{"path": "a.txt", "line": 1, "text": "beta of another"}]);
+    assert_eq!(found.map(matches), Ok(expected));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_is_named_and_none_takes_its_place() {
+    let house = House::new();
+    for (tool, arguments) in [
+        ("read_file", json!({"path": "a.txt"})),
+        ("list_files", json!({})),
+        ("search_files", json!({"pattern": "beta"})),
+    ] {
+        let message = format!(
+            "The files are out of reach: cannot open the folder {}: No such file or directory (os error 2); \
+             check that it exists and may be read.",
+            house.path("gone").display()
+        );
+        let expected = Err(ToolError { message, before_start: true, cause: Cause::Asked });
+        assert_eq!(house.pinned(&["gone"], &["data"], tool, arguments).await, expected, "{tool}");
+    }
+    let no_folder = house.pinned(&["secret.txt"], &["data"], "list_files", json!({})).await.unwrap_err();
+    assert!(no_folder.message.contains("secret.txt: Not a directory"), "{no_folder}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_leads_out_is_said_to_lead_out_of_the_folder() {
+    let house = House::new();
+    std::os::unix::fs::symlink("../secret.txt", house.path("data/link")).unwrap();
+    for path in ["../secret.txt", "..", "link", "sub/../../secret.txt"] {
+        let message = format!(
+            "{path:?} cannot be used: it leads outside of this folder (data), and only what is in it can be read."
+        );
+        let expected = Err(ToolError { message, before_start: true, cause: Cause::Asked });
+        assert_eq!(house.read(path).await, expected, "{path}");
+        let search = json!({"path": path, "pattern": "beta"});
+        assert_eq!(house.call(&["data"], "search_files", search).await, expected, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn no_path_leads_out() {
     let house = House::new();
     let absolute = house.path("secret.txt").to_string_lossy().into_owned();
@@ -97,7 +169,7 @@ async fn no_path_leads_out() {
         &absolute,
         &inside_absolute,
     ] {
-        assert!(house.read(path).await.is_err(), "{path}");
+        assert_eq!(house.read(path).await.unwrap_err().cause, Cause::Asked, "{path}");
         let search = json!({"path": path, "pattern": "secret"});
         match house.call(&["data"], "search_files", search).await {
             Ok(Output::Json(found)) => assert_eq!(found["matches"], json!([]), "{path}"),
@@ -105,7 +177,8 @@ async fn no_path_leads_out() {
         }
     }
     for path in ["..", "sub/../..", "/", "../data2"] {
-        assert!(house.call(&["data"], "list_files", json!({"path": path})).await.is_err(), "{path}");
+        let error = house.call(&["data"], "list_files", json!({"path": path})).await.unwrap_err();
+        assert_eq!(error.cause, Cause::Asked, "{path}");
     }
 }
 
@@ -258,4 +331,21 @@ fn roots_have_to_be_folders_with_different_names() {
     assert!(matches!(tools(&[house.path("secret.txt")]), Err(RootError::Open { .. })));
     let same = tools(&[house.path("data"), house.path("other/data")]).err().unwrap();
     assert!(matches!(&same, RootError::SameName { name } if name == "data"), "{same}");
+}
+
+#[test]
+fn what_may_pass_is_not_the_fault_of_the_path() {
+    let house = House::new();
+    let dir = cap_std::fs::Dir::open_ambient_dir(house.path("data"), cap_std::ambient_authority()).unwrap();
+    let place = root::Place { dir: &dir, inside: "a".into(), shown: "a".to_owned(), root: "data" };
+    let told = |kind: std::io::ErrorKind| root::cannot(&place, &kind.into()).cause;
+    use std::io::ErrorKind;
+    for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory] {
+        assert_eq!(told(kind), Cause::Asked, "{kind}");
+    }
+    for kind in
+        [ErrorKind::Interrupted, ErrorKind::TimedOut, ErrorKind::Other, ErrorKind::StaleNetworkFileHandle]
+    {
+        assert_eq!(told(kind), Cause::Tool, "{kind}");
+    }
 }

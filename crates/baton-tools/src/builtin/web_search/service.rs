@@ -1,12 +1,13 @@
 //! What differs between the services: how they are asked, and what their answers look like.
 
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
-use reqwest::{Client, RequestBuilder, Url};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Hit;
 use crate::builtin::web::{Search, WebError};
+use crate::egress::{MAX_URL, is_this_computer};
 use crate::secret::Secret;
 use crate::tool::ToolError;
 
@@ -23,6 +24,15 @@ pub(super) struct Service {
     address: Url,
 }
 
+/// How a service is reached.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// On this computer, where no proxy is asked.
+    pub(super) is_local: bool,
+    /// Without encryption.
+    pub(super) is_plain: bool,
+}
+
 enum Kind {
     Searxng,
     Brave(HeaderValue),
@@ -37,6 +47,7 @@ impl Service {
                 kind: Kind::Brave(hidden(&key, "")?),
                 address: address(base.as_deref().unwrap_or(BRAVE), "/res/v1/web/search")?,
             },
+            Search::Keyless { .. } => return Err(WebError::Key),
             Search::Tavily { key, base } => Service {
                 kind: Kind::Tavily(hidden(&key, "Bearer ")?),
                 address: address(base.as_deref().unwrap_or(TAVILY), "/search")?,
@@ -44,8 +55,8 @@ impl Service {
         })
     }
 
-    pub(super) fn is_plain(&self) -> bool {
-        self.address.scheme() == "http"
+    pub(super) fn way(&self) -> Way {
+        Way { is_local: is_this_computer(&self.address), is_plain: self.address.scheme() == "http" }
     }
 
     pub(super) fn request(&self, client: &Client, query: &str, count: usize) -> RequestBuilder {
@@ -74,6 +85,25 @@ impl Service {
         request.header(ACCEPT, "application/json").header(ACCEPT_ENCODING, "identity")
     }
 
+    /// A request that searches for nothing and holds no key.
+    pub(super) fn nothing(&self, client: &Client) -> RequestBuilder {
+        let mut url = self.address.clone();
+        if let Kind::Searxng = self.kind {
+            url.set_query(Some("format=json"));
+        }
+        client.get(url).header(ACCEPT, "application/json").header(ACCEPT_ENCODING, "identity")
+    }
+
+    /// Whether an answer to that says what is missing, in the way of this service.
+    pub(super) fn misses_something(&self, status: StatusCode) -> bool {
+        match self.kind {
+            // It looks at the format before it misses the query.
+            Kind::Searxng => status == StatusCode::BAD_REQUEST,
+            // The key, the query, or another method. Whoever is not there at all says 404.
+            Kind::Brave(_) | Kind::Tavily(_) => matches!(status.as_u16(), 400 | 401 | 403 | 405 | 422),
+        }
+    }
+
     /// Reads an answer. What is no page is left out, and so are more results than were asked for.
     pub(super) fn read(&self, body: &[u8], count: usize) -> Result<Vec<Hit>, ToolError> {
         let read = match self.kind {
@@ -85,7 +115,7 @@ impl Service {
         let entries = read.map_err(|_| {
             ToolError::new("The search service answered with something that is not a list of results.")
         })?;
-        Ok(entries.into_iter().filter_map(Entry::into_hit).take(count).collect())
+        Ok(entries.iter().filter_map(hit).take(count).collect())
     }
 
     /// What to do when the service says no.
@@ -116,7 +146,7 @@ fn hidden(key: &Secret, prefix: &str) -> Result<HeaderValue, WebError> {
 
 #[derive(Deserialize)]
 struct Answer {
-    results: Vec<Entry>,
+    results: Vec<Value>,
 }
 
 /// Brave leaves `web` out when it found nothing.
@@ -128,30 +158,24 @@ struct BraveAnswer {
 
 #[derive(Deserialize, Default)]
 struct BraveWeb {
-    results: Vec<Entry>,
+    results: Vec<Value>,
 }
 
-/// A result, in the words of any of the services.
-#[derive(Deserialize)]
-struct Entry {
-    title: Option<String>,
-    url: Option<String>,
-    #[serde(alias = "description")]
-    content: Option<String>,
-}
-
-impl Entry {
-    fn into_hit(self) -> Option<Hit> {
-        let url = Url::parse(&self.url?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-        let short = |text: Option<String>, most: usize| {
-            let words = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-            words.chars().take(most).collect::<String>()
-        };
-        let title = Some(short(self.title, MAX_TITLE)).filter(|title| !title.is_empty());
-        Some(Hit {
-            title: title.unwrap_or_else(|| url.to_string()),
-            url: url.into(),
-            snippet: short(self.content, MAX_SNIPPET),
-        })
+/// A result, in the words of any of the services. What is odd about one is no reason to lose the others.
+fn hit(entry: &Value) -> Option<Hit> {
+    let text = |field: &str| entry.get(field).and_then(Value::as_str);
+    let url = Url::parse(text("url")?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    if url.as_str().len() > MAX_URL {
+        return None; // nobody could visit it
     }
+    let short = |text: Option<&str>, most: usize| {
+        let words = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        words.chars().take(most).collect::<String>()
+    };
+    let title = Some(short(text("title"), MAX_TITLE)).filter(|title| !title.is_empty());
+    Some(Hit {
+        title: title.unwrap_or_else(|| short(Some(url.as_str()), MAX_TITLE)),
+        snippet: short(text("content").or_else(|| text("description")), MAX_SNIPPET),
+        url: url.into(),
+    })
 }

@@ -83,6 +83,31 @@ fn an_exception_by_address_admits_that_address_as_written() {
 }
 
 #[test]
+fn an_exception_is_not_for_pages_that_lead_there() {
+    let rules = Rules::allowing(&["wiki.corp:8080", "docs.example:443", "127.0.0.1:80"]).unwrap();
+    let table = [
+        ("http://wiki.corp:8080/a", "wiki.corp:8080", "10.0.0.7", "ok"),
+        ("http://wiki.corp:8080/a", "wiki.corp:8081", "10.0.0.7", "elsewhere"),
+        ("http://wiki.corp:8080/a", "docs.example:443", "10.0.0.7", "elsewhere"),
+        ("http://127.0.0.1/", "127.0.0.1:80", "", "ok"),
+        ("http://127.0.0.1/", "localhost:80", "", "elsewhere"),
+        // What is public may be visited without an exception, too.
+        ("https://docs.example/", "a.example:443", PUBLIC, "ok"),
+        ("https://docs.example/", "docs.example:443", "10.0.0.7", "ok"),
+        ("https://docs.example/", "a.example:443", "10.0.0.7", "elsewhere"),
+        ("https://docs.example/", "a.example:443", "", "unresolved"),
+        // What no exception helps is refused for its own sake.
+        ("http://me@wiki.corp:8080/", "a.example:443", "10.0.0.7", "userinfo"),
+        ("http://other.corp:8080/", "wiki.corp:8080", "10.0.0.7", "local_name"),
+    ];
+    for (url, from, resolved, expected) in table {
+        let judged =
+            Target::redirected(url, &rules, from).and_then(|target| target.pin(&addresses(resolved)));
+        assert_eq!(judged.map_or_else(|refused| refused.why.code(), |_| "ok"), expected, "{from} to {url}");
+    }
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let message = |url: &str, resolved: &str| {
         judge(url, &addresses(resolved), &Rules::default()).unwrap_err().to_string()

@@ -3,7 +3,7 @@
 use baton_core::flow::WaitingOn;
 use baton_core::id::RunId;
 use baton_core::json;
-use baton_core::run::{Approval, Choice};
+use baton_core::run::{Approval, ApprovalKind, Choice};
 use baton_core::thread::WaitingKind;
 use baton_engine::EngineError;
 use baton_store::StoreError;
@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::prompt::Said;
 use super::{Chat, Going, complain};
+use crate::asking;
 use crate::failure::{Failure, exit};
 use crate::terminal::{BOLD, DIM, brief, line, note, plain, styled};
 
@@ -63,23 +64,44 @@ impl Chat<'_> {
     async fn decide(&mut self, id: &str) -> Result<Going, Failure> {
         let approval = self.app.store().approval(&self.app.tenant, id).await?;
         let args = brief(&approval.args.to_string(), BRIEF);
-        line(format!("{} {args}", styled(BOLD, format!("May {} run?", approval.name))))?;
+        let outcome = approval.kind == ApprovalKind::Outcome;
+        let (keys, help) = match outcome {
+            true => (
+                "a)gain, n)obody knows, o)utput",
+                "a runs it AGAIN with the same key, n leaves it unknown and tells the agent so, o: it happened, and this came of it",
+            ),
+            false => ("y)es, n)o, e)dit", "y runs it, n refuses it, e changes its arguments"),
+        };
+        line(format!("{} {args}", styled(BOLD, approval.kind.asks(&approval.name))))?;
+        if let Some(folder) = asking::folder(self.app, &approval).await {
+            note(format!("in the folder {folder}"));
+        }
+        note(styled(DIM, format!("{} (until {})", brief(&approval.reason, BRIEF), approval.expires_at)));
+        if outcome {
+            note(help); // its keys do not say enough
+        }
         loop {
-            let text = match self.prompt.read("y)es, n)o, e)dit", &mut self.interrupts).await? {
+            let text = match self.prompt.read(keys, &mut self.interrupts).await? {
                 Said::Line(text) => text,
                 Said::Nothing => continue,
                 Said::End => return Ok(Going::Leave(exit::OK)),
                 Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
             };
             let (choice, arguments) = match text.trim().to_ascii_lowercase().as_str() {
-                "y" | "yes" => (Choice::Approve, None),
+                // "yes" would answer two questions at once: that it happened, and that it may run again.
+                "a" | "again" if outcome => (Choice::Approve, None),
+                "y" | "yes" if !outcome => (Choice::Approve, None),
                 "n" | "no" => (Choice::Deny, None),
-                "e" | "edit" => match self.edited(&approval).await? {
+                "o" | "output" if outcome => match self.found().await? {
+                    Some(found) => (Choice::Edit, Some(found)),
+                    None => continue,
+                },
+                "e" | "edit" if !outcome => match self.edited(&approval).await? {
                     Some(arguments) => (Choice::Edit, Some(arguments)),
                     None => continue,
                 },
                 _ => {
-                    note("y runs it, n refuses it, e changes its arguments");
+                    note(help);
                     continue;
                 }
             };
@@ -89,6 +111,16 @@ impl Chat<'_> {
                 other => return gone_is_fine(other.map(|_| ())),
             }
         }
+    }
+
+    /// What came of a call, as a person found out: JSON, or words.
+    async fn found(&mut self) -> Result<Option<Value>, Failure> {
+        note("what came of it, as one line of JSON or in words");
+        let Said::Line(text) = self.prompt.read("output", &mut self.interrupts).await? else {
+            return Ok(None);
+        };
+        let output = json::parse(&text).unwrap_or(Value::String(text));
+        Ok(Some(serde_json::json!({ "output": output })))
     }
 
     /// Other arguments for a call, as one line of JSON.

@@ -5,14 +5,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use baton_core::policy::{CallRule, Mode, Request, matches};
+use baton_core::policy::{CallRule, Mode, Policy, Request, ToolRule};
 use baton_core::role::Candidate;
 use baton_core::thread::entry::ENTRY_TYPES;
 use baton_core::tool::ToolSpec;
 use baton_engine::template;
 
 use super::Check;
-use crate::config::{Config, KeyPlace, Settled, Template, nearest};
+use crate::config::{Config, KeyPlace, Origin, Settled, Template, WebSetting, nearest, unfit};
 use crate::models::Models;
 
 /// Where a person's requests come in.
@@ -24,7 +24,19 @@ const NEVER_SHOWN: [&str; 2] = ["Waiting", "Finished"];
 /// Everything about the agent, given all tools.
 pub(super) fn checks(settled: &Settled, config: &Config, models: &Models, tools: &[ToolSpec]) -> Vec<Check> {
     let mut checks = fits_nothing(settled, tools);
-    let decision = config.policy.evaluate(&Request { mode: Mode::default(), channel: CHANNEL });
+    checks.extend(never_first(&config.policy, tools));
+    let asked = Request { mode: Mode::default(), channel: CHANNEL };
+    let decision = match config.policy.evaluate(&asked, tools) {
+        Ok(decision) => decision,
+        Err(error) => {
+            checks.push(Check::failed(
+                "policy",
+                error.to_string(),
+                "baton policy show prints the whole table",
+            ));
+            return checks;
+        }
+    };
     let allowed = |spec: &&ToolSpec| decision.call(&spec.name) != CallRule::Denied;
     let offered: Vec<ToolSpec> = tools.iter().filter(allowed).cloned().collect();
     match instructions(config, &offered) {
@@ -93,36 +105,46 @@ fn too_small(candidates: &[Candidate], system: &str, tools: &[ToolSpec], allowed
 
 /// Patterns and types in the settings that fit nothing that there is.
 fn fits_nothing(settled: &Settled, tools: &[ToolSpec]) -> Vec<Check> {
-    let tools: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    let mut checks = Vec::new();
-    for key in ["policy.tools", "policy.approve"] {
-        for pattern in settled.names(key) {
-            if !tools.iter().any(|tool| matches(&pattern, tool)) {
-                let fix = "baton tools ls shows what there is";
-                checks.push(unmatched(settled, key, &pattern, "fits no tool", &tools, fix.to_owned()));
-            }
-        }
-    }
+    let lists = settled.tool_lists();
+    let unfit = unfit(&lists, tools);
+    let mut checks: Vec<Check> = unfit
+        .iter()
+        .map(|unfit| {
+            let detail = format!("`{}` ({}): {unfit}", unfit.list.key, unfit.list.origin);
+            Check::warning("settings", detail, "baton tools ls shows what there is")
+        })
+        .collect();
     let shown: Vec<&str> = ENTRY_TYPES.into_iter().filter(|t| !NEVER_SHOWN.contains(t)).collect();
     for name in settled.names("render.exclude") {
         let plain = name.strip_suffix("State").unwrap_or(&name);
         if !ENTRY_TYPES.contains(&plain) {
             let fix = format!("types are {}; others are never shown to a model", shown.join(", "));
-            checks.push(unmatched(
-                settled,
-                "render.exclude",
-                &name,
-                "is no type that a model sees",
-                &shown,
-                fix,
-            ));
+            let (key, why) = ("render.exclude", "is no type that a model sees");
+            let origin = settled.get(key).map_or(&Origin::Default, |found| &found.origin);
+            checks.push(unmatched(key, origin, &name, why, &shown, fix));
         }
     }
     checks
 }
 
-fn unmatched(settled: &Settled, key: &str, name: &str, why: &str, known: &[&str], fix: String) -> Check {
-    let origin = settled.get(key).map(|found| found.origin.to_string()).unwrap_or_default();
+/// Tools that are to run where the operator's channel requires one, and are allowed there in no mode.
+fn never_first(policy: &Policy, tools: &[ToolSpec]) -> Vec<Check> {
+    let Policy::Table(table) = policy else { return Vec::new() };
+    let never = |channel: &str| {
+        table.stated().channels.get(channel)?;
+        let row = table.rows().channels.get(channel)?;
+        let first = row.first_tool.as_deref().filter(|_| row.tool_rule == Some(ToolRule::Required))?;
+        let loosest = Request { mode: Mode::Exploratory, channel };
+        let decision = table.evaluate(&loosest, tools).ok()?;
+        let what_helps = decision.would_allow(first)?;
+        let detail =
+            format!("`first_tool` of [policy.channels.{channel}] is {first:?}, which is never allowed there");
+        Some(Check::warning("settings", detail, format!("it needs {what_helps}")))
+    };
+    table.channels().filter_map(never).collect()
+}
+
+fn unmatched(key: &str, origin: &Origin, name: &str, why: &str, known: &[&str], fix: String) -> Check {
     let meant = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
     let name = baton_core::id::excerpt(name);
     let detail = format!("`{key}` ({origin}): {name:?} {why}{}", meant.unwrap_or_default());
@@ -130,7 +152,7 @@ fn unmatched(settled: &Settled, key: &str, name: &str, why: &str, known: &[&str]
 }
 
 /// A key in a file that others can read. The file is not named: somebody might have put the key in its place.
-pub(super) fn open_keys(models: &Models) -> Vec<Check> {
+pub(super) fn open_keys(models: &Models, web: &WebSetting) -> Vec<Check> {
     let open = |place: &KeyPlace| match place {
         KeyPlace::File(path, origin) => {
             let mode = std::fs::metadata(&path.0).ok()?.permissions().mode() & 0o777;
@@ -139,12 +161,14 @@ pub(super) fn open_keys(models: &Models) -> Vec<Check> {
         KeyPlace::None | KeyPlace::Variable(_) => None,
     };
     let providers = models.serving().providers.iter();
+    let providers = providers.map(|(name, it)| (name.as_str(), format!("providers.{name}"), &it.key));
+    let search = web.search.iter().map(|it| (it.service.name(), "search".to_owned(), &it.key));
     providers
-        .filter_map(|(name, it)| {
-            let (mode, origin) = open(&it.key)?;
-            let detail = format!(
-                "the file of `providers.{name}.key_file` ({origin}) can be read by others (mode {mode:o})"
-            );
+        .chain(search)
+        .filter_map(|(name, key, place)| {
+            let (mode, origin) = open(place)?;
+            let detail =
+                format!("the file of `{key}.key_file` ({origin}) can be read by others (mode {mode:o})");
             Some(Check::warning(format!("key of {name}"), detail, "chmod 600 on that file"))
         })
         .collect()

@@ -79,23 +79,29 @@ pub(super) fn space(config: &Config) -> Check {
 }
 
 /// The tools, the agent that is offered them (which `agent` looks at), and the runs that need them.
-pub(super) async fn tools_and_runs(store: &Store, agent: impl Fn(&[ToolSpec]) -> Vec<Check>) -> Vec<Check> {
+pub(super) async fn tools_and_runs(
+    config: &Config,
+    store: &Store,
+    agent: impl Fn(&[ToolSpec]) -> Vec<Check>,
+) -> Vec<Check> {
     let tenant = Tenant::local();
-    match open::registry(store, &tenant, cfg!(feature = "failpoints")) {
+    match open::registry(store, &tenant, config, cfg!(feature = "failpoints")) {
         Ok(tools) => {
             let mut checks = agent(&tools.specs());
             checks.extend([logs(&tools).await, runs(store, &tenant, &tools).await]);
             checks
         }
         Err(failure) => {
-            vec![Check::failed("tools", failure.message, "run Baton in a folder that it can read")]
+            let otherwise = || "run Baton in a folder that it can read".to_owned();
+            vec![Check::failed("tools", failure.message, failure.hint.unwrap_or_else(otherwise))]
         }
     }
 }
 
 async fn logs(tools: &Registry) -> Check {
     let cancel = tokio_util::sync::CancellationToken::new();
-    let context = CallContext { call_id: "doctor".to_owned(), key: "doctor".to_owned(), cancel };
+    let (call_id, key, roots) = ("doctor".to_owned(), "doctor".to_owned(), Vec::new());
+    let context = CallContext { call_id, key, cancel, roots };
     let ran = tools.call("system_logs", json!({"limit": 1}), context).await;
     let result = ran.outcome.result;
     if result["available"] == json!(true) {

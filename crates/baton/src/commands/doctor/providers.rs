@@ -48,7 +48,7 @@ fn model(models: &Models, chosen: &Chosen) -> Check {
     if let Some(fault) = scripts.find_map(|name| models.model(name).err()) {
         return Check::failed("model", fault.message, CHANGE);
     }
-    let detail = format!("{} ({}); {}", chosen.answers(), chosen.why, chosen.privacy());
+    let detail = format!("{} ({}); {}", chosen.who(), chosen.why, chosen.privacy());
     match chosen.answers() {
         "offline" => Check::warning("model", format!("{detail}; it is no language model"), CONNECT),
         _ => Check { fix: Some(CHANGE.to_owned()), ..Check::ok("model", detail) },

@@ -1,21 +1,37 @@
 //! A run as a person reads it.
 
-use baton_core::run::{Step, Usage};
+use std::collections::BTreeMap;
+
+use baton_core::run::{ApprovalStatus, RunStatus, Step, Usage};
 use baton_engine::RunView;
 use serde_json::Value;
 
 use crate::columns::moment;
 use crate::terminal::{brief, plain};
 
-/// Everything that is known of a run; `standing` is its status in words.
-pub(super) fn account(view: &RunView, standing: &str) -> String {
+/// What is known of a run besides what it says of itself.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    /// Its status in words.
+    pub(super) standing: String,
+    /// The folder that its file tools look at, if that is not the current one.
+    pub(super) folder: Option<String>,
+    /// Where the approvals stand that it waits for.
+    pub(super) approvals: BTreeMap<String, ApprovalStatus>,
+}
+
+/// Everything that is known of a run.
+pub(super) fn account(view: &RunView, beside: &Beside) -> String {
     let row = &view.row;
     let mut lines = vec![format!("run {}", row.id)];
     let mut fact = |name: &str, text: String| lines.push(format!("  {name:<10} {text}"));
     fact("thread", format!("{}, branch {}", row.thread, row.branch));
-    fact("status", standing.to_owned());
+    fact("status", beside.standing.clone());
     if let Some(definition) = &view.definition {
         fact("flow", format!("{}, answered by {}", definition.flow, brief(&definition.model, 120)));
+    }
+    if let Some(folder) = &beside.folder {
+        fact("folder", folder.clone());
     }
     fact("definition", row.definition.clone());
     fact("created", moment(row.created));
@@ -28,6 +44,14 @@ pub(super) fn account(view: &RunView, standing: &str) -> String {
     }
     for waiting in &view.waiting {
         let kind = word(&waiting.kind);
+        let status = beside.approvals.get(&waiting.id).filter(|status| **status != ApprovalStatus::Pending);
+        if let Some(status) = status {
+            // Whoever drives it reads the decision; if nobody does, nobody will before it is resumed.
+            let next = format!(", to be resumed: baton runs resume {}", row.id.short());
+            let next = if row.status == RunStatus::Suspended { next } else { String::new() };
+            fact("decided", format!("{kind} {} is {}{next}", waiting.id, status.as_str()));
+            continue;
+        }
         let question = waiting.question.as_deref().map(|question| format!(": {}", brief(question, 400)));
         let until = moment(waiting.deadline);
         fact("waiting", format!("{kind} {} until {until}{}", waiting.id, question.unwrap_or_default()));
@@ -111,6 +135,7 @@ mod tests {
             decision: default_decision(),
             tools: vec![].into(),
             last_n: None,
+            roots: vec!["/data".to_owned()],
         };
         let waiting = |kind, question: Option<&str>| WaitingOn {
             kind,
@@ -124,13 +149,20 @@ mod tests {
             metadata: Map::from_iter([("usage".to_owned(), usage)]),
         };
         let view = RunView {
-            row: RunRow { definition: "ff00".to_owned(), ended: Some(at), budget, ..row },
+            row: RunRow {
+                definition: "ff00".to_owned(),
+                status: RunStatus::Suspended,
+                ended: Some(at),
+                budget,
+                ..row
+            },
             definition: Some(definition),
             error: Some(Fault::new(Code::Refused, "no\u{1b}")),
             result: Some("one\ntwo".to_owned()),
             waiting: vec![
                 waiting(WaitingKind::Approval, None),
-                waiting(WaitingKind::UserInput, Some("Which?")),
+                WaitingOn { id: "w-2".to_owned(), ..waiting(WaitingKind::Approval, None) },
+                WaitingOn { id: "w-3".to_owned(), ..waiting(WaitingKind::UserInput, Some("Which?")) },
             ],
             steps: vec![
                 asked(json!({"prompt_tokens": 30, "completion_tokens": 12, "cost_usd": 0.0015})),
@@ -144,13 +176,15 @@ run 00000000-0000-0000-0000-000000000007
   thread     t, branch main
   status     error
   flow       turn, answered by offline
+  folder     /data
   definition ff00
   created    2026-01-01 00:00:00Z
   ended      2026-01-01 00:00:00Z
   used       42 tokens (30 read, 12 written), 0.000000 USD, model calls: 2, tool calls: 1
   error      refused: no\u{fffd}
   waiting    approval w-1 until 2026-01-01 00:00:00Z
-  waiting    user_input w-1 until 2026-01-01 00:00:00Z: Which?
+  decided    approval w-2 is edited, to be resumed: baton runs resume RUN
+  waiting    user_input w-3 until 2026-01-01 00:00:00Z: Which?
   step       llm_call   asked (30 read, 12 written, 0.001500 USD)
   step       llm_call   asked (1 read, 0 written, cost not known)
   step       llm_call   asked
@@ -158,6 +192,18 @@ run 00000000-0000-0000-0000-000000000007
   result
     one
     two";
-        assert_eq!(account(&view, "error"), expected);
+        let beside = Beside {
+            standing: "error".to_owned(),
+            folder: Some("/data".to_owned()),
+            approvals: [("w-1", ApprovalStatus::Pending), ("w-2", ApprovalStatus::Edited)]
+                .map(|(id, status)| (id.to_owned(), status))
+                .into(),
+        };
+        let expected = expected.replace("RUN", &id.short());
+        assert_eq!(account(&view, &beside), expected);
+        let row = RunRow { status: RunStatus::Running, ..view.row.clone() };
+        let driven = account(&RunView { row, ..view }, &beside);
+        let resumed = format!(", to be resumed: baton runs resume {}", id.short());
+        assert_eq!(driven, expected.replace(&resumed, ""));
     }
 }

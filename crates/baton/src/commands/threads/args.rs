@@ -22,7 +22,7 @@ pub(crate) struct ThreadsArgs {
 pub(super) enum ThreadsCommand {
     /// Lists threads, newest first
     Ls(ListArgs),
-    /// Shows what was said on a branch
+    /// Shows what was said on a branch, the plan that holds, and what the thread has used
     Show(ShowArgs),
     /// Shows the messages that a model would be sent, as JSON in OpenAI's schema
     #[command(after_help = "Example: baton threads render 3f2a --policy last_n --last-n 10")]

@@ -3,7 +3,7 @@
 //! It makes no model call: where a summary would be written first, what there is already stands for it.
 
 use baton_core::effect::View;
-use baton_core::policy::{CallRule, Mode, Request};
+use baton_core::policy::{CallRule, Decision, Mode, Request};
 use baton_core::render::{Look, RenderPolicy, Window, chosen, messages};
 use baton_core::role::REASONING;
 use baton_core::thread::Entry;
@@ -27,7 +27,7 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
     let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
     let entries: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
     let (policy, last_n) = how_much(app, &args)?;
-    let tools = offered(app);
+    let (decision, tools) = offered(app)?;
     let system = instructions(app, &tools)?;
     let candidate = app.models.configured()?.role(REASONING).into_iter().next().unwrap_or_default();
     let model = app.models.model(&candidate.model).ok();
@@ -35,7 +35,7 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
         Some(model) => model.count(text),
         None => (text.chars().count() as u64).div_ceil(4),
     };
-    let answer = candidate.answer_tokens(app.config.policy.otherwise.limits.answer_tokens);
+    let answer = candidate.answer_tokens(decision.limits.answer_tokens);
     let room = candidate.room(answer, &system, &tools, &count);
     let look = |policy| {
         let view = View::default();
@@ -70,12 +70,15 @@ fn how_much(app: &App, args: &RenderArgs) -> Result<(RenderPolicy, Option<u32>),
     })
 }
 
-/// The tools that the policy would offer.
-fn offered(app: &App) -> Vec<ToolSpec> {
+/// What the policy would decide, and the tools that it would offer.
+fn offered(app: &App) -> Result<(Decision, Vec<ToolSpec>), Failure> {
     let asked = Request { mode: Mode::default(), channel: CHANNEL };
-    let decision = app.config.policy.evaluate(&asked);
+    let tools = app.engine.tools().specs();
+    let decision =
+        app.config.policy.evaluate(&asked, &tools).map_err(|error| Failure::usage(error.to_string()))?;
     let allowed = |spec: &ToolSpec| decision.call(&spec.name) != CallRule::Denied;
-    app.engine.tools().specs().into_iter().filter(allowed).collect()
+    let tools = tools.into_iter().filter(allowed).collect();
+    Ok((decision, tools))
 }
 
 fn instructions(app: &App, tools: &[ToolSpec]) -> Result<String, Failure> {

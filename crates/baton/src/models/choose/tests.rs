@@ -1,3 +1,5 @@
+use baton_core::policy::{BY_QUESTION, default_decision};
+
 use super::*;
 
 fn origin(text: &str) -> Origin {
@@ -43,10 +45,14 @@ fn all() -> Facts {
     }
 }
 
-/// A choice; the first of the hosts is that of whoever is asked first, and others are of other roles.
+/// A choice; the first of the hosts is that of those who are asked first, and others are of other roles.
 fn chosen(model: &str, roles: Roles, why: &str, hosts: &[&str]) -> Chosen {
     let mut hosts = hosts.iter().map(|host| (*host).to_owned());
-    let text = Destinations { first: hosts.next(), other_roles: hosts.collect(), ..Destinations::default() };
+    let text = Destinations {
+        first: hosts.next().into_iter().collect(),
+        other_roles: hosts.collect(),
+        ..Destinations::default()
+    };
     Chosen { model: model.to_owned(), roles, why: why.to_owned(), text }
 }
 
@@ -64,7 +70,9 @@ fn the_order_is_flag_environment_roles_file_ollama_keys_offline() {
     let hosts = ["10.0.0.5", "api.anthropic.com"];
     assert_eq!(choose(&facts), chosen("anthropic/file", facts.roles.clone(), why, &hosts));
     facts.named = None;
-    assert_eq!(choose(&facts), chosen("lab/big", facts.roles.clone(), why, &["10.0.0.5"]));
+    let all_of_reasoning = facts.roles["reasoning"].clone();
+    let filled = facts.roles.clone().into_iter().chain([("coding".to_owned(), all_of_reasoning)]).collect();
+    assert_eq!(choose(&facts), chosen("lab/big", filled, why, &["10.0.0.5"]));
     facts.roles = Roles::new();
     facts.named = Some(("anthropic/file".to_owned(), origin("file")));
     assert_eq!(
@@ -147,11 +155,21 @@ fn what_is_configured_is_never_replaced_by_offline_and_never_looked_for() {
 }
 
 #[test]
-fn roles_without_a_list_are_answered_by_the_first_that_reasons() {
-    let who = |roles: &[(&str, &[&str])]| choose(&Facts { roles: lists(roles), ..Facts::default() }).model;
-    assert_eq!(who(&[("coding", &["a/c"]), ("reasoning", &["a/r", "a/s"])]), "a/r");
-    assert_eq!(who(&[("coding", &["a/c"]), ("router", &["a/q"])]), "a/q");
-    assert_eq!(who(&[("own", &["a/o"])]), "a/o");
+fn roles_without_a_list_have_that_of_those_that_reason() {
+    let who = |roles: &[(&str, &[&str])]| {
+        let chosen = choose(&Facts { roles: lists(roles), ..Facts::default() });
+        (chosen.model.clone(), ROLES.map(|role| chosen.role(role).into_iter().map(|it| it.model).collect()))
+    };
+    let has = |model: &str, roles: [&[&str]; 3]| {
+        let list = |models: &[&str]| models.iter().map(|model| (*model).to_owned()).collect::<Vec<_>>();
+        (model.to_owned(), roles.map(list))
+    };
+    let all: &[&str] = &["a/r", "a/s"];
+    let found = who(&[("coding", &["a/c"]), ("reasoning", all)]);
+    assert_eq!(found, has("a/r", [all, all, &["a/c"]]));
+    let found = who(&[("coding", &["a/c"]), ("router", &["a/q"])]);
+    assert_eq!(found, has("a/q", [&["a/q"], &["a/q"], &["a/c"]]));
+    assert_eq!(who(&[("own", &["a/o"])]), has("a/o", [&["a/o"]; 3]));
 }
 
 #[test]
@@ -172,10 +190,40 @@ fn one_line_says_who_why_where_and_what_to_type() {
     let away = choose(&all());
     let expected =
         "openai/flagged (named by --model) · text goes to api.openai.com · --model PROVIDER/NAME changes it";
-    assert_eq!((away.in_one_line().as_str(), away.leaves_this_machine()), (expected, true));
+    assert_eq!(
+        (away.in_one_line(&default_decision()).as_str(), away.leaves_this_machine()),
+        (expected, true)
+    );
     let here = choose(&Facts::default());
-    let expected = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing leaves this machine · --model PROVIDER/NAME changes it";
-    assert_eq!((here.in_one_line().as_str(), here.leaves_this_machine()), (expected, false));
+    let expected = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing but page visits leaves this machine · --model PROVIDER/NAME changes it";
+    assert_eq!(
+        (here.in_one_line(&default_decision()).as_str(), here.leaves_this_machine()),
+        (expected, false)
+    );
+}
+
+#[test]
+fn who_answers_short_questions_is_named_if_it_is_somebody_else() {
+    let roles = lists(&[("reasoning", &["lab/big"]), ("router", &["lab/small"]), ("coding", &["lab/coder"])]);
+    let chosen = choose(&Facts { roles, ..Facts::default() });
+    assert_eq!(chosen.who(), "lab/big, for short questions lab/small");
+    let by = |default_role: Option<&str>, roles: &[&str]| {
+        let default_role = default_role.map(str::to_owned);
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        chosen.who_by(&Decision { default_role, roles, ..default_decision() })
+    };
+    let told = [
+        by(Some(BY_QUESTION), &["router", "reasoning"]),
+        by(Some(BY_QUESTION), &["reasoning"]),
+        by(Some(BY_QUESTION), &["router"]),
+        by(Some("coding"), &["router", "reasoning", "coding"]),
+        by(Some("coding"), &["router", "reasoning"]),
+        by(None, &["coding", "reasoning"]),
+    ];
+    let both = "lab/big, for short questions lab/small";
+    assert_eq!(told, [both, "lab/big", "lab/small", "lab/coder", "lab/big", "lab/coder"]);
+    let alone = choose(&Facts { roles: lists(&[("reasoning", &["lab/big"])]), ..Facts::default() });
+    assert_eq!(alone.who(), "lab/big");
 }
 
 #[test]

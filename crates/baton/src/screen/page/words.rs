@@ -21,13 +21,13 @@ pub(super) fn told(name: &str, result: &str, status: Closing) -> String {
     }
 }
 
-/// What a model did not see of the thread, and why.
-pub(super) fn unseen(first: i64, reason: CutReason) -> String {
+/// What a model did not see of the thread, and why; nothing where that was said in another way.
+pub(super) fn unseen(first: i64, reason: CutReason) -> Option<String> {
     let entries = match first {
         1 => "the first entry".to_owned(),
         _ => format!("the first {first} entries"),
     };
-    match reason {
+    let told = match reason {
         CutReason::LastN => format!("(the model no longer sees {entries}: only the latest are shown to it)"),
         CutReason::TokenBudget => {
             format!("(the model no longer sees {entries}: its context window has no room for them)")
@@ -40,6 +40,27 @@ pub(super) fn unseen(first: i64, reason: CutReason) -> String {
             "(the model saw less of the thread for once: it had given an answer that could not be read)"
                 .to_owned()
         }
+        CutReason::Revised => return None,
+    };
+    Some(told)
+}
+
+/// What is said between an answer that does not count and the one that stands in its place.
+pub(super) const REVISED: &str = "↻ in place of the answer above:";
+
+/// The message whose text was written last, as long as it counts.
+#[derive(Debug, Default)]
+pub(super) struct Above(Option<String>);
+
+impl Above {
+    /// The text of this message is written.
+    pub(super) fn is(&mut self, message: &str) {
+        self.0 = Some(message.to_owned());
+    }
+
+    /// A message does not count any more. Answers whether that is the one above, and was not told before.
+    pub(super) fn void(&mut self, message: &str) -> bool {
+        self.0.take_if(|above| above == message).is_some()
     }
 }
 
@@ -80,10 +101,28 @@ mod tests {
     }
 
     #[test]
+    fn only_the_message_that_is_named_is_void_and_only_once() {
+        let mut above = Above::default();
+        let told = [
+            above.void("a"),
+            {
+                above.is("a");
+                above.void("b")
+            },
+            above.void("a"),
+            above.void("a"),
+        ];
+        assert_eq!(told, [false, false, true, false]);
+        above.is("a");
+        above.is("b");
+        assert_eq!([above.void("a"), above.void("b")], [false, true]);
+    }
+
+    #[test]
     fn what_is_left_out_is_told_with_the_reason() {
         assert_eq!(
             [CutReason::LastN, CutReason::TokenBudget, CutReason::Summary, CutReason::ContextTooLong]
-                .map(|reason| unseen(12, reason)),
+                .map(|reason| unseen(12, reason).unwrap()),
             [
                 "(the model no longer sees the first 12 entries: only the latest are shown to it)",
                 "(the model no longer sees the first 12 entries: its context window has no room for them)",
@@ -91,6 +130,8 @@ mod tests {
                 "(the model no longer sees the first 12 entries: it said that they do not fit)",
             ]
         );
-        assert_eq!(unseen(1, CutReason::Summary), "(the model sees a summary in place of the first entry)");
+        let one = "(the model sees a summary in place of the first entry)";
+        assert_eq!(unseen(1, CutReason::Summary).unwrap(), one);
+        assert_eq!(unseen(1, CutReason::Revised), None);
     }
 }

@@ -6,11 +6,10 @@ use super::{Text, none, texts};
 const MOST_LINES: usize = 400;
 
 /// Longer files, and why each is better whole.
-const LONG_FILES: [(&str, &str); 4] = [
+const LONG_FILES: [(&str, &str); 3] = [
     ("crates/baton-core/src/thread/entry.rs", "the eleven entry types and their one conversion"),
     ("crates/baton-store/src/lib.rs", "the store's whole surface, one method after the other"),
     ("crates/baton-store/src/sqlite/runs.rs", "the statements of the one write, side by side"),
-    ("crates/baton-tools/src/registry/tests.rs", "a table of hostile calls"),
 ];
 
 /// Names that say nothing about what is inside.
@@ -116,4 +115,36 @@ fn the_core_uses_nothing_of_std_that_acts() {
         }
     }
     none(breaches, "baton-core only decides: let the engine do this and pass the value in");
+}
+
+/// Who may speak HTTP: models, the two ways out of the tools, and the exporter of telemetry.
+const SPEAK_HTTP: [&str; 5] = [
+    "crates/baton-model/src/",
+    "crates/baton-tools/src/egress.rs",
+    "crates/baton-tools/src/egress/",
+    "crates/baton-tools/src/builtin/web_search",
+    "crates/baton/src/telemetry",
+];
+
+#[test]
+fn only_models_tools_and_telemetry_speak_http() {
+    let of_ours = |file: &Text| file.path.starts_with("crates/") && file.path.contains("/src/");
+    let may = |file: &Text| SPEAK_HTTP.iter().any(|place| file.path.starts_with(place));
+    let mut breaches = Vec::new();
+    for Text { path, text } in rust().into_iter().filter(|file| of_ours(file) && !may(file)) {
+        // An address alone sends nothing.
+        let names = |line: &str| line.replace("reqwest::Url", "").contains("reqwest");
+        let found = text.lines().enumerate().filter(|(_, line)| names(line));
+        breaches.extend(found.map(|(at, line)| format!("{path}:{}: {}", at + 1, line.trim())));
+    }
+    none(breaches, "reach models through baton-model, and what a model names through the egress client");
+}
+
+#[test]
+fn who_may_speak_http_does() {
+    let files = rust();
+    let speaks =
+        |place: &str| files.iter().any(|it| it.path.starts_with(place) && it.text.contains("reqwest"));
+    let breaches = SPEAK_HTTP.iter().filter(|place| !speaks(place));
+    none(breaches.map(|place| (*place).to_owned()).collect(), "take these out of SPEAK_HTTP");
 }

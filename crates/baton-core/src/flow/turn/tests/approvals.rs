@@ -29,7 +29,8 @@ fn asked(count: u32) -> Drive {
 
 fn write(n: u32, entry: i64, edited_by: Option<String>) -> Effect {
     let class = EffectClass::Unsafe;
-    let kind = EffectKind::Tool { call_id: call_id(n), name: "write".to_owned(), entry, class, edited_by };
+    let kind =
+        EffectKind::Tool { call_id: call_id(n), name: "write".to_owned(), entry, class, edited_by, again: 0 };
     Effect { n, kind }
 }
 
@@ -58,7 +59,7 @@ fn a_call_that_needs_approval_is_asked_about_and_does_not_start() {
         id: format!("ap-{}", call_id(1)),
         run_id: crate::id::RunId(uuid::Uuid::from_u128(1)),
         call_id: call_id(1),
-        kind: "call".to_owned(),
+        kind: crate::run::ApprovalKind::Call,
         name: "write".to_owned(),
         args: json!({"to": 1}),
         digest,
@@ -194,4 +195,21 @@ fn text_does_not_decide_an_approval() {
     );
     decide(&mut drive, 1, Choice::Deny, None, None);
     assert_eq!(drive.said()[1], json!({"UserMessage": {"text": "yes, do it", "meta": "steering"}}));
+}
+
+#[test]
+fn what_a_person_said_beside_a_decision_is_kept() {
+    let remark = |said: Value| json!([{ "baton.decision": said }]);
+    let mut edited = asked(1);
+    decide(&mut edited, 1, Choice::Edit, Some(json!({"to": 9})), Some("not there"));
+    assert_eq!(
+        edited.said(),
+        remark(json!({"call_id": "#1", "arguments": {"to": 9}, "reason": "not there"}))
+    );
+    let mut approved = asked(1);
+    decide(&mut approved, 1, Choice::Approve, Some(json!({"to": 1})), Some("just once"));
+    assert_eq!(approved.said(), remark(json!({"call_id": "#1", "reason": "just once"})));
+    let mut silent = asked(1);
+    approve(&mut silent, 1);
+    assert_eq!(silent.said(), json!([]));
 }

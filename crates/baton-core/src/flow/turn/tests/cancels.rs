@@ -73,7 +73,7 @@ fn during_a_pause_it_ends_at_once() {
     assert_eq!((drive.said(), cancelled(&drive)), (json!([last_words("")]), Receipt::default()));
 }
 
-/// One call of every kind: ended before, running, ready but not started, asked about, asked of a person.
+/// One call of every kind: ended before, running, ready but not started, asked about.
 #[test]
 fn while_tools_run_every_call_is_accounted_for_once() {
     let mut drive = Drive::start();
@@ -85,14 +85,13 @@ fn while_tools_run_every_call_is_accounted_for_once() {
         ("peek", json!({"n": 6})),
         ("look", json!({"n": 7})),
         ("write", json!({"n": 8})),
-        (ASK_USER, json!({"question": "which?"})),
     ]));
-    assert_eq!(drive.numbers(), [3, 4, 5, 6, 7, 10, 11]);
+    assert_eq!(drive.numbers(), [3, 4, 5, 6, 7, 9]);
     drive.outcome(7, failed("broken"));
-    cancel(&mut drive, &[3, 4, 5, 10, 11]);
+    cancel(&mut drive, &[3, 4, 5, 9]);
     let why = "it was cancelled before it started";
     let closed = |n: u32, name: &str| json!({"ToolResult": {"tool_call_id": format!("#{n}"), "tool_name": name, "result": why, "status": "cancelled"}});
-    assert_eq!(drive.said(), json!([closed(6, "peek"), closed(8, "write"), closed(9, "ask_user")]));
+    assert_eq!(drive.said(), json!([closed(6, "peek"), closed(8, "write")]));
     assert_eq!(drive.last.settled, [(format!("ap-{}", call_id(8)), ApprovalStatus::Cancelled)]);
     assert_eq!((drive.numbers(), drive.waiting().len()), (vec![], 0));
 
@@ -113,9 +112,23 @@ fn while_tools_run_every_call_is_accounted_for_once() {
             finished: listed(&[(1, "look"), (7, "look"), (3, "look")]),
             stopped: listed(&[(4, "peek")]),
             unknown: listed(&[(5, "look")]),
-            not_started: listed(&[(6, "peek"), (8, "write"), (9, ASK_USER)]),
+            not_started: listed(&[(6, "peek"), (8, "write")]),
         }
     );
+}
+
+#[test]
+fn a_question_is_not_waited_for_any_more() {
+    let mut drive = Drive::start();
+    drive.reply(calls(&[(ASK_USER, json!({"question": "which?"}))]));
+    cancel(&mut drive, &[2]);
+    let why = "it was cancelled before it started";
+    assert_eq!(
+        drive.said(),
+        json!([{"ToolResult": {"tool_call_id": "#1", "tool_name": "ask_user", "result": why, "status": "cancelled"}}, last_words("")])
+    );
+    let receipt = Receipt { not_started: listed(&[(1, ASK_USER)]), ..Receipt::default() };
+    assert_eq!((cancelled(&drive), drive.waiting().len()), (receipt, 0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A flow under test, with everything that it recorded so far.
 
-use std::collections::BTreeSet;
+mod holds;
+
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,7 +12,7 @@ use crate::chat::{FinishReason, TokenUsage};
 use crate::effect::{Admission, CheckedCall, Effect, EffectKind, Outcome, Reply, ToolOutcome};
 use crate::event::Event;
 use crate::fault::Fault;
-use crate::flow::{Flow, FlowRecord, Input, Next, Record, Setting, WaitingOn};
+use crate::flow::{Flow, Input, Next, Record, Setting, WaitingOn};
 use crate::id::{FramePath, RunId};
 use crate::policy::{Decision, Mode, default_decision};
 use crate::role::Candidate;
@@ -24,8 +25,6 @@ use crate::tool::{ASK_USER, EffectClass, ToolSpec};
 pub(super) const NOW: Timestamp = Timestamp(1_767_225_600_000);
 /// How long people have.
 pub(super) const PATIENCE_MS: u64 = 60_000;
-/// The engine gives up a run whose state is longer.
-const MOST_STATE: usize = 64 << 10;
 
 /// Three rounds; `write` asks first; `forbidden` is not allowed.
 pub(super) fn definition() -> Definition {
@@ -36,6 +35,7 @@ pub(super) fn definition() -> Definition {
         output_schema: None,
         class: class(name),
         timeout_ms: 1000,
+        trust: Default::default(),
     };
     let mut decision = Decision {
         rule: "tests".to_owned(),
@@ -57,6 +57,7 @@ pub(super) fn definition() -> Definition {
         tools: ["look", "peek", "write", "forbidden", ASK_USER].map(tool).into(),
         last_n: None,
         render: Default::default(),
+        roots: Vec::new(),
     }
 }
 
@@ -115,8 +116,13 @@ impl Drive {
 
     /// A turn that has begun: the model is asked.
     pub(super) fn start_with(definition: Definition) -> Drive {
+        Drive::told(definition, "hi")
+    }
+
+    /// A turn that has begun with these words.
+    pub(super) fn told(definition: Definition, text: &str) -> Drive {
         let mut drive = Drive::begin(definition);
-        drive.apply(Input::Start { text: "hi".to_owned() });
+        drive.apply(Input::Start { text: text.to_owned(), untrusted: None });
         drive
     }
 
@@ -138,50 +144,6 @@ impl Drive {
         self.settled.extend(record.settled.iter().cloned());
         self.last = record;
         self.check();
-    }
-
-    fn check(&mut self) {
-        let next = self.flow.next();
-        assert_eq!(self.flow.next(), next, "asking changes nothing");
-        let stored = serde_json::to_vec(&self.flow.record()).unwrap();
-        assert!(stored.len() < MOST_STATE, "the state has {} bytes", stored.len());
-        let read: FlowRecord = serde_json::from_slice(&stored).unwrap();
-        let restored = Flow::restore(self.setting.clone(), read).unwrap();
-        assert_eq!(restored.next(), next, "a restored flow wants the same");
-        assert_eq!(restored.waiting(), self.flow.waiting());
-        assert_eq!(restored.record(), self.flow.record());
-        self.flow = restored; // and everything goes on from it
-        match next {
-            Next::Want(effects) => {
-                let numbers: BTreeSet<u32> = effects.iter().map(|effect| effect.n).collect();
-                assert_eq!(numbers.len(), effects.len(), "every number once");
-            }
-            Next::Finish(_) => {
-                assert_eq!(self.tail.open, [], "no call stays open");
-                assert!(
-                    matches!(self.entries.last(), Some(Entry::AssistantMessage(_))),
-                    "it ends with an answer"
-                );
-                self.every_call_was_closed_once();
-            }
-        }
-    }
-
-    fn every_call_was_closed_once(&self) {
-        let closed = |id: &str| {
-            let results =
-                self.entries.iter().filter(|e| matches!(e, Entry::ToolResult(r) if r.tool_call_id == id));
-            let events = self
-                .events
-                .iter()
-                .filter(|e| matches!(e, Event::ToolResult { call_id, .. } if call_id == id));
-            (results.count(), events.count())
-        };
-        for entry in &self.entries {
-            if let Entry::ToolCall(call) = entry {
-                assert_eq!(closed(&call.id), (1, 1), "{}", call.id);
-            }
-        }
     }
 
     /// What it is pinned to.
@@ -263,9 +225,33 @@ impl Drive {
         plain(&self.last.events)
     }
 
-    /// The account of the last input.
+    /// The account of the last input, without the spans, which `spans.rs` looks at.
     pub(super) fn account(&self) -> Value {
-        plain(&self.last.steps)
+        account(&self.last.steps)
+    }
+
+    /// The whole account, a line for each step: what it is, in words, and the reason and where it went.
+    pub(super) fn told_steps(&self) -> Vec<String> {
+        let line = |step: &Step| {
+            let of = |key: &str| step.metadata.get(key).and_then(Value::as_str);
+            let role = of("model_role").map_or(String::new(), |role| format!(" as {role}"));
+            let reason = of("reason").map_or(String::new(), |reason| format!(" ({reason})"));
+            let to = of("escalated_to").map_or(String::new(), |to| format!(" -> {to}"));
+            let kind = plain(&step.kind);
+            format!("{}{role}: {}{reason}{to}", kind.as_str().unwrap(), step.description)
+        };
+        self.steps.iter().map(line).collect()
+    }
+
+    /// Who is asked now: `role: purpose`, and whether with tools.
+    pub(super) fn asked_for(&self) -> String {
+        match &self.wants()[..] {
+            [Effect { kind: EffectKind::Model { role, tools, purpose, .. }, .. }] => {
+                let purpose = plain(purpose)["for"].as_str().unwrap().to_owned();
+                format!("{role}: {purpose}{}", if *tools { " with tools" } else { "" })
+            }
+            other => panic!("no model is asked: {other:?}"),
+        }
     }
 
     /// The codes of the warnings so far.
@@ -276,6 +262,15 @@ impl Drive {
         });
         warned.collect()
     }
+}
+
+/// Steps without their spans.
+pub(super) fn account(steps: &[Step]) -> Value {
+    let mut steps = steps.to_vec();
+    for step in &mut steps {
+        step.metadata.remove("span_id");
+    }
+    plain(&steps)
 }
 
 /// Entries as `{type: fields}`.
@@ -326,7 +321,7 @@ pub(super) fn calls(wanted: &[(&str, Value)]) -> Reply {
 }
 
 pub(super) fn checked(name: &str, arguments: Value) -> CheckedCall {
-    let admission = Admission::Fits { class: class(name) };
+    let admission = Admission::Fits { class: class(name), egress: false };
     CheckedCall { provider_id: Some(format!("p-{name}")), name: name.to_owned(), arguments, admission }
 }
 
@@ -335,7 +330,7 @@ pub(super) fn refused(name: &str, reason: &str) -> CheckedCall {
 }
 
 pub(super) fn ok(result: &str) -> Outcome {
-    Outcome::Tool(ToolOutcome { status: Closing::Ok, result: json!(result), blob: None })
+    Outcome::Tool(ToolOutcome::new(Closing::Ok, json!(result)))
 }
 
 pub(super) fn failed(why: &str) -> Outcome {

@@ -1,9 +1,9 @@
 //! Questions to the person.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::drive::{Drive, NOW, PATIENCE_MS, call_id, calls, ok, text};
-use crate::effect::{Effect, EffectKind, Outcome, Wait};
+use super::drive::{Drive, NOW, PATIENCE_MS, call_id, calls, checked, refused, text};
+use crate::effect::{Effect, EffectKind, Outcome, Reply, Wait};
 use crate::flow::{Node, WaitingOn};
 use crate::run::Verdict;
 use crate::thread::WaitingKind;
@@ -93,7 +93,7 @@ fn a_question_that_nobody_answers_expires_with_a_warning() {
 fn answers_go_to_the_oldest_question_and_then_steer() {
     let mut drive = Drive::start();
     let ask = |text: &str| (ASK_USER, json!({"question": text}));
-    drive.reply(calls(&[ask("size?"), ("look", json!({})), ask("colour?")]));
+    drive.reply(calls(&[ask("size?"), ask("colour?")]));
     let asked: Vec<_> = drive.waiting().into_iter().map(|waiting| waiting.question.unwrap()).collect();
     assert_eq!(asked, ["size?", "colour?"]);
     let answer = |n: u32, text: &str| {
@@ -103,11 +103,52 @@ fn answers_go_to_the_oldest_question_and_then_steer() {
     drive.input("large");
     assert_eq!(drive.said(), answer(1, "large"));
     drive.input("red");
-    assert_eq!(drive.said(), answer(3, "red"));
+    assert_eq!((drive.said(), drive.model()), (answer(2, "red"), (5, 9, true)));
     drive.input("quick");
-    assert_eq!((drive.said(), drive.numbers()), (json!([]), vec![2]), "only the call is still open");
-    drive.outcome(2, ok("seen"));
+    assert_eq!((drive.said(), drive.numbers()), (json!([]), vec![5]), "no question is open any more");
+    drive.reply(text("a large red one"));
     assert_eq!(drive.said()[1], json!({"UserMessage": {"text": "quick", "meta": "steering"}}));
+}
+
+#[test]
+fn a_question_runs_alone() {
+    let mut drive = Drive::start();
+    drive.reply(calls(&[
+        ("look", json!({"n": 1})),
+        (ASK_USER, json!({"question": "which?"})),
+        ("write", json!({})),
+        ("look", json!({"n": 2})),
+        ("look", json!({"n": 3})),
+    ]));
+    let why = "a question to the person runs alone, so this call was not run; call it again when you have the answer";
+    let closed = |n: u32, name: &str| json!({"type": "tool_result", "name": name, "result": why, "call_id": format!("#{n}"), "status": "error"});
+    let started = |n: u32, name: &str, args: Value| json!({"type": "tool_start", "name": name, "args": args, "call_id": format!("#{n}")});
+    assert_eq!(
+        drive.shown(),
+        json!([
+            started(1, "look", json!({"n": 1})),
+            closed(1, "look"),
+            started(2, "ask_user", json!({"question": "which?"})),
+            started(3, "write", json!({})),
+            closed(3, "write"),
+            started(4, "look", json!({"n": 2})),
+            closed(4, "look"),
+            started(5, "look", json!({"n": 3})),
+            closed(5, "look"),
+        ]),
+        "and nobody is asked about what does not run"
+    );
+    assert_eq!((drive.numbers(), drive.asked.len()), (vec![6], 0), "only the question is waited for");
+    drive.input("this one");
+    assert_eq!(drive.model(), (7, 13, true), "three calls that were put off are no failures of one");
+}
+
+#[test]
+fn a_question_that_cannot_be_asked_stops_nothing() {
+    let mut drive = Drive::start();
+    let odd = refused(ASK_USER, "question is missing");
+    drive.reply(Reply { calls: vec![odd, checked("look", json!({}))], ..calls(&[]) });
+    assert_eq!((drive.numbers(), drive.waiting().len()), (vec![2], 0));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Random sequences of inputs, as an engine could give them: outcomes of what was started in any order,
-//! messages, decisions, limits and cancels in between. [`Drive`] checks each; here each must come to an end.
+//! messages, decisions, limits and cancels in between, under any decision. [`Drive`] checks each; here each
+//! must come to an end.
+
+mod rules;
 
 use std::collections::BTreeSet;
 
@@ -7,17 +10,21 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 
-use super::drive::{Drive, call_id, calls, checked, definition, failed, laddered, ok, refused, text};
+use super::decisions::{fails_by, sending};
+use super::drive::{Drive, call_id, calls, checked, failed, ok, refused, said, text};
 use crate::budget::Limit;
 use crate::chat::FinishReason;
 use crate::effect::{Effect, EffectKind, Outcome, Purpose, Reply};
 use crate::fault::{Code, Fault};
 use crate::flow::{Input, Next};
 use crate::run::{Choice, Message};
-use crate::tool::ASK_USER;
+use crate::tool::{ASK_USER, Cause, UPDATE_PLAN};
+use rules::{Rules, any_rules, obeys};
 
 /// Three tries on each of three rungs, one more in other words, one more with less, and a summary.
-const MOST_IN_VAIN: usize = 3 * 3 + 1 + 1 + 4;
+const MOST_FOR_ONE: usize = 3 * 3 + 1 + 1 + 4;
+/// A choice, a router's answer, what `reasoning` makes of it, and two looks at it.
+const MOST_IN_VAIN: usize = 3 * MOST_FOR_ONE + 2;
 
 /// What happens next; the numbers choose among what is there.
 #[derive(Debug, Clone)]
@@ -26,7 +33,7 @@ enum Move {
     End(usize, u8),
     Expire(usize),
     Say(u16),
-    Decide(u32, Choice),
+    Decide(usize, Choice),
     Limit(u8, usize),
     Cancel,
 }
@@ -38,7 +45,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         12 => (any::<usize>(), any::<u8>()).prop_map(|(which, how)| Move::End(which, how)),
         2 => any::<usize>().prop_map(Move::Expire),
         2 => (0u16..9000).prop_map(Move::Say),
-        4 => (0u32..40, choice).prop_map(|(n, choice)| Move::Decide(n, choice)),
+        4 => (any::<usize>(), choice).prop_map(|(which, choice)| Move::Decide(which, choice)),
         1 => (any::<u8>(), any::<usize>()).prop_map(|(which, effect)| Move::Limit(which, effect)),
         1 => Just(Move::Cancel),
     ]
@@ -51,6 +58,7 @@ struct Engine {
     ends: bool,
     /// Model calls that came to nothing since somebody answered.
     in_vain: usize,
+    untrusted: bool,
 }
 
 impl Engine {
@@ -67,6 +75,8 @@ impl Engine {
 
     fn apply(&mut self, input: Input) {
         self.drive.apply(input);
+        let kinds: Vec<EffectKind> = self.wants().into_iter().map(|effect| effect.kind).collect();
+        obeys(&self.drive, &kinds, self.untrusted);
         let wanted: BTreeSet<u32> = self.wants().iter().map(|effect| effect.n).collect();
         if !self.ends && !self.is_over() {
             assert!(self.flying.is_subset(&wanted), "what runs stays wanted: {:?} {wanted:?}", self.flying);
@@ -103,9 +113,16 @@ impl Engine {
                 let text = "\"é\u{1}".repeat(usize::from(*length) / 3);
                 self.apply(Input::Message(Message::Input { input_id: "i".to_owned(), text }));
             }
-            Move::Decide(n, choice) => {
-                let approval_id = format!("ap-{}", call_id(*n));
-                let arguments = Some(json!({"edited": true}));
+            Move::Decide(which, choice) => {
+                let mut known: Vec<String> =
+                    self.drive.waiting().into_iter().map(|waiting| waiting.id).collect();
+                known.push(format!("ap-{}", call_id(*which as u32 % 40))); // perhaps no longer asked, or never
+                let approval_id = known[which % known.len()].clone();
+                let arguments = Some(if which.is_multiple_of(3) {
+                    json!({"edited": true})
+                } else {
+                    json!({"output": which})
+                });
                 self.apply(Input::Message(Message::Decision {
                     approval_id,
                     choice: *choice,
@@ -125,7 +142,7 @@ impl Engine {
     fn count(&mut self, effect: Option<&Effect>, result: &Outcome) {
         let Some(EffectKind::Model { purpose, .. }) = effect.map(|effect| &effect.kind) else { return };
         let said = |reply: &Reply| !reply.text.trim().is_empty() || !reply.calls.is_empty();
-        let answered = matches!(result, Outcome::Reply(reply) if said(reply)) && *purpose == Purpose::Answer;
+        let answered = matches!(result, Outcome::Reply(reply) if said(reply)) && purpose.is_shown();
         self.in_vain = if answered { 0 } else { self.in_vain + 1 };
         assert!(self.in_vain <= MOST_IN_VAIN, "asked {} times in vain", self.in_vain);
     }
@@ -169,10 +186,18 @@ fn outcome(effect: Option<&Effect>, how: u8) -> Outcome {
         Some(EffectKind::Model { purpose: Purpose::Summary { .. }, .. }) if how.is_multiple_of(2) => {
             Outcome::Reply(text("in short"))
         }
+        Some(EffectKind::Model { purpose: Purpose::Check, .. }) if how < 200 => {
+            Outcome::Reply(text(match how % 4 {
+                0 => r#"{"ok": true}"#,
+                1 | 2 => r#"{"ok": false, "missing": "a word"}"#,
+                _ => "well",
+            }))
+        }
         Some(EffectKind::Model { head, .. }) => answer(how, *head),
         Some(_) => match how % 8 {
             0..=3 => ok("done"),
-            4..=5 => failed("the same"),
+            4 => failed("the same"),
+            5 => fails_by(if how < 128 { Cause::Tool } else { Cause::Asked }, "the same"),
             6 => failed(&format!("failure {how}")),
             _ => Outcome::Unknown,
         },
@@ -206,40 +231,73 @@ fn answer(how: u8, head: i64) -> Outcome {
         4 if how > 200 => return Outcome::ModelFailed { fault, shown: "partly".to_owned(), used: None },
         5 if how > 200 => text(""),
         6 => Reply { calls: vec![refused("gone", "no such tool"); 3], ..calls(&[]) },
-        7..=8 => calls(&[
+        7 => calls(&[
             (ASK_USER, json!({"question": "?\u{0}".repeat(usize::from(how) * 16)})),
             ("look", json!({})),
         ]),
+        8 => calls(&[(ASK_USER, json!({"question": "?"})), (ASK_USER, json!({}))]),
         9..=10 => calls(&[("write", json!({"n": how})), ("write", json!({})), ("forbidden", json!({}))]),
         11 => Reply { calls: (0..64).map(|n| checked("peek", json!({"n": n}))).collect(), ..calls(&[]) },
+        12 => Reply {
+            calls: vec![sending("send", json!({"n": how})), checked("look", json!({}))],
+            ..calls(&[])
+        },
+        13 => Reply { finish: FinishReason::Length, ..text("so far") },
+        14 => calls(&[(UPDATE_PLAN, json!({"plan": []})), ("look", json!({"n": how}))]),
         _ => calls(&[("look", json!({"n": how % 3})), ("peek", json!({})), ("look", json!({}))]),
     })
 }
 
-#[test]
-fn any_sequence_of_inputs_comes_to_an_end() {
+/// A turn under these rules, in which all this happens, to its end.
+fn played(rules: &Rules, moves: &[Move]) -> Drive {
+    let drive = Drive::begin(rules.definition());
+    let untrusted = rules.untrusted;
+    let mut engine = Engine { drive, flying: BTreeSet::new(), ends: false, in_vain: 0, untrusted };
+    engine.apply(Input::Start { text: rules.text().to_owned(), untrusted: untrusted.then_some(0) });
+    for step in moves {
+        if engine.is_over() {
+            break;
+        }
+        engine.play(step);
+    }
+    if !engine.is_over() {
+        engine.drain();
+    }
+    engine.drive
+}
+
+/// Plays many turns, and looks at each.
+fn play(look: impl Fn(&Rules, &[Move])) {
     let full = std::env::var_os("BATON_FULL").is_some_and(|value| value == "1");
     let config =
         Config { cases: if full { 20_000 } else { 1_000 }, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let moves = (0u32..6, any::<bool>(), prop::collection::vec(any_move(), 0..80));
-    let run = TestRunner::new_with_rng(config, rng).run(&moves, |(iterations, many, moves)| {
-        let mut definition = if many { laddered() } else { definition() };
-        definition.decision.limits.iterations = iterations;
-        let drive = Drive::start_with(definition);
-        let mut engine = Engine { drive, flying: BTreeSet::new(), ends: false, in_vain: 0 };
-        for step in &moves {
-            if engine.is_over() {
-                break;
-            }
-            engine.play(step);
-        }
-        if !engine.is_over() {
-            engine.drain();
-        }
+    let moves = (any_rules(), prop::collection::vec(any_move(), 0..80));
+    let run = TestRunner::new_with_rng(config, rng).run(&moves, |(rules, moves)| {
+        look(&rules, &moves);
         Ok(())
     });
     if let Err(error) = run {
         panic!("{error}");
     }
+}
+
+#[test]
+fn any_sequence_of_inputs_comes_to_an_end() {
+    play(|rules, moves| {
+        played(rules, moves);
+    });
+}
+
+/// No clock, no chance, no order of a hash: only what is put in.
+#[test]
+fn the_same_request_decision_and_outcomes_give_the_same_steps_and_events_byte_for_byte() {
+    play(|rules, moves| {
+        let written = || {
+            let drive = played(rules, moves);
+            let all = (&drive.steps, &drive.events, said(&drive.entries), drive.flow.record());
+            serde_json::to_string(&all).unwrap()
+        };
+        assert_eq!(written(), written());
+    });
 }

@@ -187,7 +187,7 @@ fn the_next_question_may_be_summarised_again() {
     drive.round(&[("look", json!({}))]);
     let n = drive.model().0;
     drive.outcome(n, Outcome::TooLong { up_to: 3 });
-    let EffectKind::Model { purpose, .. } = drive.wants()[0].kind else { panic!() };
+    let EffectKind::Model { purpose, .. } = drive.wants()[0].kind.clone() else { panic!() };
     assert_eq!(purpose, Purpose::Summary { up_to: 3 });
 }
 

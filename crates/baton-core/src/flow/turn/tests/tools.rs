@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use super::drive::{
-    Drive, call_id, calls, checked, definition, failed, no_usage, ok, plain, refused, said, text,
-};
+use super::drive::{Drive, call_id, calls, checked, definition, failed, no_usage, ok, refused, said, text};
 use crate::chat::FinishReason;
 use crate::effect::{BlobRef, Effect, EffectKind, Outcome, Purpose, Reply, ToolOutcome, Trim, View};
 use crate::flow::{Input, Next, NextAction, Node};
@@ -29,7 +27,14 @@ fn model(n: u32, head: i64, tools: bool) -> Effect {
 
 fn tool(n: u32, name: &str, entry: i64) -> Effect {
     let class = EffectClass::SideEffectFree;
-    let kind = EffectKind::Tool { call_id: call_id(n), name: name.to_owned(), entry, class, edited_by: None };
+    let kind = EffectKind::Tool {
+        call_id: call_id(n),
+        name: name.to_owned(),
+        entry,
+        class,
+        edited_by: None,
+        again: 0,
+    };
     Effect { n, kind }
 }
 
@@ -37,7 +42,7 @@ fn tool(n: u32, name: &str, entry: i64) -> Effect {
 fn an_answer_without_tools_is_two_entries() {
     let mut drive = Drive::begin(definition());
     assert_eq!(drive.flow.next(), Next::Want(vec![]), "nothing is wanted before anything was said");
-    drive.apply(Input::Start { text: "hi".to_owned() });
+    drive.apply(Input::Start { text: "hi".to_owned(), untrusted: None });
     assert_eq!((drive.last.node, drive.last.next_action), (Node::Start, None));
     assert_eq!(drive.wants(), [model(0, 0, true)]);
     drive.reply(text("hello"));
@@ -48,7 +53,7 @@ fn an_answer_without_tools_is_two_entries() {
     assert_eq!((drive.last.node, drive.last.next_action), (Node::Respond, Some(NextAction::Respond)));
     assert_eq!(drive.events, []);
     assert_eq!(
-        plain(&drive.steps),
+        drive.account(),
         json!([{"type": "llm_call", "description": "m/x answered", "metadata": {"model": "m/x", "model_role": "reasoning", "usage": no_usage()}}])
     );
     assert_eq!(drive.verdict(), Verdict::Ok);
@@ -129,7 +134,8 @@ fn what_a_tool_returns_is_kept_as_it_is_and_shown_as_text() {
     let mut drive = Drive::start();
     drive.reply(calls(&[("look", json!({}))]));
     let blob = BlobRef { hash: "ab".repeat(32), size: 90_000, dropped: 0 };
-    let done = ToolOutcome { status: Closing::Ok, result: json!({"n": [1, null]}), blob: Some(blob.clone()) };
+    let done =
+        ToolOutcome { blob: Some(blob.clone()), ..ToolOutcome::new(Closing::Ok, json!({"n": [1, null]})) };
     drive.outcome(1, Outcome::Tool(done));
     assert_eq!(
         drive.said(),
@@ -225,9 +231,30 @@ fn a_call_outside_the_decision_is_denied_and_never_wanted() {
         json!([
             {"type": "tool_start", "name": "forbidden", "args": {"x": 1}, "call_id": "#1"},
             {"type": "tool_result", "name": "forbidden", "result": why, "call_id": "#1", "status": "denied"},
+            {"type": "warning", "code": "refused", "message": why},
+        ])
+    );
+    assert_eq!(
+        json!(drive.account().as_array().unwrap()[1..]),
+        json!([
+            {"type": "tool_call", "description": "forbidden did not work", "metadata": {"tool_name": "forbidden", "call_id": "#1", "error": why}},
+            {"type": "warning", "description": why, "metadata": {"tool_name": "forbidden", "call_id": "#1", "reason": "tests", "escalated_to": "person"}},
         ])
     );
     assert_eq!(drive.wants(), [model(2, 3, true)]);
+}
+
+#[test]
+fn what_would_allow_a_call_outside_the_decision_is_said_to_the_person_alone() {
+    let mut helpful = definition();
+    helpful.decision.denied = [("forbidden".to_owned(), "mode EXPLORATORY".to_owned())].into();
+    let mut drive = Drive::start_with(helpful);
+    drive.reply(calls(&[("forbidden", json!({}))]));
+    let why = "forbidden is not allowed here (rule \"tests\")";
+    assert_eq!(drive.last.entries[2].data()["result"], why);
+    let message = format!("{why}; mode EXPLORATORY would allow it");
+    assert_eq!(drive.shown()[2], json!({"type": "warning", "code": "refused", "message": message}));
+    assert_eq!(drive.account()[2]["description"], json!(message));
 }
 
 #[test]

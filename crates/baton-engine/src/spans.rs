@@ -1,0 +1,348 @@
+//! What telemetry sees of a run: every span with its name, its ids and its attributes, in one place.
+//!
+//! The names ([`names`]) follow OpenTelemetry's conventions for generative AI, which are still being
+//! developed: what they rename is renamed here. The ids follow from those of the run and its effects
+//! (`baton_core::trace`), so they are the same in the account, in another process and in `runs trace`.
+//!
+//! It promises to cost next to nothing where nobody wants the target [`TARGET`], and to hold back what was
+//! said: neither messages nor the words of a failure are in a span unless the operator asked for content.
+//! It does not send anything; whoever listens to the target does.
+
+mod content;
+pub mod names;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use baton_core::effect::{EffectKind, Outcome};
+use baton_core::fault::Code;
+use baton_core::id::{EffectId, FramePath, RunId};
+use baton_core::run::Definition;
+use baton_core::thread::Closing;
+use baton_core::trace::{TraceParent, short_hash};
+use baton_model::{Model, ModelRequest};
+use baton_store::{Intent, RunRow, StoreError};
+use serde_json::Value;
+use tracing::field::Empty;
+use tracing::{Level, Span, info_span};
+
+use crate::driver::Rested;
+use crate::error::EngineError;
+
+/// What all spans of runs are emitted under.
+pub const TARGET: &str = "baton::span";
+
+/// What is told beyond names, ids and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Telling {
+    /// Whether spans hold what was said: messages, arguments, results.
+    pub content: bool,
+    /// Whether models are told which span asks them.
+    pub propagate: bool,
+}
+
+/// Where a run's metadata keep the span that it was started in.
+pub(crate) const PARENT: &str = "traceparent";
+
+/// The trace that a run belongs to: that of whoever started it, else its own.
+pub fn trace_id_of(row: &RunRow) -> String {
+    parent_of(row).map_or_else(|| row.id.trace_id(), |parent| parent.trace_id)
+}
+
+/// The span that a run was started in. What cannot be read counts as none, as the standard has it.
+pub(crate) fn parent_of(row: &RunRow) -> Option<TraceParent> {
+    row.metadata.get(PARENT)?.as_str()?.parse().ok()
+}
+
+/// This moment as spans have it: in nanoseconds since 1970.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "spans of many processes meet by the time of day, finer than ours"
+)]
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A run in its trace, as this process drives it.
+#[derive(Debug, Clone)]
+pub(crate) struct Track {
+    run: RunId,
+    epoch: u32,
+    parent: Option<TraceParent>,
+}
+
+impl Track {
+    pub(crate) fn of(row: &RunRow) -> Track {
+        Track { run: row.id, epoch: row.epoch, parent: parent_of(row) }
+    }
+
+    /// Whether anybody looks. Whoever started the run decided whether its trace is recorded.
+    fn is_seen(&self) -> bool {
+        let is_recorded = self.parent.as_ref().is_none_or(|parent| parent.sampled);
+        is_recorded && tracing::enabled!(target: TARGET, Level::INFO)
+    }
+
+    fn trace_id(&self) -> String {
+        self.parent.as_ref().map_or_else(|| self.run.trace_id(), |parent| parent.trace_id.clone())
+    }
+
+    /// The span of what this process does for the run.
+    fn span_id(&self) -> String {
+        self.run.span_id(self.epoch)
+    }
+
+    /// The span of one try of an effect.
+    fn span_of(&self, intent: &Intent) -> String {
+        let effect = EffectId { run: self.run, path: FramePath::root(), n: intent.effect.n };
+        effect.span_id_of(intent.effect.kind.again())
+    }
+
+    /// This moment, if anybody looks.
+    pub(crate) fn now(&self) -> Option<u64> {
+        self.is_seen().then(now)
+    }
+
+    /// What a model is told of the span that asks it. Where nothing is recorded here, the caller's own span
+    /// is passed on, if there is one.
+    pub(crate) fn outgoing(&self, intent: &Intent) -> Option<String> {
+        if !self.is_seen() {
+            return self.parent.as_ref().map(TraceParent::to_string);
+        }
+        let (trace_id, span_id) = (self.trace_id(), self.span_of(intent));
+        Some(TraceParent { trace_id, span_id, sampled: true }.to_string())
+    }
+
+    /// The span of a model or tool call.
+    pub(crate) fn call(&self, intent: &Intent, definition: &Definition) -> CallSpan {
+        if !self.is_seen() {
+            return CallSpan { span: Span::none(), is_over: true };
+        }
+        let (effect, parent) = (self.span_of(intent), self.span_id());
+        let span = match &intent.effect.kind {
+            EffectKind::Model { role, rung, .. } => {
+                let ladder = definition.ladder(role);
+                let asked = ladder.get(*rung as usize).or(ladder.first());
+                let (provider, model) = asked.map_or(("", ""), |rung| parts(&rung.candidate.model));
+                info_span!(
+                    target: TARGET, parent: None, "chat",
+                    { names::TRACE_ID } = self.trace_id(),
+                    { names::SPAN_ID } = effect,
+                    { names::PARENT_SPAN_ID } = parent,
+                    { names::NAME } = format!("chat {model}"),
+                    { names::KIND } = names::CLIENT,
+                    { names::OPERATION } = "chat",
+                    { names::PROVIDER } = provider,
+                    { names::REQUEST_MODEL } = model,
+                    { names::MAX_TOKENS } = Empty,
+                    { names::TEMPERATURE } = Empty,
+                    { names::STREAM } = true,
+                    { names::FINISH_REASONS } = Empty,
+                    { names::INPUT_TOKENS } = Empty,
+                    { names::OUTPUT_TOKENS } = Empty,
+                    { names::SERVER_ADDRESS } = Empty,
+                    { names::SERVER_PORT } = Empty,
+                    { names::SYSTEM } = Empty,
+                    { names::INPUT_MESSAGES } = Empty,
+                    { names::OUTPUT_MESSAGES } = Empty,
+                    { names::ROLE } = asked.map_or(role.as_str(), |rung| rung.role.as_str()),
+                    { names::ATTEMPT } = intent.attempt,
+                    { names::OUTCOME } = Empty,
+                    { names::ERROR_TYPE } = Empty,
+                )
+            }
+            EffectKind::Tool { call_id, name, .. } => info_span!(
+                target: TARGET, parent: None, "execute_tool",
+                { names::TRACE_ID } = self.trace_id(),
+                { names::SPAN_ID } = effect,
+                { names::PARENT_SPAN_ID } = parent,
+                { names::NAME } = format!("execute_tool {name}"),
+                { names::KIND } = names::INTERNAL,
+                { names::OPERATION } = "execute_tool",
+                { names::TOOL_NAME } = name.as_str(),
+                { names::TOOL_CALL_ID } = call_id.as_str(),
+                { names::TOOL_TYPE } = "function",
+                { names::TOOL_ARGUMENTS } = Empty,
+                { names::TOOL_RESULT } = Empty,
+                { names::ATTEMPT } = intent.attempt,
+                { names::ERROR_TYPE } = Empty,
+            ),
+            EffectKind::Wait { .. } => Span::none(),
+        };
+        CallSpan { span, is_over: false }
+    }
+
+    /// The span of a commit, once it is known what came of it. One that only found unread messages is none:
+    /// the same step is committed after they were read.
+    pub(crate) fn committed(&self, since: Option<u64>, step: u32, error: Option<&EngineError>) {
+        let error = match error {
+            Some(EngineError::Store(StoreError::Unread { .. })) => return,
+            Some(EngineError::Store(StoreError::Fenced { .. })) => Some("fenced"),
+            Some(_) => Some(Code::StoreUnavailable.as_str()),
+            None => None,
+        };
+        let Some(since) = since else { return };
+        drop(info_span!(
+            target: TARGET, parent: None, "commit",
+            { names::TRACE_ID } = self.trace_id(),
+            { names::SPAN_ID } = short_hash(&format!("{}#{}/{step}", self.run, self.epoch)),
+            { names::PARENT_SPAN_ID } = self.span_id(),
+            { names::NAME } = "commit",
+            { names::KIND } = names::INTERNAL,
+            { names::SINCE } = since,
+            { names::STEP } = step,
+            { names::ERROR_TYPE } = error,
+        ));
+    }
+}
+
+/// The span of what one process does for a run, from one claim to the next rest.
+#[derive(Debug)]
+pub(crate) struct RunSpan {
+    since: Option<u64>,
+    span: Span,
+}
+
+impl RunSpan {
+    /// One that begins now, if it begins at all: a run that is refused leaves no span.
+    pub(crate) fn planned(track: &Track) -> RunSpan {
+        RunSpan { since: track.now(), span: Span::none() }
+    }
+
+    /// It is driven.
+    pub(crate) fn begin(&mut self, track: &Track, row: &RunRow, definition: &Definition) {
+        let Some(since) = self.since else { return };
+        self.span = info_span!(
+            target: TARGET, parent: None, "invoke_agent",
+            { names::TRACE_ID } = track.trace_id(),
+            { names::SPAN_ID } = track.span_id(),
+            { names::PARENT_SPAN_ID } = track.parent.as_ref().map(|parent| parent.span_id.as_str()),
+            { names::LINK_SPAN_ID } = (track.epoch > 1).then(|| track.run.span_id(track.epoch - 1)),
+            { names::NAME } = names::RUN,
+            { names::KIND } = names::INTERNAL,
+            { names::SINCE } = since,
+            { names::OPERATION } = "invoke_agent",
+            { names::AGENT } = names::AGENT_NAME,
+            { names::CONVERSATION } = row.thread.as_str(),
+            { names::RUN_ID } = row.id.to_string(),
+            { names::EPOCH } = row.epoch,
+            { names::MODE } = definition.mode.as_str(),
+            { names::CHANNEL } = definition.channel.as_str(),
+            { names::STATUS } = Empty,
+            { names::ERROR_TYPE } = Empty,
+        );
+    }
+
+    /// Why the run failed.
+    pub(crate) fn failed(&self, code: Code) {
+        self.span.record(names::ERROR_TYPE, code.as_str());
+    }
+
+    /// How it came to rest here.
+    pub(crate) fn rested(&self, rested: &Rested) {
+        let status = match rested {
+            Rested::Ended(status) => status.as_str(),
+            Rested::Suspended => "suspended",
+            Rested::Released => "released",
+            Rested::Lost => "lost",
+            Rested::Failed(_) => "failed",
+        };
+        self.span.record(names::STATUS, status);
+        if let Rested::Failed(_) = rested {
+            self.failed(Code::StoreUnavailable);
+        }
+    }
+}
+
+/// The span of one call while it lasts. Dropped before its outcome is known, it says so.
+#[derive(Debug)]
+pub(crate) struct CallSpan {
+    span: Span,
+    is_over: bool,
+}
+
+impl CallSpan {
+    /// What a model is asked.
+    pub(crate) fn asked(&self, request: &ModelRequest, model: &dyn Model, telling: Telling) {
+        if self.span.is_disabled() {
+            return;
+        }
+        self.span.record(names::MAX_TOKENS, request.max_tokens);
+        self.span.record(names::TEMPERATURE, request.temperature);
+        if let Some((address, port)) = model.server() {
+            self.span.record(names::SERVER_ADDRESS, address);
+            self.span.record(names::SERVER_PORT, port);
+        }
+        if telling.content {
+            let (system, messages) = content::asked(&request.messages);
+            self.span.record(names::SYSTEM, system);
+            self.span.record(names::INPUT_MESSAGES, messages);
+        }
+    }
+
+    /// What a tool is called with.
+    pub(crate) fn called(&self, arguments: &Value, telling: Telling) {
+        if telling.content && !self.span.is_disabled() {
+            self.span.record(names::TOOL_ARGUMENTS, content::value(arguments));
+        }
+    }
+
+    /// What came of it.
+    pub(crate) fn ended(mut self, outcome: &Outcome, telling: Telling) {
+        self.is_over = true;
+        if self.span.is_disabled() {
+            return;
+        }
+        let span = &self.span;
+        let used = match outcome {
+            Outcome::Reply(reply) => Some(reply.usage),
+            Outcome::ModelFailed { used, .. } | Outcome::Stopped { used, .. } => *used,
+            _ => None,
+        };
+        span.record(names::INPUT_TOKENS, used.map(|used| used.prompt_tokens));
+        span.record(names::OUTPUT_TOKENS, used.map(|used| used.completion_tokens));
+        match outcome {
+            Outcome::Reply(reply) => {
+                span.record(names::FINISH_REASONS, names::finish(reply.finish));
+                if telling.content {
+                    span.record(names::OUTPUT_MESSAGES, content::answered(reply));
+                }
+            }
+            Outcome::Tool(ran) if telling.content => {
+                span.record(names::TOOL_RESULT, content::value(&ran.result));
+            }
+            Outcome::TooLong { .. } => {
+                span.record(names::OUTCOME, "too_long");
+            }
+            _ => {}
+        }
+        span.record(names::ERROR_TYPE, error_type(outcome));
+    }
+}
+
+impl Drop for CallSpan {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.span.record(names::ERROR_TYPE, names::INTERRUPTED);
+        }
+    }
+}
+
+/// What kind of failure an outcome is, if it is one.
+fn error_type(outcome: &Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Tool(ran) if ran.status != Closing::Ok => Some(names::closing(ran.status)),
+        Outcome::Reply(_) | Outcome::Tool(_) | Outcome::TooLong { .. } => None,
+        Outcome::ModelFailed { fault, .. } => Some(fault.code.as_str()),
+        Outcome::Stopped { .. } => Some("stopped"),
+        Outcome::Expired => Some("expired"),
+        Outcome::Unknown => Some("unknown"),
+    }
+}
+
+/// `provider/name` in its parts. What has no provider is its own.
+pub(crate) fn parts(model: &str) -> (&str, &str) {
+    model.split_once('/').unwrap_or((model, model))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! The tools of the house: what they say of themselves is what the real ones say, what they return is the
+//! attack, and every call that reaches one is noted.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use baton_core::tool::{EffectClass, Egress, ToolSpec, Trust};
+use baton_tools::egress::{Limits, Rules};
+use baton_tools::{BlobSource, Builtin, CallContext, Output, Search, Tool, ToolError, Web};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::corpus::Attack;
+use crate::world::{Ledger, NOW};
+
+/// The calls that reached a tool: its name and the arguments.
+pub(super) type Reached = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// A tool that takes note of its calls, and returns what the attack says.
+struct Recorder {
+    spec: ToolSpec,
+    gives: Mutex<VecDeque<Value>>,
+    reached: Reached,
+    ledger: Arc<Ledger>,
+}
+
+impl Tool for Recorder {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        self.ledger.note(&context.key, &self.spec.name, self.spec.class);
+        self.reached.lock().unwrap().push((self.spec.name.clone(), arguments.clone()));
+        let gives = self.gives.lock().unwrap().pop_front();
+        let output = match gives {
+            Some(gives) => given(&gives),
+            None => Ok(self.harmless(arguments)),
+        };
+        Box::pin(std::future::ready(output))
+    }
+}
+
+impl Recorder {
+    fn harmless(&self, arguments: Value) -> Output {
+        match self.spec.name.as_str() {
+            "web_search" => Output::Json(json!({"results": []})),
+            "update_plan" => Output::Json(arguments),
+            _ => Output::Text("done".to_owned()),
+        }
+    }
+}
+
+/// What a tool returns, as the corpus writes it: text, or an object that says what kind of output it is.
+fn given(gives: &Value) -> Result<Output, ToolError> {
+    let Some((kind, said)) = gives.as_object().and_then(|fields| fields.iter().next()) else {
+        return Ok(Output::Text(gives.as_str().unwrap().to_owned()));
+    };
+    let text = || said.as_str().unwrap().to_owned();
+    let hit = |title: &str, snippet: &str| json!({"results": [{"title": title, "url": "https://tea.example/green", "snippet": snippet}]});
+    let page = |body: &str| format!("Title: Tea\nAddress: https://tea.example/green\n\n{body}");
+    let filler = "Tea is a drink. ".repeat(4_000);
+    Ok(match kind.as_str() {
+        "snippet" => Output::Json(hit("Tea", &text())),
+        "title" => Output::Json(hit(&text(), "All about tea.")),
+        "page" => Output::Text(page(&text())),
+        "page_start" => Output::Text(page(&format!("{}\n{filler}", text()))),
+        "page_end" => Output::Text(page(&format!("{filler}\n{}", text()))),
+        "many" => Output::Json(many(&text())),
+        "json" => Output::Json(said.clone()),
+        "fails" => return Err(ToolError::asked(text())),
+        other => panic!("no output is of the kind {other:?}"),
+    })
+}
+
+/// More results than are shown: the middle of the list is left out.
+fn many(snippet: &str) -> Value {
+    let hit = |n: usize| {
+        let snippet = if n == 0 { snippet.to_owned() } else { "All about tea. ".repeat(20) };
+        json!({"title": "Tea", "url": format!("https://tea.example/{n}"), "snippet": snippet})
+    };
+    json!({"results": (0..200).map(hit).collect::<Vec<_>>()})
+}
+
+struct NoBlobs;
+
+impl BlobSource for NoBlobs {
+    fn read(&self, _hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// What the tools that come with Baton say of themselves. `ask_user` is in every world already.
+fn built_in() -> Vec<ToolSpec> {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = vec![folder.path().to_owned()];
+    let builtin = Builtin { roots, blobs: Some(Arc::new(NoBlobs)), now: || NOW };
+    let search = Some(Search::Searxng { base: "http://127.0.0.1:1".to_owned() });
+    let web = Web { search, egress: Rules::default(), limits: Limits::default() };
+    let tools = baton_tools::builtin(builtin).unwrap().into_iter().chain(baton_tools::web(web).unwrap());
+    tools.map(|tool| tool.spec().clone()).filter(|spec| spec.name != "ask_user").collect()
+}
+
+/// A tool that the operator configured, with arguments that are all text.
+fn configured(name: &str, fields: &[&str], class: EffectClass, trust: Trust) -> ToolSpec {
+    let properties: BTreeMap<&str, Value> =
+        fields.iter().map(|field| (*field, json!({"type": "string"}))).collect();
+    let input_schema = json!({
+        "type": "object", "additionalProperties": false, "properties": properties, "required": fields,
+    });
+    let description = format!("{name}, as the operator configured it.");
+    let (name, timeout_ms) = (name.to_owned(), 10_000);
+    ToolSpec { name, description, input_schema, output_schema: None, class, timeout_ms, trust }
+}
+
+/// What all of them say of themselves. To ask the real ones takes a moment, so they are asked once.
+static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(specs);
+
+fn specs() -> Vec<ToolSpec> {
+    use EffectClass::{Idempotent, SideEffectFree, Unsafe};
+    let stranger = Trust { untrusted_output: true, ..Trust::default() };
+    let sends = Trust { egress: Egress::Yes, ..stranger };
+    let asks = Trust { approve: true, ..Trust::default() };
+    let mut specs = built_in();
+    specs.extend([
+        configured("run_code", &["source"], Unsafe, stranger),
+        configured("delete_everything", &[], Unsafe, Trust::default()),
+        configured("charge_card", &["cents"], Unsafe, asks),
+        configured("send_mail", &["to", "body"], Unsafe, sends),
+        configured("post_note", &["text"], Idempotent, sends),
+        configured("whois", &["name"], SideEffectFree, sends),
+        configured("mcp.notes.find", &["q"], SideEffectFree, stranger),
+        configured("mcp.notes.share", &["note", "with"], Unsafe, sends),
+        // Such as the one of the tests: it comes with Baton and changes something.
+        configured("test_effect", &[], Unsafe, Trust::BUILT_IN),
+    ]);
+    specs
+}
+
+/// The house as an attack finds it.
+pub(super) fn tools(attack: &Attack, reached: &Reached, ledger: &Arc<Ledger>) -> Vec<Arc<dyn Tool>> {
+    let tool = |mut spec: ToolSpec| {
+        if spec.name != "web_search" {
+            spec.output_schema = None; // an attack may stand anywhere in a result
+        }
+        if attack.distrusts.contains(&spec.name) {
+            spec.trust.untrusted_output = true;
+        }
+        if let Some(said) = attack.describes.get(&spec.name) {
+            spec.description = attack.filled(said);
+        }
+        let gives = Mutex::new(attack.given_by(&spec.name));
+        Arc::new(Recorder { spec, gives, reached: reached.clone(), ledger: ledger.clone() }) as Arc<dyn Tool>
+    };
+    SPECS.iter().cloned().map(tool).collect()
+}

@@ -1,0 +1,65 @@
+//! What the operator says of tools.
+
+use baton_core::tool::{Egress, Trust};
+
+use super::*;
+
+/// What the operator says of `test_effect`, as everybody sees it.
+fn told(said: TrustOverride) -> (Trust, u64, bool) {
+    let overrides = BTreeMap::from([("test_effect".to_owned(), said)]);
+    let registry = Registry::with_trust(vec![test_effect(), idle(spec("a"))], overrides).unwrap();
+    let spec = registry.get("test_effect").unwrap().spec().clone();
+    assert_eq!(registry.specs().into_iter().find(|known| known.name == "test_effect"), Some(spec.clone()));
+    let arguments = r#"{"file": "f", "line": "l", "class": "idempotent"}"#;
+    let checked = registry.check(&call("test_effect", arguments), &Known::ALL);
+    let Admission::Fits { class: EffectClass::Idempotent, egress } = checked.admission else {
+        panic!("{checked:?}")
+    };
+    (spec.trust, spec.timeout_ms, egress)
+}
+
+#[test]
+fn the_operator_says_what_a_tool_may_be_trusted_with() {
+    assert_eq!(told(TrustOverride::default()), (Trust::default(), 30_000, false));
+    let all = TrustOverride {
+        untrusted_output: Some(true),
+        egress: Some(true),
+        approve: Some(true),
+        timeout_ms: Some(5),
+    };
+    let trust = Trust { built_in: false, untrusted_output: true, egress: Egress::Yes, approve: true };
+    assert_eq!(told(all), (trust, 5, true));
+
+    let open = ToolSpec { trust: Trust { built_in: true, ..trust }, ..spec("a") };
+    let none = TrustOverride {
+        untrusted_output: Some(false),
+        egress: Some(false),
+        approve: Some(false),
+        timeout_ms: None,
+    };
+    let said = |said| BTreeMap::from([("a".to_owned(), said)]);
+    let registry = Registry::with_trust(vec![idle(open.clone())], said(none)).unwrap();
+    assert_eq!(registry.specs(), [ToolSpec { trust: Trust::BUILT_IN, ..open.clone() }]);
+    let registry = Registry::with_trust(vec![idle(open.clone())], said(TrustOverride::default())).unwrap();
+    assert_eq!(registry.specs(), [open]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operator_says_how_long_a_call_may_take() {
+    let hanging = acting(spec("a"), |_| std::future::pending().boxed());
+    let said = TrustOverride { timeout_ms: Some(20), ..TrustOverride::default() };
+    let registry = Registry::with_trust(vec![hanging], BTreeMap::from([("a".to_owned(), said)])).unwrap();
+    let ran = registry.call("a", json!({}), context()).await;
+    assert_eq!(ran, out_of_time(20));
+}
+
+#[test]
+fn nothing_is_said_of_tools_that_are_not_there() {
+    let said = |name: &str| BTreeMap::from([(name.to_owned(), TrustOverride::default())]);
+    let error = |tools, name: &str| Registry::with_trust(tools, said(name)).unwrap_err();
+    let unknown = error(vec![idle(spec("fetch_url")), idle(spec("clock"))], "fetch_ulr");
+    let nearest = Some("fetch_url".to_owned());
+    assert_eq!(unknown, RegistryError::Unknown { name: "fetch_ulr".to_owned(), nearest });
+    assert_eq!(unknown.to_string(), "there is no tool `fetch_ulr`; the nearest one is `fetch_url`");
+    assert_eq!(error(Vec::new(), "x").to_string(), "there is no tool `x`");
+}

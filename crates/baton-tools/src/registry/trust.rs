@@ -1,0 +1,61 @@
+//! What the operator says of a tool, in place of what the tool says of itself.
+//!
+//! A tool that is told otherwise is wrapped, so that everybody who asks for its spec is told the same. What it does,
+//! and what a crash means for it, stay its own.
+
+use std::sync::Arc;
+
+use baton_core::tool::{EffectClass, Egress, ToolSpec};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+use crate::tool::{CallContext, Output, Tool, ToolError};
+
+/// What the operator says of one tool; what is left out, the tool says itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TrustOverride {
+    /// Whether its output was written by strangers.
+    pub untrusted_output: Option<bool>,
+    /// Whether its calls send something out.
+    pub egress: Option<bool>,
+    /// Whether every call of it is asked about.
+    pub approve: Option<bool>,
+    /// How long one call may take.
+    pub timeout_ms: Option<u64>,
+}
+
+impl TrustOverride {
+    /// The tool as the operator sees it.
+    pub(super) fn of(self, tool: Arc<dyn Tool>) -> Arc<dyn Tool> {
+        let mut spec = tool.spec().clone();
+        let trust = &mut spec.trust;
+        trust.untrusted_output = self.untrusted_output.unwrap_or(trust.untrusted_output);
+        trust.approve = self.approve.unwrap_or(trust.approve);
+        trust.egress = match self.egress {
+            None => trust.egress,
+            Some(true) => Egress::Yes,
+            Some(false) => Egress::No,
+        };
+        spec.timeout_ms = self.timeout_ms.unwrap_or(spec.timeout_ms);
+        Arc::new(Told { spec, tool })
+    }
+}
+
+struct Told {
+    spec: ToolSpec,
+    tool: Arc<dyn Tool>,
+}
+
+impl Tool for Told {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        self.tool.call(arguments, context)
+    }
+
+    fn class(&self, arguments: &Value) -> EffectClass {
+        self.tool.class(arguments)
+    }
+}
