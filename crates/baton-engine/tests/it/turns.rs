@@ -88,7 +88,9 @@ async fn a_bad_call_is_told_to_the_model(world: World) {
 
 async fn a_failing_call_stops_after_three(world: World) {
     let fail = json!([{"call": {"name": "safe", "arguments": {"do": "fail"}}}]);
-    world.script(json!([fail, fail, [{"text": "I give up"}, {"call": {"name": "safe", "arguments": {"do": "fail"}}}]]));
+    world.script(
+        json!([fail, fail, [{"text": "I give up"}, {"call": {"name": "safe", "arguments": {"do": "fail"}}}]]),
+    );
     let (handle, rested, events) = world.turn(&world.engine(), "hi").await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));
     assert_eq!(world.ledger.count("safe"), 3, "twice for the first call, once for the second");

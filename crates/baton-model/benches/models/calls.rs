@@ -207,7 +207,8 @@ fn question() -> ModelRequest {
             "required": ["expression"]}),
         output_schema: None,
         class: EffectClass::SideEffectFree,
-        timeout_ms: 1000, trust: Default::default(),
+        timeout_ms: 1000,
+        trust: Default::default(),
     });
     ModelRequest { tools: Arc::from(tools), ..ModelRequest::new("reasoning", messages) }
 }

@@ -114,7 +114,8 @@ async fn calls(model: &dyn Model) -> Finding {
         }),
         output_schema: None,
         class: EffectClass::SideEffectFree,
-        timeout_ms: 1000, trust: Default::default(),
+        timeout_ms: 1000,
+        trust: Default::default(),
     };
     let name = tool.name.clone();
     let request = ModelRequest {

@@ -40,7 +40,8 @@ fn tools() -> Arc<[ToolSpec]> {
         input_schema: json!({"type": "object", "properties": {"sum": {"type": "string"}}}),
         output_schema: None,
         class: EffectClass::SideEffectFree,
-        timeout_ms: 1000, trust: Default::default(),
+        timeout_ms: 1000,
+        trust: Default::default(),
     };
     Arc::new([tool("exec.calculator"), tool("get_time")])
 }

@@ -85,7 +85,7 @@ impl Serving {
             (Some(stated), _) => {
                 let key = format!("{}.base_url", group.key());
                 (endpoint(&key, text(stated), &stated.origin)?, stated.origin.clone())
-            },
+            }
             (None, Some(before)) => (before.base_url.clone(), Origin::Default),
             (None, None) => return Err(missing(group, "base_url")),
         };
@@ -103,7 +103,9 @@ impl Serving {
                 return Err(wrong(&second.origin, &why).hint("keep one of them"));
             }
             (Some(stated), None, _) => KeyPlace::Variable(text(stated).to_owned()),
-            (None, Some(stated), _) => KeyPlace::File(beside(&stated.value, &stated.origin), stated.origin.clone()),
+            (None, Some(stated), _) => {
+                KeyPlace::File(beside(&stated.value, &stated.origin), stated.origin.clone())
+            }
             // A key is for the address that it was made for: another one has to name its own.
             (None, None, Some(before)) if !moved => before.key,
             (None, None, _) => KeyPlace::None,

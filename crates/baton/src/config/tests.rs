@@ -13,7 +13,11 @@ fn globals(config: &Path) -> Globals {
 }
 
 /// Settles with a file of this text and these variables.
-pub(super) fn settle(text: &str, variables: &[(&str, &str)], model: Option<&str>) -> Result<Settled, Failure> {
+pub(super) fn settle(
+    text: &str,
+    variables: &[(&str, &str)],
+    model: Option<&str>,
+) -> Result<Settled, Failure> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("baton.toml");
     std::fs::write(&file, text).unwrap();

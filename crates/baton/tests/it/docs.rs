@@ -45,8 +45,9 @@ fn tests() -> BTreeSet<String> {
             } else if !line.starts_with("#[") && !line.starts_with("//") {
                 marked = false;
             }
-            if LISTS.iter().any(|list| line.starts_with(list)) {
-                listed = true;
+            if let Some(rest) = LISTS.iter().find_map(|list| line.strip_prefix(list)) {
+                listed = !rest.ends_with(");"); // a short list stands on one line
+                found.extend(rest.split(',').map(identifier).filter(|name| !name.is_empty()));
             } else if line.starts_with([')', '}']) {
                 listed = false;
             } else if listed {

@@ -22,7 +22,8 @@ fn calculator() -> ToolSpec {
         input_schema: json!({"type": "object", "properties": {"sum": {"type": "string"}}}),
         output_schema: None,
         class: EffectClass::SideEffectFree,
-        timeout_ms: 1000, trust: Default::default(),
+        timeout_ms: 1000,
+        trust: Default::default(),
     }
 }
 
