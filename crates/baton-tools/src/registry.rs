@@ -104,9 +104,9 @@ impl Registry {
     ) -> Result<Registry, RegistryError> {
         let told = |tool: Arc<dyn Tool>| match overrides.remove(&tool.spec().name) {
             Some(said) => said.of(tool),
-            None => tool,
+            None => Some(tool),
         };
-        let registry = Registry::new(tools.into_iter().map(told).collect())?;
+        let registry = Registry::new(tools.into_iter().filter_map(told).collect())?;
         match overrides.pop_first() {
             None => Ok(registry),
             Some((name, _)) => {

@@ -14,6 +14,8 @@ use crate::tool::{CallContext, Output, Tool, ToolError};
 /// What the operator says of one tool; what is left out, the tool says itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrustOverride {
+    /// Whether it is there at all.
+    pub enabled: Option<bool>,
     /// Whether its output was written by strangers.
     pub untrusted_output: Option<bool>,
     /// Whether its calls send something out.
@@ -25,8 +27,11 @@ pub struct TrustOverride {
 }
 
 impl TrustOverride {
-    /// The tool as the operator sees it.
-    pub(super) fn of(self, tool: Arc<dyn Tool>) -> Arc<dyn Tool> {
+    /// The tool as the operator sees it, if it is to be there.
+    pub(super) fn of(self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+        if self.enabled == Some(false) {
+            return None;
+        }
         let mut spec = tool.spec().clone();
         let trust = &mut spec.trust;
         trust.untrusted_output = self.untrusted_output.unwrap_or(trust.untrusted_output);
@@ -37,7 +42,7 @@ impl TrustOverride {
             Some(false) => Egress::No,
         };
         spec.timeout_ms = self.timeout_ms.unwrap_or(spec.timeout_ms);
-        Arc::new(Told { spec, tool })
+        Some(Arc::new(Told { spec, tool }))
     }
 }
 

@@ -28,6 +28,13 @@ pub(super) const TOOLS: Section = Section {
     doc: "What you say of a tool, in place of what it says of itself; `baton tools ls` shows the tools that there are. A name that no tool has is refused.",
     fields: &[
         field(
+            "tools.*.enabled",
+            Kind::Switch,
+            "true",
+            "false",
+            "Whether it is there. Without `ask_user`, an agent cannot ask back.",
+        ),
+        field(
             "tools.*.approve",
             Kind::Switch,
             "false",
@@ -149,6 +156,7 @@ fn said(group: &Group) -> TrustOverride {
     let seconds = group.get("timeout_s").and_then(|stated| stated.value.as_whole());
     let ms = |seconds| u64::try_from(Duration::from_secs(seconds).as_millis()).unwrap_or(u64::MAX);
     TrustOverride {
+        enabled: switch("enabled"),
         untrusted_output: switch("untrusted_output"),
         egress: switch("egress"),
         approve: switch("approve"),

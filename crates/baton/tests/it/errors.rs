@@ -38,25 +38,30 @@ fn who(lab: &Lab) -> Vec<String> {
     lab.asked().iter().map(|asked| asked.who().0.to_owned()).collect()
 }
 
-#[test]
-fn a_server_that_keeps_failing_is_replaced_by_the_router() {
-    let lab = Lab::new([("large", boom()), ("large", boom()), ("large", boom()), ("small", says("Tea."))]);
-    let (again, instead) = (format!("{BOOM}; trying again"), format!("{BOOM}; asking lab/small as router"));
-    let code = "llm_server";
-    let steps = [
-        failed(1, "large", "reasoning", code, Some("retry"), &again),
-        failed(2, "large", "reasoning", code, Some("retry"), &again),
-        failed(3, "large", "reasoning", code, Some("downgrade"), &instead),
-        llm(4, "small", "router", "downgrade", "answered"),
-    ];
-    let expected = [
+/// The events and the account of three failures of the reasoning model, after which the router answers.
+fn replaced(code: &str, why: &str) -> ([Value; 5], [Value; 4]) {
+    let (again, instead) = (format!("{why}; trying again"), format!("{why}; asking lab/small as router"));
+    let events = [
         warning(2, code, &again),
         warning(3, code, &again),
         warning(4, code, &instead),
         thinking(5, 5, "Tea."),
         done("ok", 6, 1),
     ];
-    assert_eq!(lab.ask(&[COMPLEX]), told(0, &expected, "Tea.", &steps));
+    let steps = [
+        failed(1, "large", "reasoning", code, Some("retry"), &again),
+        failed(2, "large", "reasoning", code, Some("retry"), &again),
+        failed(3, "large", "reasoning", code, Some("downgrade"), &instead),
+        llm(4, "small", "router", "downgrade", "answered"),
+    ];
+    (events, steps)
+}
+
+#[test]
+fn a_server_that_keeps_failing_is_replaced_by_the_router() {
+    let lab = Lab::new([("large", boom()), ("large", boom()), ("large", boom()), ("small", says("Tea."))]);
+    let (events, steps) = replaced("llm_server", BOOM);
+    assert_eq!(lab.ask(&[COMPLEX]), told(0, &events, "Tea.", &steps));
     assert_eq!(who(&lab), ["large", "large", "large", "small"]);
 }
 
@@ -69,22 +74,7 @@ fn a_connection_that_breaks_is_tried_again_and_then_somebody_else_is_asked() {
     let detail =
         last["steps"][0]["description"].as_str().unwrap().trim_end_matches("; trying again").to_owned();
     assert!(detail.contains("Connection reset by peer"), "{detail}");
-    let (again, instead) =
-        (format!("{detail}; trying again"), format!("{detail}; asking lab/small as router"));
-    let name = "llm_connection";
-    let steps = [
-        failed(1, "large", "reasoning", name, Some("retry"), &again),
-        failed(2, "large", "reasoning", name, Some("retry"), &again),
-        failed(3, "large", "reasoning", name, Some("downgrade"), &instead),
-        llm(4, "small", "router", "downgrade", "answered"),
-    ];
-    let events = [
-        warning(2, name, &again),
-        warning(3, name, &again),
-        warning(4, name, &instead),
-        thinking(5, 5, "Tea."),
-        done("ok", 6, 1),
-    ];
+    let (events, steps) = replaced("llm_connection", &detail);
     assert_eq!((code, objects), told(0, &events, "Tea.", &steps));
 }
 

@@ -6,7 +6,7 @@
 mod doubts;
 mod people;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::{Asked, Lab, Reply, by_rule, done, llm, result, says, started, step, thinking, told, tool};
 use crate::server::Answer;
@@ -116,6 +116,18 @@ fn health_asked(lab: &Lab, saw: &[&str]) {
     assert_eq!(found, [first, asked("large", &[], saw, "")]);
 }
 
+/// Asks for this machine's health, of which the account is `steps`.
+fn is_well(lab: &Lab, steps: &[Value]) {
+    let expected = [
+        started(2, 1, "system_health", json!({})),
+        result(3, 1, "system_health", "FIGURES", false),
+        thinking(4, 2, "All well."),
+        done("ok", 5, 2),
+    ];
+    assert_eq!(lab.ask(&["--channel", "SYSTEM_HEALTH", HOW]), told(0, &expected, "All well.", steps));
+    health_asked(lab, &["system", "user", "assistant", "tool"]);
+}
+
 #[test]
 fn health_is_a_choice_of_the_router_a_tool_and_the_reasoning_model() {
     let lab = Lab::new([("small", Reply::Calls("system_health", json!({}))), ("large", says("All well."))]);
@@ -124,14 +136,7 @@ fn health_is_a_choice_of_the_router_a_tool_and_the_reasoning_model() {
         tool(2, 1, "system_health"),
         llm(3, "large", "reasoning", "tools have run", "answered"),
     ];
-    let expected = [
-        started(2, 1, "system_health", json!({})),
-        result(3, 1, "system_health", "FIGURES", false),
-        thinking(4, 2, "All well."),
-        done("ok", 5, 2),
-    ];
-    assert_eq!(lab.ask(&["--channel", "SYSTEM_HEALTH", HOW]), told(0, &expected, "All well.", &steps));
-    health_asked(&lab, &["system", "user", "assistant", "tool"]);
+    is_well(&lab, &steps);
 }
 
 #[test]
@@ -144,14 +149,7 @@ fn health_is_measured_although_the_router_chose_nothing() {
         by_rule(tool(2, 1, "system_health"), "the channel requires a tool"),
         llm(3, "large", "reasoning", "tools have run", "answered"),
     ];
-    let expected = [
-        started(2, 1, "system_health", json!({})),
-        result(3, 1, "system_health", "FIGURES", false),
-        thinking(4, 2, "All well."),
-        done("ok", 5, 2),
-    ];
-    assert_eq!(lab.ask(&["--channel", "SYSTEM_HEALTH", HOW]), told(0, &expected, "All well.", &steps));
-    health_asked(&lab, &["system", "user", "assistant", "tool"]);
+    is_well(&lab, &steps);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn two_calls_at_once_are_answered_together() {
         {"match": {"userMessage": "both", "hasToolResult": true}, "response": {"content": "They are 3 and 42."}},
     ]));
     let tap = Tap::to(&peer);
-    let world = world(&tap.url(), "[policy]\ntools = [\"calculator\"]\n");
+    let world = world(&tap.url(), "[policy]\ntools = [\"calculator\"]\n[tools.ask_user]\nenabled = false\n");
     let did = world.baton(&["ask", "--thread", "t", "both"]);
     assert_eq!((did.code, did.out.as_str()), (0, "I will look.\nThey are 3 and 42.\n"), "{did:?}");
     let requests = tap.requests();
@@ -171,7 +171,7 @@ fn signed_reasoning_goes_back_unchanged_with_the_result() {
         &tap.url(),
         Some("anthropic"),
         "claude-sonnet-4-5",
-        "[policy]\ntools = [\"calculator\"]\n",
+        "[policy]\ntools = [\"calculator\"]\n[tools.ask_user]\nenabled = false\n",
     );
     let did = world.baton(&["ask", "sum"]);
     assert_eq!((did.code, did.out.as_str()), (0, "I will look.\nIt is 3.\n"), "{did:?}");

@@ -61,10 +61,11 @@ in_every_format! {
 const TEXT: &str = "max_tokens = 300\n[policy]\ntools = []\n";
 
 /// One tool, and room for a call.
-const CALCULATOR: &str = "max_tokens = 300\n[policy]\ntools = [\"calculator\"]\n";
+const CALCULATOR: &str =
+    "max_tokens = 300\n[policy]\ntools = [\"calculator\"]\n[tools.ask_user]\nenabled = false\n";
 
 /// One tool. The answer ends inside the arguments of a call.
-const CUT: &str = "max_tokens = 30\n[policy]\ntools = [\"calculator\"]\n";
+const CUT: &str = "max_tokens = 30\n[policy]\ntools = [\"calculator\"]\n[tools.ask_user]\nenabled = false\n";
 
 /// No tools. The answer ends after a few words.
 const BRIEF: &str = "max_tokens = 4\n[policy]\ntools = []\n";

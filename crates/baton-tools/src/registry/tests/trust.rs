@@ -22,6 +22,7 @@ fn told(said: TrustOverride) -> (Trust, u64, bool) {
 fn the_operator_says_what_a_tool_may_be_trusted_with() {
     assert_eq!(told(TrustOverride::default()), (Trust::default(), 30_000, false));
     let all = TrustOverride {
+        enabled: Some(true),
         untrusted_output: Some(true),
         egress: Some(true),
         approve: Some(true),
@@ -32,6 +33,7 @@ fn the_operator_says_what_a_tool_may_be_trusted_with() {
 
     let open = ToolSpec { trust: Trust { built_in: true, ..trust }, ..spec("a") };
     let none = TrustOverride {
+        enabled: None,
         untrusted_output: Some(false),
         egress: Some(false),
         approve: Some(false),
@@ -42,6 +44,15 @@ fn the_operator_says_what_a_tool_may_be_trusted_with() {
     assert_eq!(registry.specs(), [ToolSpec { trust: Trust::BUILT_IN, ..open.clone() }]);
     let registry = Registry::with_trust(vec![idle(open.clone())], said(TrustOverride::default())).unwrap();
     assert_eq!(registry.specs(), [open]);
+}
+
+#[test]
+fn the_operator_says_which_tools_there_are() {
+    let said = TrustOverride { enabled: Some(false), ..TrustOverride::default() };
+    let tools = vec![idle(spec("a")), idle(spec("b"))];
+    let registry = Registry::with_trust(tools, BTreeMap::from([("a".to_owned(), said)])).unwrap();
+    let there: Vec<String> = registry.specs().into_iter().map(|spec| spec.name).collect();
+    assert_eq!(there, ["b"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,12 +141,12 @@ fn exceptions_and_limits_are_read() {
 
 #[test]
 fn what_is_said_of_tools_is_read() {
-    let text = "[tools.fetch_url]\napprove = true\negress = false\ntimeout_s = 2\n[tools.\"a.b\"]\nuntrusted_output = true\n";
+    let text = "[tools.fetch_url]\napprove = true\negress = false\ntimeout_s = 2\n[tools.\"a.b\"]\nenabled = false\nuntrusted_output = true\n";
     let tools = made(text).unwrap().tools;
     let said: Vec<_> = tools.iter().map(|(name, (said, _))| (name.as_str(), *said)).collect();
     let nothing = TrustOverride::default();
     let expected = [
-        ("a.b", TrustOverride { untrusted_output: Some(true), ..nothing }),
+        ("a.b", TrustOverride { enabled: Some(false), untrusted_output: Some(true), ..nothing }),
         (
             "fetch_url",
             TrustOverride { approve: Some(true), egress: Some(false), timeout_ms: Some(2000), ..nothing },
@@ -154,7 +154,7 @@ fn what_is_said_of_tools_is_read() {
     ];
     assert_eq!(said, expected);
     let refused = made("[tools.clock]\naprove = true").unwrap_err();
-    let hint = "[tools.NAME] takes approve, untrusted_output, egress, timeout_s";
+    let hint = "[tools.NAME] takes enabled, approve, untrusted_output, egress, timeout_s";
     let message = "2: there is no setting `tools.clock.aprove`; did you mean `approve`?";
     assert_eq!(refused, (message.to_owned(), Some(hint.to_owned())));
 }
