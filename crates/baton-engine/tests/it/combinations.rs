@@ -73,19 +73,19 @@ async fn every_combination_has_one_result_and_true_figures() {
         }
     }
     assert!(broken.is_empty(), "{} of {count} broke:\n{}", broken.len(), broken.join("\n"));
-    let often = |figure: u64, percent: u64| figure * 100 >= count * percent;
+    let often = |figure: u64, per_mille: u64| figure * 1000 >= count * per_mille;
     let enough = [
-        (sum.runs, 90),
-        (sum.well, 30),
-        (sum.failed, 5),
-        (sum.cancelled, 3),
-        (sum.waiting, 2),
-        (sum.limited, 3),
-        (sum.unsent, 1),
-        (sum.metrics.errors, 100),
-        (sum.metrics.tools, 50),
+        (sum.runs, 900),
+        (sum.well, 300),
+        (sum.failed, 50),
+        (sum.cancelled, 30),
+        (sum.waiting, 20),
+        (sum.limited, 30),
+        (sum.unsent, 2),
+        (sum.metrics.errors, 1000),
+        (sum.metrics.tools, 500),
     ];
-    let enough = enough.into_iter().all(|(figure, percent)| often(figure, percent));
+    let enough = enough.into_iter().all(|(figure, per_mille)| often(figure, per_mille));
     assert!(enough || only.is_some(), "too little went wrong, or too much: {sum:?}");
 }
 
