@@ -87,19 +87,11 @@ pub struct Budget {
     /// Tokens set aside for calls in flight.
     pub reserved_tokens: u64,
     /// What the last call read: the next one will read about as much.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub last_prompt: u64,
     /// What went wrong: steps of the account that name an error.
-    #[serde(default, skip_serializing_if = "is_none_yet")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub errors: u32,
-}
-
-fn is_none_yet(n: &u32) -> bool {
-    *n == 0
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl Budget {

@@ -27,7 +27,7 @@ pub enum EffectKind {
         /// Which role answers.
         role: String,
         /// Who is asked in that role, by place on its ladder.
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         rung: u32,
         /// The last entry that it sees, by index on the branch.
         head: i64,
@@ -38,13 +38,13 @@ pub enum EffectKind {
         /// Which try of the flow this is, from 1.
         attempt: u32,
         /// What for.
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         purpose: Purpose,
         /// How much of the thread it sees.
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         view: View,
         /// Whether there is nobody else to ask.
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         last_resort: bool,
     },
     /// Run a tool.
@@ -60,7 +60,7 @@ pub enum EffectKind {
         /// The approval whose arguments run instead of the entry's, if a person edited them.
         edited_by: Option<String>,
         /// Which try of the flow this is, from 0.
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         again: u32,
     },
     /// Wait for a person or a moment.
@@ -70,10 +70,6 @@ pub enum EffectKind {
         /// When it ends by itself.
         deadline: Timestamp,
     },
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl EffectKind {
@@ -230,10 +226,10 @@ pub struct ToolOutcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
     /// Whether the tool was never reached: what is said here is ours, and not the tool's.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub never_ran: bool,
     /// Whether whoever ran it knows that strangers wrote what it returned.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub untrusted: bool,
 }
 
@@ -332,7 +328,7 @@ pub enum Admission {
         /// What a crash means for it.
         class: EffectClass,
         /// Whether it sends something out.
-        #[serde(default, skip_serializing_if = "is_default")]
+        #[serde(default, skip_serializing_if = "crate::json::is_default")]
         egress: bool,
     },
     /// It cannot, and this is what the model is told.

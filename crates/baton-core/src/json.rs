@@ -87,6 +87,11 @@ pub fn cut_encoded(text: &str, limit: usize) -> &str {
     text
 }
 
+/// Whether a stored field says nothing that its absence does not say.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -132,7 +132,7 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_tools: Option<String>,
     /// How tools are used.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub tool_rule: ToolRule,
     /// The tool that runs where one is required and none was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,18 +144,14 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// When an answer is checked.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub self_check: SelfCheck,
     /// What is done about calls that send something out beside untrusted content.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub untrusted_egress: UntrustedEgress,
     /// The tools that are there and not allowed, each with what would allow it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub denied: BTreeMap<String, String>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// What a decision says of one call.

@@ -47,7 +47,7 @@ pub struct Trust {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted_output: bool,
     /// Whether its calls send something out.
-    #[serde(skip_serializing_if = "Egress::is_no")]
+    #[serde(skip_serializing_if = "crate::json::is_default")]
     pub egress: Egress,
     /// The operator wants every call of it asked about.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -58,16 +58,6 @@ impl Trust {
     /// What most of the tools that come with Baton are.
     pub const BUILT_IN: Trust =
         Trust { built_in: true, untrusted_output: false, egress: Egress::No, approve: false };
-
-    fn is_default(&self) -> bool {
-        *self == Trust::default()
-    }
-}
-
-impl Egress {
-    fn is_no(&self) -> bool {
-        *self == Egress::No
-    }
 }
 
 /// Where the cause of a failure lies.
@@ -110,7 +100,7 @@ pub struct ToolSpec {
     /// How long one call may take.
     pub timeout_ms: u64,
     /// What has to be known of it.
-    #[serde(default, skip_serializing_if = "Trust::is_default")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub trust: Trust,
 }
 

@@ -221,14 +221,12 @@ impl Turn {
     /// An answer of the router that was cut off stands until `reasoning` has given a whole one; false if that
     /// cannot be asked.
     pub(super) fn says_more(&mut self, n: u32, record: &mut Record) -> bool {
+        if self.somebody_else().is_none() {
+            return false;
+        }
         self.state.missing = Some(Missing { what: "it was cut off before its end".to_owned(), answer: n });
         self.state.checks += 1; // this is its one revision
-        let escalated = self.escalates(n, Doubt::CutOff, Value::Null, record);
-        if !escalated {
-            self.state.missing = None;
-            self.state.checks -= 1;
-        }
-        escalated
+        self.escalates(n, Doubt::CutOff, Value::Null, record)
     }
 
     /// An answer that was cut off stands, and says so.

@@ -70,7 +70,7 @@ pub(super) struct State {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) untrusted: Option<i64>,
     /// How often the answer was checked.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::json::is_default")]
     pub(super) checks: u8,
     /// What a check missed: the answer is given once more.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,10 +85,6 @@ pub(super) struct Missing {
     pub(super) what: String,
     /// The number of the effect that gave the answer.
     pub(super) answer: u32,
-}
-
-fn is_zero(n: &u8) -> bool {
-    *n == 0
 }
 
 impl State {
@@ -137,12 +133,8 @@ pub(super) struct Asking {
     pub(super) head: i64,
     pub(super) tools: bool,
     pub(super) attempt: u32,
-    #[serde(default, skip_serializing_if = "is_answer")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub(super) purpose: Purpose,
-}
-
-fn is_answer(purpose: &Purpose) -> bool {
-    *purpose == Purpose::Answer
 }
 
 /// What was done already to get an answer to one question.
@@ -189,7 +181,7 @@ pub(super) struct OpenCall {
     /// The beginning of its digest, by which equal calls are recognised.
     pub(super) digest: String,
     /// How often it ran already.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub(super) again: u32,
     /// What it said when it failed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,10 +190,6 @@ pub(super) struct OpenCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rule: Option<String>,
     pub(super) stage: Stage,
-}
-
-fn is_first(again: &u32) -> bool {
-    *again == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
