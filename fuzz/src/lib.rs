@@ -34,6 +34,6 @@ fn tool(name: &str) -> ToolSpec {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }

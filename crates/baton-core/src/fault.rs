@@ -174,6 +174,28 @@ impl Fault {
     }
 }
 
+/// A text of somebody else as it may be shown: without what `Basic` credentials carry. A proxy that refuses a request may
+/// repeat its headers, and with them the password that we sent it.
+pub fn without_credentials(text: &str) -> String {
+    const SCHEME: &str = "basic ";
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.to_ascii_lowercase().find(SCHEME) {
+        let (before, after) = rest.split_at(at + SCHEME.len());
+        let word = &after[..after.find(|c| !is_part(c)).unwrap_or(after.len())];
+        // Words of a sentence have no such characters after their first.
+        let tail = word.trim_end_matches('=').get(1..).unwrap_or_default();
+        let is_encoded = word.len() >= 4 && tail.contains(|c: char| !c.is_ascii_lowercase());
+        out.push_str(before);
+        if is_encoded {
+            out.push_str("[redacted]");
+        }
+        rest = &after[if is_encoded { word.len() } else { 0 }..];
+    }
+    out.push_str(rest);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,5 +253,23 @@ mod tests {
             serde_json::json!({"code": "llm_server", "message": "down", "retry_after_ms": 5, "fits_tokens": 9})
         );
         assert_eq!(serde_json::from_value::<Fault>(stored).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_basic_credentials_carry_is_not_shown() {
+        let table = [
+            (
+                "proxy-authorization: Basic bWU6cGFzcw==; host: h",
+                "proxy-authorization: Basic [redacted]; host: h",
+            ),
+            ("basic bWU6cGFzcw==, BASIC bWU6cGFz…", "basic [redacted], BASIC [redacted]…"),
+            ("Basic realm=\"models\"", "Basic realm=\"models\""),
+            ("a basic question of Basic research", "a basic question of Basic research"),
+            ("Basic ", "Basic "),
+            ("größe basic ü", "größe basic ü"),
+        ];
+        for (text, shown) in table {
+            assert_eq!(without_credentials(text), shown, "{text}");
+        }
     }
 }

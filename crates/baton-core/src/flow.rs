@@ -7,9 +7,11 @@
 pub mod record;
 pub mod turn;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::budget::Limit;
@@ -173,6 +175,21 @@ impl Flow {
     pub fn apply(&mut self, input: Input, at: Timestamp, record: &mut Record) {
         match self {
             Flow::Turn(turn) => turn.apply(input, at, record),
+        }
+    }
+
+    /// The entries that hold the calls without a result.
+    pub fn open_calls(&self) -> Vec<i64> {
+        match self {
+            Flow::Turn(turn) => turn.open_calls(),
+        }
+    }
+
+    /// Goes on as another run than the one that it came from: calls that are open, whose arguments are given
+    /// by the entries that hold them, are asked about again.
+    pub fn fork(&mut self, arguments: &BTreeMap<i64, Value>, at: Timestamp, record: &mut Record) {
+        match self {
+            Flow::Turn(turn) => turn.forked(arguments, at, record),
         }
     }
 

@@ -50,7 +50,12 @@ pub fn canonical(value: &Value) -> String {
 
 /// SHA-256 in hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digest = Sha256::digest(bytes);
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let mut hex = String::with_capacity(64);
+    hex.extend(digits.map(|digit| char::from(DIGITS[usize::from(digit)])));
+    hex
 }
 
 /// What an approval is bound to, and how equal calls are recognised: the tool and its exact arguments.

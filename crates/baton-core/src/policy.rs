@@ -103,6 +103,9 @@ pub enum ToolRule {
     None,
 }
 
+/// The channel of tools that are called outside any run.
+pub const EXECUTE: &str = "EXECUTE";
+
 /// The default role of a channel whose questions are told apart; see [`crate::role::select`].
 pub const BY_QUESTION: &str = "auto";
 

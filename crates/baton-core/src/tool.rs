@@ -102,6 +102,12 @@ pub struct ToolSpec {
     /// What has to be known of it.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub trust: Trust,
+    /// Whether it is told what the caller said of the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requires_context: bool,
+    /// The configured service that it comes from; none: it is part of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
 }
 
 /// The name of the tool that asks the person. The flow itself answers it, by waiting.

@@ -6,6 +6,7 @@
 
 mod commit;
 mod inputs;
+mod last;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -300,8 +301,11 @@ impl Driver {
     }
 
     fn gave_up(&self, error: EngineError) -> Rested {
-        if let EngineError::Store(baton_store::StoreError::Fenced { .. }) = error {
+        if let EngineError::Store(baton_store::StoreError::Fenced { epoch, .. }) = error {
             tracing::warn!(run = %self.run(), "somebody else drives this run now");
+            if epoch == self.row.epoch {
+                self.let_go_when_possible(); // nobody took it: it is not to be held by somebody who does not drive it
+            }
             return Rested::Lost;
         }
         tracing::error!(run = %self.run(), %error, "the run cannot be driven on");

@@ -1,37 +1,44 @@
 //! The engine: what a process has one of. It starts runs, goes on with them, and finds those that need it.
 
 mod adopt;
+mod build;
+mod execute;
+mod fork;
 mod operate;
+mod queue;
 mod start;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use baton_core::flow::{Flow, Setting};
 use baton_core::id::{FramePath, OwnerId, RunId, Tenant, ThreadId};
-use baton_core::policy::{CallRule, Decision, Mode, Policy, Request, TableError};
+use baton_core::policy::{Decision, Mode, Policy, Request, TableError};
 use baton_core::run::{Definition, Message};
+use baton_core::tool::ToolSpec;
 use baton_store::failpoint::point;
-use baton_store::{ClaimMode, Owner, Pinned, Pulse, RunRow, Store};
+use baton_store::{ClaimMode, Owner, Pinned, Pulse, Store};
 use baton_tools::Registry;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::afar::Afar;
 use crate::clock::Clock;
-use crate::driver::{Driver, Rested};
+use crate::driver::Rested;
 use crate::error::EngineError;
+use crate::figures::{Counters, Figures};
 use crate::hub::Hub;
 use crate::patience::patiently;
-use crate::perform::{ModelSource, Performer, Renderers};
+use crate::perform::{ModelSource, Renderers};
 use crate::reader::EventReader;
-use crate::recent::Recent;
+use crate::request::RunRequest;
 use crate::settings::Settings;
-use crate::spans::{RunSpan, Track};
+use execute::Making;
+pub(crate) use start::started;
 
-/// How many pieces of text may wait for a driver before the models are slowed down.
-const SIGNALS: usize = 256;
 /// How many decisions are kept in memory.
 const MOST_DECISIONS: usize = 256;
 
@@ -61,7 +68,7 @@ pub struct Engine {
 
 pub(crate) struct Shared {
     pub(crate) store: Store,
-    pub(crate) tools: Registry,
+    tools: RwLock<Registry>,
     pub(crate) models: ModelSource,
     pub(crate) renderers: Renderers,
     pub(crate) policy: Arc<Policy>,
@@ -70,9 +77,19 @@ pub(crate) struct Shared {
     pub(crate) owner: Owner,
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
     /// What requests are pinned to, by what they ask for.
-    pinned: Mutex<HashMap<String, Arc<Pinned>>>,
+    pinned: Mutex<Vec<(RunRequest, Arc<Pinned>)>>,
+    /// Single calls that are being made.
+    executing: AtomicU64,
+    /// How often the tools were changed: what was made of older ones is not kept.
+    generation: AtomicU64,
     /// What the policy of now decides, by mode and channel.
     decisions: Mutex<BTreeMap<(Mode, String), Arc<Decision>>>,
+    /// Runs that this process put in line, and that may still wait for their turn.
+    waiting: Mutex<HashSet<RunId>>,
+    turn_came: Notify,
+    making: Mutex<Making>,
+    pub(crate) figures: Counters,
+    pub(crate) afar: Afar,
     /// Held from the look at `live` to the entry in it, so that a process claims a run only once.
     claiming: tokio::sync::Mutex<()>,
     /// Cancelled when the process goes down.
@@ -84,6 +101,8 @@ pub(crate) struct Shared {
 /// A run that is driven in this process.
 pub(crate) struct Live {
     pub(crate) hub: Arc<Hub>,
+    /// Whose it is: nobody else learns that it is driven here.
+    pub(crate) tenant: Tenant,
     thread: ThreadId,
     wake: Arc<Notify>,
     pulse: Option<Pulse>,
@@ -132,7 +151,7 @@ impl Engine {
         let owner = parts.store.enlist()?;
         let shared = Shared {
             store: parts.store,
-            tools: parts.tools,
+            tools: RwLock::new(parts.tools),
             models: parts.models,
             renderers: parts.renderers,
             policy: Arc::new(parts.policy),
@@ -141,7 +160,14 @@ impl Engine {
             owner,
             live: Mutex::default(),
             pinned: Mutex::default(),
+            executing: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             decisions: Mutex::default(),
+            waiting: Mutex::default(),
+            turn_came: Notify::new(),
+            making: Mutex::default(),
+            figures: Counters::default(),
+            afar: Afar::default(),
             claiming: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             closing_at: OnceLock::new(),
@@ -157,9 +183,25 @@ impl Engine {
         &self.shared.store
     }
 
-    /// The tools.
-    pub fn tools(&self) -> &Registry {
-        &self.shared.tools
+    /// The tools of now.
+    pub fn tools(&self) -> Registry {
+        self.shared.tools()
+    }
+
+    /// Puts other tools in place of those of now: runs that begin from now on are offered them, and runs
+    /// that are under way find them when they call.
+    pub fn set_tools(&self, tools: Registry) {
+        *self.shared.tools.write().unwrap_or_else(PoisonError::into_inner) = tools;
+        self.shared.generation.fetch_add(1, SeqCst);
+        self.shared.decisions.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What this process has done so far.
+    pub fn figures(&self) -> Figures {
+        let live = self.shared.lives().len();
+        let executing = self.shared.executing.load(SeqCst);
+        Figures { executing, ..self.shared.figures.read(live) }
     }
 
     /// This process, as the holder of runs.
@@ -174,6 +216,16 @@ impl Engine {
         run: RunId,
         mode: ClaimMode,
     ) -> Result<RunHandle, EngineError> {
+        let resumed = self.try_resume(tenant, run, mode).await;
+        resumed.inspect_err(|error| self.see_to(tenant, run, error))
+    }
+
+    async fn try_resume(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        mode: ClaimMode,
+    ) -> Result<RunHandle, EngineError> {
         let shared = &self.shared;
         let _claiming = shared.claiming.lock().await;
         if let Some(handle) = shared.handle(tenant, run) {
@@ -181,11 +233,10 @@ impl Engine {
         }
         let row = patiently!(shared, shared.store.run(tenant, run))?;
         let definition = patiently!(shared, shared.store.definition(tenant, &row.definition))?;
-        let known = |name: &String| shared.tools.get(name).is_some();
-        let missing: Vec<String> =
-            definition.tools.iter().map(|tool| tool.name.clone()).filter(|name| !known(name)).collect();
-        if !missing.is_empty() && !self.is_cancelled(tenant, run).await? {
-            return Err(EngineError::MissingTools { run, missing });
+        if let Err(missing) = self.has_tools(run, &definition)
+            && !self.is_cancelled(tenant, run).await?
+        {
+            return Err(missing);
         }
         if let Some(last) =
             patiently!(shared, shared.store.steps(tenant, run, row.step.saturating_sub(1), 1))?.pop()
@@ -196,6 +247,7 @@ impl Engine {
         point("recover.pre_claim");
         let claimed = shared.claim(tenant, run, mode).await?;
         point("claim.post_commit");
+        shared.figures.resumed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let definition = Arc::new(claimed.definition);
         let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
         let flow = Flow::restore(setting, claimed.checkpoint.state)?;
@@ -206,99 +258,22 @@ impl Engine {
         Ok(self.spawn(driver))
     }
 
+    /// Whether the tools of a run are here, or come from a service that is configured here.
+    pub(super) fn has_tools(&self, run: RunId, definition: &Definition) -> Result<(), EngineError> {
+        let (tools, services) = (self.shared.tools(), &self.shared.settings.services);
+        let known = |tool: &&ToolSpec| {
+            let is_from = |service: &String| services.contains(service);
+            tools.get(&tool.name).is_some() || tool.service.as_ref().is_some_and(is_from)
+        };
+        let missing: Vec<String> =
+            definition.tools.iter().filter(|tool| !known(tool)).map(|tool| tool.name.clone()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(EngineError::MissingTools { run, missing }) }
+    }
+
     /// Whether a run was asked to stop: that needs none of its tools.
-    async fn is_cancelled(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
+    pub(super) async fn is_cancelled(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
         let posted = patiently!(self.shared, self.shared.store.inbox(tenant, run, 0))?;
         Ok(posted.iter().any(|posted| posted.message == Message::Cancel))
-    }
-
-    fn driver(&self, row: RunRow, tenant: &Tenant, definition: Arc<Definition>, flow: Flow) -> Driver {
-        let shared = self.shared.clone();
-        let (sender, signals) = mpsc::channel(SIGNALS);
-        let (now, pinned) = (shared.clone(), definition.clone());
-        let denied_now = move |tool: &str| {
-            let now = now.decision(pinned.mode, &pinned.channel);
-            match now.map_or(CallRule::Denied, |now| now.call(tool)) {
-                CallRule::Allowed => false,
-                CallRule::NeedsApproval => pinned.decision.call(tool) == CallRule::Allowed,
-                CallRule::Denied => true,
-            }
-        };
-        let track = Track::of(&row);
-        let span = RunSpan::planned(&track);
-        let performer = Performer {
-            store: shared.store.clone(),
-            tools: shared.tools.clone(),
-            models: shared.models.clone(),
-            renderers: shared.renderers.clone(),
-            clock: shared.clock.clone(),
-            settings: shared.settings.clone(),
-            tenant: tenant.clone(),
-            run: row.id,
-            path: FramePath::root(),
-            thread: row.thread.clone(),
-            branch: row.branch.clone(),
-            definition: definition.clone(),
-            denied_now: Arc::new(denied_now),
-            signals: sender,
-            recent: Recent::default(),
-            track,
-        };
-        Driver {
-            span,
-            hub: Arc::new(Hub::new(row.epoch, row.seq, shared.settings.ring)),
-            performer: Arc::new(performer),
-            signals,
-            wake: Arc::new(Notify::new()),
-            definition,
-            state: flow.record(),
-            flow,
-            waits: Vec::new(),
-            tail: Default::default(),
-            budget: row.budget.clone(),
-            inbox_read: 0,
-            inbox_known: row.inbox,
-            flying: Default::default(),
-            again: Vec::new(),
-            queue: Default::default(),
-            unsaved: Vec::new(),
-            unsaved_bytes: 0,
-            unsaved_since: None,
-            active_since: None,
-            row,
-            shared,
-        }
-    }
-
-    fn spawn(&self, driver: Driver) -> RunHandle {
-        let (tell, rested) = watch::channel(None);
-        let (run, thread) = (driver.run(), driver.row.thread.clone());
-        let tenant = driver.performer.tenant.clone();
-        let (epoch, hub, wake) = (driver.row.epoch, driver.hub.clone(), driver.wake.clone());
-        let mut lives = self.shared.lives(); // held while spawning: the task cannot end before it is known
-        let shared = self.shared.clone();
-        let task = self.shared.tasks.spawn(async move {
-            tracing::info!(%run, epoch, "driving a run");
-            let end = driver.drive().await;
-            tracing::info!(%run, epoch, ?end, "the run rests");
-            shared.ended(run, epoch);
-            tell.send_replace(Some(end));
-        });
-        #[cfg(not(feature = "failpoints"))]
-        drop(task);
-        let live = Live {
-            hub,
-            thread: thread.clone(),
-            wake,
-            pulse: None,
-            missed: false,
-            rested: rested.clone(),
-            #[cfg(feature = "failpoints")]
-            task: task.abort_handle(),
-        };
-        lives.insert(run, live);
-        drop(lives);
-        RunHandle { run, thread, tenant, rested }
     }
 
     /// Reads a run's events from a place on, whoever drives it.
@@ -324,6 +299,12 @@ impl Engine {
         self.shared.store.bury(self.shared.owner.id);
     }
 
+    /// Counts as dead from now on although it goes on: as a process that was stopped for too long. For tests.
+    #[cfg(feature = "failpoints")]
+    pub fn bury(&self) {
+        self.shared.store.bury(self.shared.owner.id);
+    }
+
     /// Finishes or lets go of everything; returns when nothing is driven here any more.
     pub async fn shutdown(&self) {
         let _ = self.shared.closing_at.set(Instant::now() + self.shared.settings.shutdown);
@@ -334,14 +315,20 @@ impl Engine {
 }
 
 impl Shared {
-    /// What the policy of now decides; the policy and the tools of a process do not change.
+    /// The tools of now.
+    pub(crate) fn tools(&self) -> Registry {
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the policy of now decides, where these are the tools.
     pub(crate) fn decision(&self, mode: Mode, channel: &str) -> Result<Arc<Decision>, TableError> {
         let key = (mode, channel.to_owned());
         let mut known = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(decision) = known.get(&key) {
             return Ok(decision.clone());
         }
-        let decision = self.policy.evaluate(&Request { mode, channel }, &self.tools.specs())?;
+        // Under the lock: what is made of tools that are replaced meanwhile is cleared after it.
+        let decision = self.policy.evaluate(&Request { mode, channel }, &self.tools().specs())?;
         let decision = Arc::new(decision);
         if known.len() >= MOST_DECISIONS {
             known.clear();
@@ -356,9 +343,15 @@ impl Shared {
 
     fn handle(&self, tenant: &Tenant, run: RunId) -> Option<RunHandle> {
         let lives = self.lives();
-        let live = lives.get(&run)?;
+        let live = lives.get(&run).filter(|live| live.tenant == *tenant)?;
         let (thread, rested) = (live.thread.clone(), live.rested.clone());
         Some(RunHandle { run, thread, tenant: tenant.clone(), rested })
+    }
+
+    /// The live end of a run's log, while it is driven here.
+    pub(crate) fn hub(&self, tenant: &Tenant, run: RunId) -> Option<Arc<Hub>> {
+        let lives = self.lives();
+        lives.get(&run).filter(|live| live.tenant == *tenant).map(|live| live.hub.clone())
     }
 
     fn ended(&self, run: RunId, epoch: u32) {

@@ -29,6 +29,12 @@ pub enum EngineError {
         /// Where the run is.
         last: Cursor,
     },
+    /// The caller's key was used before, for something else.
+    #[error("this idempotency key was used before with another body: choose another key")]
+    KeyMismatch,
+    /// It is outside what the caller may do.
+    #[error("{0}")]
+    Forbidden(String),
     /// What was given cannot be taken.
     #[error("{0}")]
     Invalid(String),

@@ -7,12 +7,16 @@
 //!
 //! Only the engine emits events. Models, tools and flows return values; they never hold a sink.
 
+mod afar;
+mod audit;
 mod bug;
 mod clock;
 mod driver;
 mod engine;
 mod error;
+mod figures;
 mod hub;
+mod narrow;
 mod orchestrator;
 mod patience;
 mod perform;
@@ -26,17 +30,20 @@ pub mod spans;
 pub mod template;
 mod trace;
 
+pub use audit::{correlation_of, said_of};
 #[cfg(feature = "failpoints")]
 pub use bug::EngineBug;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::Rested;
 pub use engine::{Engine, Parts, RunHandle};
 pub use error::EngineError;
+pub use figures::{COMMIT_BUCKETS_US, Figures};
+pub use narrow::Narrow;
 pub use orchestrator::Orchestrator;
 pub use perform::{ModelSource, Renderer, Renderers};
 pub use reader::{EventReader, Seen};
-pub use request::{RunRequest, RunView, Submitted};
+pub use request::{Execute, Executed, OnBusy, RunRequest, RunView, Submitted};
 pub use session::Session;
-pub use settings::Settings;
+pub use settings::{Audit, Settings};
 pub use spans::trace_id_of;
 pub use trace::{Trace, TraceSpan};

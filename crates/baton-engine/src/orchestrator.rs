@@ -142,14 +142,23 @@ impl Orchestrator {
             let view = self.engine.view(&request.tenant, run).await?;
             match self.standing(&view).await? {
                 Standing::Pending => return Ok(Taken::Pending(Box::new(view))),
-                Standing::Asks => match self.engine.input(&request.tenant, run, &request.text).await {
-                    Ok(_) => return Ok(Taken::Run { run, handle: None, lines: view.steps.len() }),
+                Standing::Asks => match self.tell(request, run).await {
+                    Ok(()) => return Ok(Taken::Run { run, handle: None, lines: view.steps.len() }),
                     Err(EngineError::Store(StoreError::Ended { .. })) => {} // the answer came too late
                     Err(error) => return Err(error),
                 },
                 Standing::Works if self.rested(run, None, Some(until)).await? => {}
                 Standing::Works => return Ok(Taken::Busy { with: Some(run), waited }),
             }
+        }
+    }
+
+    /// Answers the question of a run; with a key only once.
+    async fn tell(&self, request: &RunRequest, run: RunId) -> Result<(), EngineError> {
+        let RunRequest { tenant, text, key, .. } = request;
+        match key {
+            Some(key) => self.engine.input_once(tenant, run, text, key).await,
+            None => self.engine.input(tenant, run, text).await.map(|_| ()),
         }
     }
 

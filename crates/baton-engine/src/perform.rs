@@ -3,6 +3,7 @@
 //! A task sends pieces of text and one outcome to its driver, and nothing to anybody else. It is told to
 //! stop by a token; dropping it stops it for good.
 
+mod asked;
 mod check;
 mod found;
 mod view;
@@ -18,7 +19,7 @@ use baton_core::id::{BranchName, EffectId, FramePath, RunId, Tenant, ThreadId};
 use baton_core::run::Definition;
 use baton_core::thread::{Closing, Entry};
 use baton_core::tool::EffectClass;
-use baton_model::{Collector, Delta, Model, ModelRequest, ToolChoice};
+use baton_model::{Delta, Model, ModelRequest, ToolChoice};
 use baton_store::failpoint::point;
 use baton_store::{Intent, Slice, Store, StoreError};
 use baton_tools::{CallContext, Known, Ran, Registry};
@@ -32,6 +33,7 @@ use crate::patience::patiently;
 use crate::recent::Recent;
 use crate::settings::Settings;
 use crate::spans::{CallSpan, Track};
+use asked::{Asked, about_tokens};
 use view::{Extent, Showing, Sight};
 pub use view::{Renderer, Renderers};
 
@@ -80,54 +82,13 @@ enum Prepared {
     },
 }
 
-/// About how many tokens a request is to read. Four bytes are one: it is for where nobody else counts.
-fn about_tokens(request: &ModelRequest) -> u64 {
-    let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
-    (bytes as u64).div_ceil(4)
-}
-
-/// What is known of a model call while it lasts.
-#[derive(Default)]
-struct Asked {
-    collector: Collector,
-    model: Option<Arc<dyn Model>>,
-    /// What it was given to read, in tokens.
-    read: u64,
-    /// Whether a piece of its answer was sent on.
-    seen: bool,
-}
-
-impl Asked {
-    fn begin(&mut self, model: Arc<dyn Model>, request: &ModelRequest) {
-        self.read = about_tokens(request);
-        self.model = Some(model);
-    }
-
-    fn shown(&self) -> String {
-        if self.seen { self.collector.text().to_owned() } else { String::new() }
-    }
-
-    /// What a call that did not end well used: what its provider said, else a fair guess, else nothing.
-    fn used(&self) -> Option<TokenUsage> {
-        let model = self.model.as_deref()?;
-        let said = self.collector.usage();
-        if said != TokenUsage::default() {
-            return Some(said);
-        }
-        let text = self.collector.text();
-        if text.is_empty() && !self.seen {
-            return None;
-        }
-        let (prompt_tokens, completion_tokens) = (self.read, model.count(text));
-        let guess = TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: None };
-        Some(TokenUsage { cost_micro_usd: model.cost(&guess), ..guess })
-    }
-}
-
 /// Everything that an effect may touch.
 pub(crate) struct Performer {
     pub(crate) store: Store,
-    pub(crate) tools: Registry,
+    /// The tools of now: a service may come back while a run waits for it.
+    pub(crate) tools: Arc<dyn Fn() -> Registry + Send + Sync>,
+    /// What the caller said of the run, for tools that ask for it.
+    pub(crate) metadata: Value,
     pub(crate) models: ModelSource,
     pub(crate) renderers: Renderers,
     pub(crate) clock: Arc<dyn Clock>,
@@ -285,9 +246,10 @@ impl Performer {
         let offered = |name: &str| self.definition.tools.iter().any(|tool| tool.name == name);
         let known = |name: &str| offered(name) || self.definition.decision.would_allow(name).is_some();
         let tools = Known { known: &known, offered: &offered };
+        let registry = (self.tools)();
         Reply {
             text: raw.text,
-            calls: raw.calls.iter().map(|call| self.tools.check(call, &tools)).collect(),
+            calls: raw.calls.iter().map(|call| registry.check(call, &tools)).collect(),
             finish: raw.finish,
             usage: raw.usage,
             model,
@@ -313,15 +275,19 @@ impl Performer {
             }
         };
         let effect = EffectId { run: self.run, path: self.path.clone(), n: intent.effect.n };
+        let tools = (self.tools)();
+        let wants_context = tools.get(name).is_some_and(|tool| tool.spec().requires_context);
         let context = CallContext {
             call_id: call_id.clone(),
             key: effect.to_string(),
             cancel: cancel.clone(),
             roots: self.definition.roots.iter().map(PathBuf::from).collect(),
+            tenant: self.tenant.clone(),
+            metadata: if wants_context { self.metadata.clone() } else { Value::Null },
         };
         span.called(&arguments, self.settings.telling);
         point("tool.post_intent");
-        let mut call = Box::pin(self.tools.call(name, arguments, context));
+        let mut call = Box::pin(tools.call(name, arguments, context));
         if let std::task::Poll::Ready(ran) = futures_util::poll!(&mut call) {
             return self.ran(name, ran, *class, cancel).await;
         }
@@ -333,7 +299,8 @@ impl Performer {
     async fn ran(&self, name: &str, mut ran: Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
         point("tool.post_reply");
         // What the run is pinned to may trust a tool that is no longer trusted.
-        ran.outcome.untrusted = self.tools.get(name).is_some_and(|tool| tool.spec().trust.untrusted_output);
+        ran.outcome.untrusted =
+            (self.tools)().get(name).is_some_and(|tool| tool.spec().trust.untrusted_output);
         let failed = ran.outcome.status == Closing::Error;
         if ran.timed_out && !class.may_run_again() && !ran.before_start {
             return Outcome::Unknown;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use baton_core::event::NumberedEvent;
 use baton_core::id::{Cursor, RunId, Tenant};
-use baton_store::{RunRow, StoreError};
-use tokio::time::Instant;
+use baton_core::run::RunStatus;
+use baton_store::{Head, RunRow, StoreError};
 
+use crate::afar::Watcher;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::hub::{Found, Hub};
@@ -21,6 +22,8 @@ use crate::patience::patiently;
 const PAGE: usize = 128;
 /// How many transitions are read at once.
 const STEPS: u32 = 32;
+/// For how many events a reader that waits keeps room.
+const KEPT: usize = 8;
 
 /// What a reader sees.
 #[allow(clippy::large_enum_variant, reason = "almost all of them are events")]
@@ -49,7 +52,8 @@ pub struct EventReader {
     /// Whether the present suspension was already told.
     told_suspended: bool,
     ended: bool,
-    next_watch: Instant,
+    /// While somebody else drives it.
+    watcher: Option<Watcher>,
 }
 
 impl EventReader {
@@ -59,6 +63,12 @@ impl EventReader {
         run: RunId,
         from: Cursor,
     ) -> Result<Self, EngineError> {
+        let hub = shared.hub(&tenant, run);
+        if let (0, Some(hub)) = (from.seq, hub) {
+            // It is driven here, and read from its beginning: there is nothing to ask the store.
+            let at = Cursor { epoch: hub.epoch, seq: 0 };
+            return Ok(EventReader::at(shared, tenant, run, at, Some(hub)));
+        }
         let row = patiently!(shared, shared.store.run(&tenant, run))?;
         let last = Cursor { epoch: row.epoch, seq: row.seq };
         let beyond_end = row.status.has_ended() && from.seq > row.seq && from.epoch == row.epoch;
@@ -67,18 +77,13 @@ impl EventReader {
         }
         // The place before the first event belongs to every epoch.
         let at = if from.seq == 0 { Cursor { epoch: row.epoch, seq: 0 } } else { from };
+        Ok(EventReader::at(shared, tenant, run, at, None))
+    }
+
+    fn at(shared: Arc<Shared>, tenant: Tenant, run: RunId, at: Cursor, hub: Option<Arc<Hub>>) -> Self {
         let page = VecDeque::new();
-        Ok(EventReader {
-            shared,
-            tenant,
-            run,
-            at,
-            page,
-            hub: None,
-            told_suspended: false,
-            ended: false,
-            next_watch: Instant::now(),
-        })
+        let (told_suspended, ended, watcher) = (false, false, None);
+        EventReader { shared, tenant, run, at, page, hub, told_suspended, ended, watcher }
     }
 
     /// Where the reader is.
@@ -90,6 +95,9 @@ impl EventReader {
     pub async fn next(&mut self) -> Result<Option<Seen>, EngineError> {
         loop {
             if let Some(seen) = self.page.pop_front() {
+                if self.page.is_empty() && self.page.capacity() > KEPT {
+                    self.page = VecDeque::new(); // whoever waits holds nothing
+                }
                 self.take(&seen);
                 return Ok(Some(seen));
             }
@@ -97,14 +105,14 @@ impl EventReader {
                 return Ok(None);
             }
             if self.hub.is_none() {
-                self.hub = self.shared.lives().get(&self.run).map(|live| live.hub.clone());
+                self.hub = self.shared.hub(&self.tenant, self.run);
             }
             match self.hub.clone() {
-                Some(hub) if hub.epoch == self.at.epoch => self.read_hub(&hub).await?,
-                _ => {
-                    self.hub = None;
-                    self.read_store(true).await?;
+                Some(hub) if hub.epoch == self.at.epoch => {
+                    self.watcher = None;
+                    self.read_hub(&hub).await?;
                 }
+                _ => self.read_elsewhere().await?,
             }
         }
     }
@@ -125,11 +133,9 @@ impl EventReader {
         let mut changed = hub.subscribe();
         match hub.after(self.at.seq, PAGE) {
             Found::Events(events) => self.page.extend(events.into_iter().map(Seen::Event)),
-            Found::Older => self.read_store(false).await?,
-            Found::Closed => {
-                self.hub = None;
-                self.read_store(true).await?;
-            }
+            // Reading the store takes room, which whoever waits should not need: here, and below.
+            Found::Older => Box::pin(self.read_store()).await.map(|_| ())?,
+            Found::Closed => self.read_elsewhere().await?,
             Found::Nothing => {
                 let _ = changed.changed().await;
             }
@@ -137,18 +143,27 @@ impl EventReader {
         Ok(())
     }
 
-    /// Reads what is committed; waits a moment if there is nothing new and `wait` says so.
-    async fn read_store(&mut self, wait: bool) -> Result<(), EngineError> {
+    /// Reads what is committed, and waits until there is more if that is nothing new.
+    async fn read_elsewhere(&mut self) -> Result<(), EngineError> {
+        self.hub = None;
+        if !Box::pin(self.read_store()).await? {
+            self.wait_elsewhere().await;
+        }
+        Ok(())
+    }
+
+    /// Reads what is committed; answers whether there was anything new.
+    async fn read_store(&mut self) -> Result<bool, EngineError> {
         let (tenant, run, shared) = (self.tenant.clone(), self.run, self.shared.clone());
         let row = patiently!(shared, shared.store.run(&tenant, run))?;
         if row.epoch != self.at.epoch {
-            return self.enter_epoch(&row).await;
+            return self.enter_epoch(&row).await.map(|()| true);
         }
         let from = self.at.seq + 1;
         if from <= row.seq {
             let events = patiently!(shared, shared.store.events(&tenant, run, from, STEPS))?;
             self.page.extend(events.into_iter().map(Seen::Event));
-            return Ok(());
+            return Ok(true);
         }
         if row.status.has_ended() {
             if self.at.seq > row.seq {
@@ -156,15 +171,13 @@ impl EventReader {
             } else {
                 self.ended = true;
             }
-            return Ok(());
+            return Ok(true);
         }
-        let is_suspended = row.status == baton_core::run::RunStatus::Suspended;
-        if is_suspended && !self.told_suspended {
+        let is_news = row.status == RunStatus::Suspended && !self.told_suspended;
+        if is_news {
             self.page.push_back(Seen::Suspended);
-        } else if wait {
-            self.wait_elsewhere().await?;
         }
-        Ok(())
+        Ok(is_news)
     }
 
     /// The epoch has changed: what this reader saw beyond the new one's base is void.
@@ -181,15 +194,16 @@ impl EventReader {
         Ok(())
     }
 
-    /// Somebody else drives it, or nobody: say that it is watched, and look again in a moment.
-    async fn wait_elsewhere(&mut self) -> Result<(), EngineError> {
-        if self.next_watch <= Instant::now() {
-            self.next_watch = Instant::now() + std::time::Duration::from_secs(2);
-            let until = self.shared.clock.now().plus_ms(5000);
-            // Only a hint: without it the events come later, not never.
-            let _ = self.shared.store.watch(&self.tenant, self.run, until).await;
-        }
-        tokio::time::sleep(self.shared.settings.poll).await;
-        Ok(())
+    /// Somebody else drives it, or nobody: waits until it has come further.
+    async fn wait_elsewhere(&mut self) {
+        let (at, told_suspended) = (self.at, self.told_suspended);
+        let is_news = |head: &Head| {
+            let suspended = head.status == RunStatus::Suspended && !told_suspended;
+            let is_of_now = head.epoch == at.epoch; // what is older than the reader is no news
+            let rests = head.status.has_ended() || suspended;
+            head.epoch > at.epoch || (is_of_now && (head.seq > at.seq || rests))
+        };
+        let watcher = self.watcher.get_or_insert_with(|| Watcher::new(&self.shared, &self.tenant, self.run));
+        watcher.wait_for(is_news).await;
     }
 }

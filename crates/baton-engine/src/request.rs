@@ -1,6 +1,7 @@
 //! What is asked of the engine, and what it shows of a run.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use baton_core::fault::Fault;
 use baton_core::flow::WaitingOn;
@@ -10,10 +11,11 @@ use baton_core::render::Rendering;
 use baton_core::role::Roles;
 use baton_core::run::{Definition, Step};
 use baton_core::trace::TraceParent;
-use baton_store::RunRow;
+use baton_store::{NewKey, RunRow};
 use serde_json::Value;
 
 use crate::engine::RunHandle;
+use crate::narrow::Narrow;
 
 /// A message of a person, to be answered by a run.
 #[derive(Debug, Clone)]
@@ -47,6 +49,14 @@ pub struct RunRequest {
     pub roots: Vec<PathBuf>,
     /// The span that it was made in, in somebody else's trace.
     pub traceparent: Option<TraceParent>,
+    /// What belongs together in logs and audit trails; absent: the run's own id.
+    pub correlation: Option<String>,
+    /// How much less than the policy allows is wanted.
+    pub narrow: Narrow,
+    /// The caller's key: the same request is begun only once.
+    pub key: Option<NewKey>,
+    /// What is done if a run is active on the branch.
+    pub on_busy: OnBusy,
     /// Free remarks, kept with the run.
     pub metadata: Value,
 }
@@ -69,9 +79,25 @@ impl RunRequest {
             render: Rendering::default(),
             roots: Vec::new(),
             traceparent: None,
+            correlation: None,
+            narrow: Narrow::default(),
+            key: None,
+            on_busy: OnBusy::default(),
             metadata: Value::Null,
         }
     }
+}
+
+/// What is done with a message to a branch on which a run is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBusy {
+    /// It is refused.
+    #[default]
+    Reject,
+    /// It waits for its turn.
+    Enqueue,
+    /// The run is cancelled, and the message is next.
+    Interrupt,
 }
 
 /// What became of a message.
@@ -83,6 +109,50 @@ pub enum Submitted {
     Answered(RunHandle),
     /// It answered the question of a run that another process drives on.
     AnsweredElsewhere(RunId),
+    /// It waits for its turn as this run.
+    Queued(RunId),
+    /// Its key was used before, for this run.
+    Repeated(RunId),
+}
+
+impl Submitted {
+    /// The run that it led to.
+    pub fn run(&self) -> RunId {
+        match self {
+            Submitted::Started(handle) | Submitted::Answered(handle) => handle.run,
+            Submitted::AnsweredElsewhere(run) | Submitted::Queued(run) | Submitted::Repeated(run) => *run,
+        }
+    }
+}
+
+/// A tool that is called outside any run.
+#[derive(Debug, Clone)]
+pub struct Execute {
+    /// Whose call it is.
+    pub tenant: Tenant,
+    /// How much the caller allows.
+    pub mode: Mode,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// How long it may take, if less than the tool's own time.
+    pub timeout: Option<Duration>,
+    /// The caller's key: the call is made only once.
+    pub key: Option<NewKey>,
+    /// Free remarks, for tools that want to know where a call comes from.
+    pub metadata: Value,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Executed {
+    /// Whether it worked.
+    pub is_ok: bool,
+    /// What the tool returned, or what was wrong.
+    pub output: Value,
+    /// How long it took.
+    pub execution_time_ms: f64,
 }
 
 /// A run as people see it.

@@ -29,6 +29,12 @@ pub struct Settings {
     pub most_attempts: u32,
     /// Events that are kept in memory for readers that keep up; the others read the store.
     pub ring: usize,
+    /// The services whose tools may be missing for a while: runs that use them are taken up all the same.
+    pub services: Vec<String>,
+    /// What the audit trail is told.
+    pub audit: Audit,
+    /// How many runs may wait for one branch.
+    pub most_queued: u32,
     /// What telemetry tells, beside names, ids and times.
     pub telling: Telling,
     /// Drop everything that is remembered after every transition, and read it back. For tests.
@@ -36,6 +42,23 @@ pub struct Settings {
     /// A planted fault. For tests of the checker.
     #[cfg(feature = "failpoints")]
     pub bug: Option<crate::bug::EngineBug>,
+}
+
+/// What the audit trail is told of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// Who says it.
+    pub source: String,
+    /// Whether somebody else is told, too.
+    pub send: bool,
+    /// Whether that holds what people and models said.
+    pub with_text: bool,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Audit { source: "baton".to_owned(), send: false, with_text: false }
+    }
 }
 
 impl Default for Settings {
@@ -52,6 +75,9 @@ impl Default for Settings {
             store_patience: Duration::from_secs(15),
             most_attempts: 5,
             ring: 256,
+            services: Vec::new(),
+            audit: Audit::default(),
+            most_queued: 16,
             telling: Telling::default(),
             reload: false,
             #[cfg(feature = "failpoints")]

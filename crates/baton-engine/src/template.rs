@@ -80,7 +80,7 @@ mod tests {
             output_schema: None,
             class: EffectClass::SideEffectFree,
             timeout_ms: 1,
-            trust: Default::default(),
+            ..ToolSpec::default()
         };
         let tools = [tool("look"), tool("peek")];
         render(text, &Known { system: "Be kind.", mode: Mode::Moderate, channel: "CHAT", tools: &tools })

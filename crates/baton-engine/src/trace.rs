@@ -56,7 +56,7 @@ impl Engine {
         let (shared, store) = (&self.shared, &self.shared.store);
         let row = patiently!(shared, store.run(tenant, run))?;
         let definition = patiently!(shared, store.definition(tenant, &row.definition))?;
-        let is_held = row.owner.is_some_and(|owner| store.is_alive(owner));
+        let is_held = store.is_held(&row).await;
         let last = row.step;
         let mut build = Build::new(&row, &definition);
         let mut read = 0;

@@ -24,7 +24,7 @@ use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_core::fault::{Code, Fault};
+use baton_core::fault::{Code, Fault, without_credentials};
 use baton_core::json;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Url};
@@ -64,6 +64,8 @@ struct Kinship {
     local: bool,
     plain: bool,
     connect: Duration,
+    /// Whether connections are kept.
+    keeps: bool,
 }
 
 /// Whom a request goes to.
@@ -79,14 +81,14 @@ pub(crate) struct Addressee<'a> {
 impl Http {
     /// Sends the body of a question and waits for the head of the reply, whatever its status.
     pub(crate) async fn ask(&self, to: Addressee<'_>, body: Vec<u8>, limits: Limits) -> Result<Reply, Fault> {
-        let client = self.client(to.endpoint, limits.timeouts.connect)?;
+        let client = self.client(to, limits.timeouts.connect)?;
         let request = client.post(to.endpoint.address(to.wire)).headers(head(to)?).body(body);
         self.send(to, request, limits).await
     }
 
     /// Asks for a document and waits for the head of the reply, whatever its status.
     pub(crate) async fn get(&self, to: Addressee<'_>, url: Url, limits: Limits) -> Result<Reply, Fault> {
-        let client = self.client(to.endpoint, limits.timeouts.connect)?;
+        let client = self.client(to, limits.timeouts.connect)?;
         self.send(to, client.get(url).headers(head(to)?), limits).await
     }
 
@@ -104,8 +106,12 @@ impl Http {
     }
 
     /// The client for an endpoint. Connections are kept in it, so it is made once.
-    fn client(&self, endpoint: &Endpoint, connect: Duration) -> Result<Client, Fault> {
-        let kin = Kinship { local: endpoint.is_local(), plain: endpoint.is_plain(), connect };
+    fn client(&self, to: Addressee<'_>, connect: Duration) -> Result<Client, Fault> {
+        let (local, plain) = (to.endpoint.is_local(), to.endpoint.is_plain());
+        // A local server may close a connection after its answer although it promised to keep it (llama.cpp's
+        // does), and a request that crosses that close is lost. Ollama keeps its promise.
+        let keeps = !(local && plain) || to.wire == Wire::Ollama;
+        let kin = Kinship { local, plain, connect, keeps };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kin) {
             return Ok(client.clone());
@@ -128,10 +134,10 @@ fn build(kin: Kinship) -> reqwest::Result<Client> {
     if kin.local {
         builder = builder.no_proxy();
     }
-    if kin.local && kin.plain {
-        // A local server may close a connection after its answer although it promised to keep it (llama.cpp's
-        // does), and a request that crosses that close is lost. A new connection to loopback costs nothing.
+    if !kin.keeps {
         builder = builder.pool_max_idle_per_host(0);
+    }
+    if kin.local && kin.plain {
         // Reading the system's certificates takes time, and fails where there are none.
         builder = builder.tls_certs_only([]);
     }
@@ -207,8 +213,9 @@ fn cause(error: &reqwest::Error) -> String {
     innermost.to_string()
 }
 
-/// A fault as it may be shown: without the key, and not endless.
+/// A fault as it may be shown: without the key, without what we told a proxy, and not endless.
 pub(crate) fn shown(mut fault: Fault, key: Option<&Secret>) -> Fault {
+    fault.message = without_credentials(&fault.message);
     if let Some(key) = key {
         fault.message = key.redact(&fault.message);
     }

@@ -14,7 +14,7 @@ mod answer;
 use std::sync::{Arc, OnceLock};
 
 use baton_core::chat::TokenUsage;
-use baton_core::fault::{Code, Fault};
+use baton_core::fault::{Code, Fault, without_credentials};
 use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::time::Instant;
@@ -222,9 +222,10 @@ impl Setup {
 
     /// The key is taken out before anybody cuts the text, or half of it might stay.
     fn redacted(&self, complaint: Vec<u8>) -> Vec<u8> {
+        let complaint = without_credentials(&String::from_utf8_lossy(&complaint));
         match &self.key {
-            Some(key) => key.redact(&String::from_utf8_lossy(&complaint)).into_bytes(),
-            None => complaint,
+            Some(key) => key.redact(&complaint).into_bytes(),
+            None => complaint.into_bytes(),
         }
     }
 

@@ -94,7 +94,8 @@ impl Wire {
     /// The body of a request that asks for a stream.
     pub fn encode(self, call: &Call<'_>) -> Vec<u8> {
         let body: Value = match self {
-            Wire::Ollama => ollama::body(call),
+            // A body of plain values can always be written.
+            Wire::Ollama => return serde_json::to_vec(&ollama::body(call)).unwrap_or_default(),
             Wire::ChatCompletions => chat::body(call),
             Wire::Responses => responses::body(call),
             Wire::Anthropic => anthropic::body(call),

@@ -3,6 +3,8 @@
 //! `t` is the long class name (`UserMessageState`), `ts` Unix seconds, and `data` the fields, or their
 //! zstd bytes in base64 where they are longer than 2 KiB. Unknown types survive as they are.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use baton_core::thread::Entry;
@@ -45,16 +47,27 @@ pub fn encode(entry: &Entry, at: Timestamp) -> Result<Vec<u8>, StoreError> {
         .map_err(fail)
 }
 
+impl Envelope<'_> {
+    /// The fields as JSON.
+    fn plain(&self) -> Result<Cow<'_, [u8]>, String> {
+        if !self.compressed {
+            return Ok(Cow::Borrowed(self.data.get().as_bytes()));
+        }
+        let text: String = serde_json::from_str(self.data.get()).map_err(|e| e.to_string())?;
+        decompress(&STANDARD.decode(text).map_err(|e| e.to_string())?).map(Cow::Owned)
+    }
+}
+
+/// The fields of an entry as JSON, whatever its type and version.
+pub(crate) fn plain(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    envelope.plain().map(Cow::into_owned)
+}
+
 /// Takes an entry out of its envelope.
 pub fn decode(bytes: &[u8]) -> Result<(Entry, Timestamp), String> {
     let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    let data: Value = if envelope.compressed {
-        let text: String = serde_json::from_str(envelope.data.get()).map_err(|e| e.to_string())?;
-        let packed = STANDARD.decode(text).map_err(|e| e.to_string())?;
-        serde_json::from_slice(&decompress(&packed)?).map_err(|e| e.to_string())?
-    } else {
-        serde_json::from_str(envelope.data.get()).map_err(|e| e.to_string())?
-    };
+    let data: Value = serde_json::from_slice(&envelope.plain()?).map_err(|e| e.to_string())?;
     let entry = Entry::from_stored(&envelope.t, envelope.v, data).map_err(|e: BadEntry| e.to_string())?;
     Ok((entry, Timestamp::from_seconds(envelope.ts)))
 }

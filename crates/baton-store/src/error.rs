@@ -77,6 +77,17 @@ pub enum StoreError {
         /// What is known.
         known: u32,
     },
+    /// The caller's key was used before.
+    #[error("this key was used before")]
+    KeyUsed(Box<crate::service::KeyRow>),
+    /// Too many runs wait for the branch.
+    #[error("branch {branch:?} has {most} runs waiting already: try again when one of them has ended")]
+    QueueFull {
+        /// The branch.
+        branch: String,
+        /// How many may wait.
+        most: u32,
+    },
     /// The writer lost the run: nothing was written.
     #[error("run {run} now belongs to somebody else (epoch {epoch})")]
     Fenced {

@@ -12,9 +12,13 @@ mod error;
 pub mod failpoint;
 #[cfg(feature = "failpoints")]
 mod faulty;
+mod known;
+mod live;
 mod memory;
+mod postgres;
 mod record;
 mod runs;
+mod service;
 mod sqlite;
 mod threads;
 mod transition;
@@ -34,6 +38,11 @@ pub use error::StoreError;
 #[cfg(feature = "failpoints")]
 pub use faulty::{FaultyStore, StoreBug};
 pub use memory::MemoryStore;
+pub use postgres::{PgError, PgOptions, PgStore};
+pub use service::{
+    AuditEvent, AuditRow, BrokenChain, Collected, GcRequest, Head, KeyRow, NewKey, NewQueued, OUTBOX_COUNTED,
+    Outgoing, QueuedRun, Token, Verifier, verify,
+};
 pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
 pub use view::{
@@ -48,6 +57,8 @@ pub enum Store {
     Memory(Arc<MemoryStore>),
     /// In one file, for any number of processes on one machine.
     Sqlite(SqliteStore),
+    /// In PostgreSQL, for any number of processes on any number of machines.
+    Postgres(PgStore),
     /// Another store that fails now and then, for tests.
     #[cfg(feature = "failpoints")]
     Faulty(Arc<FaultyStore>),
@@ -59,6 +70,7 @@ macro_rules! on_store {
         match $self {
             Store::Memory(store) => store.$method($($arg),*),
             Store::Sqlite(store) => store.$method($($arg),*).await,
+            Store::Postgres(store) => store.$method($($arg),*).await,
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => {
                 store.before(stringify!($method))?;
@@ -84,6 +96,7 @@ impl Store {
                 Life::Memory(store.clone())
             }
             Store::Sqlite(store) => Life::Lock(store.enlist(id)?),
+            Store::Postgres(store) => Life::Lease(store.enlist(id)?),
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => return store.inner().enlist(),
         };
@@ -96,17 +109,27 @@ impl Store {
         match self {
             Store::Memory(store) => store.retire(owner),
             Store::Sqlite(store) => store.bury(owner),
+            Store::Postgres(store) => store.bury(owner),
             Store::Faulty(store) => store.inner().bury(owner),
         }
     }
 
     /// Whether an owner still lives.
-    pub fn is_alive(&self, owner: OwnerId) -> bool {
+    pub async fn is_alive(&self, owner: OwnerId) -> bool {
         match self {
             Store::Memory(store) => store.is_alive(owner),
             Store::Sqlite(store) => store.is_alive(owner),
+            Store::Postgres(store) => store.is_alive(owner).await,
             #[cfg(feature = "failpoints")]
-            Store::Faulty(store) => store.inner().is_alive(owner),
+            Store::Faulty(store) => Box::pin(store.inner().is_alive(owner)).await,
+        }
+    }
+
+    /// Whether somebody living holds a run.
+    pub async fn is_held(&self, row: &RunRow) -> bool {
+        match row.owner {
+            Some(owner) => self.is_alive(owner).await,
+            None => false,
         }
     }
 
@@ -232,7 +255,8 @@ impl Store {
         on_store!(self, prune(tenant, id, request))
     }
 
-    /// Begins a run with its first transition; answers the lane that it writes to.
+    /// Begins a run with its first transition; answers the lane that it writes to. Refused while others wait for
+    /// its branch: the first of them is next.
     pub async fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
         on_store!(self, start(tenant, new, first))
     }
@@ -270,7 +294,8 @@ impl Store {
         on_store!(self, release(tenant, run, epoch))
     }
 
-    /// Sends a message to a run; answers its number. A decision is checked and recorded in the same write.
+    /// Sends a message to a run; answers its number. A decision is checked and recorded in the same write. An
+    /// input whose id is in the inbox already is not added again: the answer is the number that it has.
     pub async fn post(
         &self,
         tenant: &Tenant,
@@ -354,14 +379,15 @@ impl Store {
         on_store!(self, approval(tenant, id))
     }
 
-    /// Lists approvals, newest first.
+    /// Lists approvals, newest first; those older than `after`, whatever its own status is.
     pub async fn approvals(
         &self,
         tenant: &Tenant,
         status: Option<ApprovalStatus>,
+        after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Approval>, StoreError> {
-        on_store!(self, approvals(tenant, status, limit))
+        on_store!(self, approvals(tenant, status, after, limit))
     }
 
     /// What an owner should know of the runs that it holds.
@@ -369,6 +395,7 @@ impl Store {
         match self {
             Store::Memory(store) => Ok(store.pulses(owner)),
             Store::Sqlite(store) => store.pulses(owner).await,
+            Store::Postgres(store) => store.pulses(owner).await,
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => Box::pin(store.inner().pulses(owner)).await,
         }
@@ -379,14 +406,150 @@ impl Store {
         on_store!(self, watch(tenant, run, until))
     }
 
-    /// Runs that somebody should drive and nobody living does.
-    pub async fn due(&self, tenant: &Tenant, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
-        match self {
-            Store::Memory(store) => Ok(store.due(tenant, now)),
-            Store::Sqlite(store) => store.due(tenant, now).await,
-            #[cfg(feature = "failpoints")]
-            Store::Faulty(store) => Box::pin(store.inner().due(tenant, now)).await,
-        }
+    /// The same of many runs in one write; those that are not there are left out.
+    pub async fn watch_all(&self, runs: &[(Tenant, RunId)], until: Timestamp) -> Result<(), StoreError> {
+        on_store!(self, watch_all(runs, until))
+    }
+
+    /// Runs of all tenants that somebody should drive and nobody living does; of those that wait for their
+    /// turn, the first of every branch that is free.
+    pub async fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
+        on_store!(self, due(now))
+    }
+
+    /// Where some runs have come to; those that are not there are left out.
+    pub async fn heads(&self, runs: &[(Tenant, RunId)]) -> Result<Vec<Head>, StoreError> {
+        on_store!(self, heads(runs))
+    }
+
+    /// Puts a run in line behind the one that holds its branch: at the end, or before all others. Refused where
+    /// too many wait already, and where its key was used.
+    pub async fn enqueue(&self, tenant: &Tenant, new: NewQueued) -> Result<(), StoreError> {
+        on_store!(self, enqueue(tenant, new))
+    }
+
+    /// What a run that waits for its turn will begin with.
+    pub async fn queued(&self, tenant: &Tenant, run: RunId) -> Result<QueuedRun, StoreError> {
+        on_store!(self, queued(tenant, run))
+    }
+
+    /// What is known of a caller's key that has not expired.
+    pub async fn key(
+        &self,
+        tenant: &Tenant,
+        route: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<KeyRow>, StoreError> {
+        on_store!(self, key(tenant, route, key, now))
+    }
+
+    /// Notes a caller's key, with the run that it led to or the owner that works on it; answers what is known
+    /// of it if it was used before, and then changes nothing.
+    pub async fn begin_key(
+        &self,
+        tenant: &Tenant,
+        new: &NewKey,
+        run: Option<RunId>,
+        owner: Option<OwnerId>,
+        now: Timestamp,
+    ) -> Result<Option<KeyRow>, StoreError> {
+        on_store!(self, begin_key(tenant, new, run, owner, now))
+    }
+
+    /// Takes over the work on a key from an owner; false if it is no longer that owner's, or was answered.
+    pub async fn retake_key(
+        &self,
+        tenant: &Tenant,
+        route: &str,
+        key: &str,
+        from: OwnerId,
+        to: OwnerId,
+    ) -> Result<bool, StoreError> {
+        on_store!(self, retake_key(tenant, route, key, from, to))
+    }
+
+    /// Says what came of a key's work. Only the owner's word counts.
+    pub async fn answer_key(
+        &self,
+        tenant: &Tenant,
+        route: &str,
+        key: &str,
+        owner: OwnerId,
+        answer: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        on_store!(self, answer_key(tenant, route, key, owner, answer))
+    }
+
+    /// Takes in an event of somebody else; false if its key was used before.
+    pub async fn receive(
+        &self,
+        tenant: &Tenant,
+        event: AuditEvent,
+        key: Option<NewKey>,
+    ) -> Result<bool, StoreError> {
+        on_store!(self, receive(tenant, event, key))
+    }
+
+    /// Events that are to be sent, in order.
+    pub async fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+        on_store!(self, outbox(limit))
+    }
+
+    /// How many events are still to be sent; counted up to [`OUTBOX_COUNTED`].
+    pub async fn outbox_depth(&self) -> Result<u64, StoreError> {
+        on_store!(self, outbox_depth())
+    }
+
+    /// Notes that events were sent.
+    pub async fn sent(&self, numbers: &[i64]) -> Result<(), StoreError> {
+        on_store!(self, sent(numbers))
+    }
+
+    /// Drops the oldest unsent events: those from before a moment, and as many as make the rest fit. One row
+    /// of the chain says how many there were.
+    pub async fn trim_outbox(
+        &self,
+        before: Timestamp,
+        most_bytes: u64,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        on_store!(self, trim_outbox(before, most_bytes, now))
+    }
+
+    /// Adds events to the chain, at most `limit`, if no other process is doing it; answers how many.
+    pub async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
+        on_store!(self, seal(limit))
+    }
+
+    /// Rows of the chain beyond a number, in order; of one tenant or of all.
+    pub async fn audit(
+        &self,
+        tenant: Option<&Tenant>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError> {
+        on_store!(self, audit(tenant, after, limit))
+    }
+
+    /// Keeps a token.
+    pub async fn add_token(&self, token: &Token) -> Result<(), StoreError> {
+        on_store!(self, add_token(token))
+    }
+
+    /// All tokens, oldest first.
+    pub async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+        on_store!(self, tokens())
+    }
+
+    /// Forgets a token by its id.
+    pub async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
+        on_store!(self, revoke_token(id))
+    }
+
+    /// Throws away what has had its time.
+    pub async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
+        on_store!(self, gc(request))
     }
 
     /// Keeps bytes under their hash.
@@ -399,10 +562,11 @@ impl Store {
     ) -> Result<(), StoreError> {
         match self {
             Store::Memory(store) => {
-                store.put_blob(tenant, hash, bytes);
+                store.put_blob(tenant, hash, bytes, at);
                 Ok(())
             }
             Store::Sqlite(store) => store.put_blob(tenant, hash, bytes, at).await,
+            Store::Postgres(store) => store.put_blob(tenant, hash, bytes, at).await,
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => Box::pin(store.inner().put_blob(tenant, hash, bytes, at)).await,
         }
@@ -413,6 +577,7 @@ impl Store {
         match self {
             Store::Memory(store) => Ok(store.blob(tenant, hash)),
             Store::Sqlite(store) => store.blob(tenant, hash).await,
+            Store::Postgres(store) => store.blob(tenant, hash).await,
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => Box::pin(store.inner().blob(tenant, hash)).await,
         }
@@ -439,5 +604,7 @@ impl Drop for Owner {
 enum Life {
     Memory(Arc<MemoryStore>),
     /// Its OS lock is what others test.
-    Lock(#[allow(dead_code, reason = "held, never read")] sqlite::LifeLock),
+    Lock(#[allow(dead_code, reason = "held, never read")] live::LifeLock),
+    /// Its lease is, and on its machine its lock.
+    Lease(#[allow(dead_code, reason = "held, never read")] postgres::Lease),
 }

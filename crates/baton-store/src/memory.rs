@@ -3,7 +3,9 @@
 //! Plain maps behind one lock, written to be read: where a stored row and a rule could be confused, the
 //! rule is what stands here.
 
+mod gc;
 mod runs;
+mod service;
 mod threads;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,7 +18,9 @@ use baton_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::error::StoreError;
+use crate::service::{AuditRow, Token};
 use crate::view::{ClaimRow, Posted, RunRow, StepRow};
+use service::{MemEvent, MemKey, MemQueued};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -30,9 +34,17 @@ struct Inner {
     runs: BTreeMap<(Tenant, RunId), MemRun>,
     approvals: BTreeMap<(Tenant, String), Approval>,
     definitions: HashMap<(Tenant, String), Definition>,
-    blobs: HashMap<(Tenant, String), Vec<u8>>,
+    blobs: HashMap<(Tenant, String), MemBlob>,
     living: HashSet<OwnerId>,
     born: u64,
+    /// By tenant, route and key.
+    keys: BTreeMap<(Tenant, String, String), MemKey>,
+    /// In the order in which they wait.
+    queue: Vec<MemQueued>,
+    outbox: BTreeMap<i64, MemEvent>,
+    last_event: i64,
+    chain: Vec<AuditRow>,
+    tokens: BTreeMap<String, Token>,
 }
 
 #[derive(Debug)]
@@ -55,6 +67,12 @@ struct MemRun {
     steps: Vec<StepRow>,
     claims: Vec<ClaimRow>,
     inbox: Vec<Posted>,
+}
+
+#[derive(Debug)]
+struct MemBlob {
+    bytes: Vec<u8>,
+    touched: Timestamp,
 }
 
 impl MemoryStore {
@@ -80,12 +98,12 @@ impl MemoryStore {
         self.lock().living.contains(&owner)
     }
 
-    pub(crate) fn put_blob(&self, tenant: &Tenant, hash: &str, bytes: Vec<u8>) {
-        self.lock().blobs.insert((tenant.clone(), hash.to_owned()), bytes);
+    pub(crate) fn put_blob(&self, tenant: &Tenant, hash: &str, bytes: Vec<u8>, at: Timestamp) {
+        self.lock().blobs.insert((tenant.clone(), hash.to_owned()), MemBlob { bytes, touched: at });
     }
 
     pub(crate) fn blob(&self, tenant: &Tenant, hash: &str) -> Option<Vec<u8>> {
-        self.lock().blobs.get(&(tenant.clone(), hash.to_owned())).cloned()
+        self.lock().blobs.get(&(tenant.clone(), hash.to_owned())).map(|blob| blob.bytes.clone())
     }
 }
 

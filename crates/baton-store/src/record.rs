@@ -1,5 +1,7 @@
 //! Stored bytes: JSON, compressed when long, with a checksum. Old versions are upgraded here.
 
+use std::borrow::Cow;
+
 use baton_core::event::Event;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,20 +29,17 @@ pub(crate) fn decode<T: DeserializeOwned>(
     bytes: &[u8],
     crc: u32,
 ) -> Result<T, StoreError> {
-    let read = || -> Result<T, String> {
-        if crc32fast::hash(bytes) != crc {
-            return Err("its checksum does not fit: the file was damaged".to_owned());
-        }
-        let plain;
-        let json = if bytes.starts_with(&ZSTD_MAGIC) {
-            plain = decompress(bytes)?;
-            &plain
-        } else {
-            bytes
-        };
-        serde_json::from_slice(json).map_err(|e| e.to_string())
-    };
+    let read =
+        || -> Result<T, String> { serde_json::from_slice(&plain(bytes, crc)?).map_err(|e| e.to_string()) };
     read().map_err(|why| StoreError::corrupt(what, id, why))
+}
+
+/// The JSON of stored bytes.
+pub(crate) fn plain(bytes: &[u8], crc: u32) -> Result<Cow<'_, [u8]>, String> {
+    if crc32fast::hash(bytes) != crc {
+        return Err("its checksum does not fit: the file was damaged".to_owned());
+    }
+    if bytes.starts_with(&ZSTD_MAGIC) { decompress(bytes).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
 }
 
 /// The same for a record that says its version: one that is newer than this build knows is not damaged.

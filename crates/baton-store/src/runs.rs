@@ -1,8 +1,8 @@
 //! What run operations mean, whatever keeps the rows: who may claim, who may write, what is due.
 
-use baton_core::id::OwnerId;
-use baton_core::json::call_digest;
-use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, RUN_VERSION, RunStatus};
+use baton_core::id::{BranchName, OwnerId, RunId};
+use baton_core::json::{call_digest, sha256_hex};
+use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, Message, RUN_VERSION, RunStatus};
 use baton_core::time::Timestamp;
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use crate::error::StoreError;
 use crate::transition::Transition;
 use crate::view::{ClaimMode, RunFilter, RunRow};
 
-/// Whether a run may be claimed; if so, whether its last owner died holding it.
+/// Whether a run may be claimed; if so, whether its last owner died holding it. One that waits for its turn
+/// may not: its branch is busy.
 pub(crate) fn may_claim(
     row: &RunRow,
     mode: ClaimMode,
@@ -22,6 +23,10 @@ pub(crate) fn may_claim(
     if row.min_version > RUN_VERSION {
         return Err(StoreError::TooNew { run: row.id, needs: row.min_version, known: RUN_VERSION });
     }
+    if row.status == RunStatus::Queued {
+        // Nothing to go on from: it is begun by a start once its branch is free, and stands in line till then.
+        return Err(StoreError::Busy { branch: row.branch.to_string(), run: row.id });
+    }
     match row.owner {
         Some(owner) if alive(owner) && mode == ClaimMode::IfFree => {
             Err(StoreError::Held { run: row.id, owner })
@@ -32,6 +37,7 @@ pub(crate) fn may_claim(
 }
 
 /// What a transition says of the run that it advances.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Fence {
     pub(crate) epoch: u32,
     pub(crate) step: u32,
@@ -65,12 +71,72 @@ impl Fence {
     }
 }
 
-/// Whether somebody should drive a run that nobody living drives.
+/// Whether it is a run's turn to take a branch: those who wait for it come first, in order.
+pub(crate) fn in_turn(branch: &BranchName, run: RunId, first: Option<RunId>) -> Result<(), StoreError> {
+    match first {
+        Some(first) if first != run => Err(StoreError::Busy { branch: branch.to_string(), run: first }),
+        _ => Ok(()),
+    }
+}
+
+/// A key that led to the very run that is about to begin: its write was done and not told. One that waited got
+/// its key when it got in line.
+pub(crate) fn own_key(
+    unused: Result<(), StoreError>,
+    run: RunId,
+    is_in_line: bool,
+) -> Result<(), StoreError> {
+    match unused {
+        Err(StoreError::KeyUsed(known)) if known.run == Some(run) => match is_in_line {
+            true => Ok(()),
+            false => Err(StoreError::Exists { what: "run", id: run.to_string() }),
+        },
+        other => other,
+    }
+}
+
+/// What an input is known by, so that it is posted once: of fixed length, and text in every database.
+pub(crate) fn input_hash(message: &Message) -> Option<String> {
+    match message {
+        Message::Input { input_id, .. } => Some(sha256_hex(input_id.as_bytes())),
+        Message::Cancel | Message::Decision { .. } => None,
+    }
+}
+
+/// Why a run that does not wait in line cannot be begun from there: it is over, or somebody else began it.
+pub(crate) fn begun_already(row: &RunRow) -> StoreError {
+    match row.status.has_ended() {
+        true => StoreError::Ended { run: row.id, status: row.status },
+        false => StoreError::Fenced { run: row.id, epoch: row.epoch },
+    }
+}
+
+/// Whether somebody should drive a run that has begun and that nobody living drives.
 pub(crate) fn is_due(row: &RunRow, inbox_read: u32, now: Timestamp, alive: impl Fn(OwnerId) -> bool) -> bool {
-    match row.status {
-        RunStatus::Running => row.owner.is_none_or(|owner| !alive(owner)),
-        RunStatus::Suspended => row.inbox > inbox_read || row.wake_at.is_some_and(|at| at <= now),
-        _ => false,
+    Glance { status: row.status, owner: row.owner, wake_at: row.wake_at }
+        .is_due(now, alive, || row.inbox > inbox_read)
+}
+
+/// As much of a run as it takes to see whether it is due.
+pub(crate) struct Glance {
+    pub(crate) status: RunStatus,
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) wake_at: Option<Timestamp>,
+}
+
+impl Glance {
+    /// The same as [`is_due`]; whether there are unread messages is asked only where it matters.
+    pub(crate) fn is_due(
+        &self,
+        now: Timestamp,
+        alive: impl FnOnce(OwnerId) -> bool,
+        has_unread: impl FnOnce() -> bool,
+    ) -> bool {
+        match self.status {
+            RunStatus::Running => self.owner.is_none_or(|owner| !alive(owner)),
+            RunStatus::Suspended => self.wake_at.is_some_and(|at| at <= now) || has_unread(),
+            _ => false,
+        }
     }
 }
 

@@ -5,16 +5,23 @@
 //! locks keeps the writers of several processes fair. Readers have connections of their own.
 
 mod advance;
-mod live;
+mod approvals;
+mod audit;
+mod due;
+mod gc;
+mod keys;
 mod migrate;
+mod outbox;
 mod prune;
+mod queue;
 mod read;
 mod runs;
+mod start;
 mod threads;
+mod tokens;
 mod untrusted;
 mod writer;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +30,8 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::error::StoreError;
-pub(crate) use live::LifeLock;
+use crate::known::Known;
+use crate::live::{self, LifeLock};
 pub use migrate::OpenError;
 use writer::Writer;
 
@@ -42,17 +50,7 @@ struct Shared {
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
     /// Definitions that are known to be stored, so that a start need not write them again.
-    definitions: Mutex<HashSet<(Tenant, String)>>,
-}
-
-impl Shared {
-    fn knows(&self, definition: &(Tenant, String)) -> bool {
-        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).contains(definition)
-    }
-
-    fn learn(&self, definition: (Tenant, String)) {
-        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).insert(definition);
-    }
+    definitions: Known,
 }
 
 /// A store that was just opened, and what opening it did.
@@ -75,7 +73,7 @@ impl SqliteStore {
             folder: folder.to_owned(),
             writer,
             readers: Mutex::default(),
-            definitions: Mutex::default(),
+            definitions: Known::default(),
         };
         Ok(Opened { store: SqliteStore { shared: Arc::new(shared) }, backup })
     }

@@ -24,6 +24,13 @@ pub(crate) fn first_untrusted(tree: &Tree, head: Place, of_lanes: &BTreeMap<u32,
     segments.iter().find_map(|s| of_lanes.get(&s.lane).copied().filter(|index| *index <= s.last))
 }
 
+/// The lane that a branch which ends at `head` extends with its next entry; none where that opens a lane.
+/// `tip` is the last stored index of the lane.
+pub(crate) fn own_lane(tree: &Tree, branch: &BranchName, head: Place, tip: i64) -> Option<u32> {
+    let opened = tree.lanes.get(&head.lane).is_some_and(|lane| lane.opened_by == *branch);
+    (opened && head.index >= tip).then_some(head.lane)
+}
+
 /// Checks an entry that somebody pushes: the table, and that a new id was never used on the branch.
 pub(crate) fn check_push(
     entry: &Entry,

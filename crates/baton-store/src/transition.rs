@@ -14,6 +14,8 @@ use baton_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::service::{AuditEvent, NewKey};
+
 /// One atomic, fenced write: everything that one input led to.
 #[derive(Debug, Clone)]
 pub struct Transition {
@@ -43,6 +45,8 @@ pub struct Transition {
     pub asked: Vec<Approval>,
     /// What is no longer asked.
     pub settled: Vec<(String, ApprovalStatus)>,
+    /// What the audit trail says of it.
+    pub audit: Vec<AuditEvent>,
     /// How the run stands afterwards.
     pub rest: Rest,
 }
@@ -124,7 +128,7 @@ pub struct Intent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pinned {
     /// What runs are pinned to.
-    pub definition: Definition,
+    pub definition: Arc<Definition>,
     /// SHA-256, in hexadecimal.
     pub hash: String,
 }
@@ -133,7 +137,7 @@ impl Pinned {
     /// Hashes a definition.
     pub fn new(definition: Definition) -> Arc<Pinned> {
         let text = canonical(&serde_json::to_value(&definition).unwrap_or_default());
-        Arc::new(Pinned { hash: sha256_hex(text.as_bytes()), definition })
+        Arc::new(Pinned { hash: sha256_hex(text.as_bytes()), definition: Arc::new(definition) })
     }
 }
 
@@ -154,6 +158,13 @@ pub struct NewRun {
     pub metadata: Value,
     /// The thread, if it is made together with the run.
     pub new_thread: Option<NewThread>,
+    /// The lane that the branch may extend, as [`BranchEnd`](crate::BranchEnd) had it.
+    pub lane: Option<u32>,
+    /// The caller's key.
+    pub key: Option<NewKey>,
+    /// Whether it waited for its turn: then its row is there, and is begun only once. A first transition that
+    /// ends it takes no branch.
+    pub queued: bool,
 }
 
 /// A thread that is about to begin.

@@ -53,6 +53,8 @@ pub struct BranchEnd {
     ///
     /// [`Entry::is_untrusted`]: baton_core::thread::Entry::is_untrusted
     pub untrusted: Option<i64>,
+    /// The lane that the branch may extend at its tip, where the store knows: spares a start asking again.
+    pub lane: Option<u32>,
 }
 
 /// Which entries of a branch.

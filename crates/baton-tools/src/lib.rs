@@ -10,6 +10,7 @@
 mod builtin;
 pub mod egress;
 mod excerpt;
+pub mod execution;
 mod found;
 pub mod output;
 mod registry;

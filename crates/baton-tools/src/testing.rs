@@ -1,8 +1,9 @@
 //! `test_effect`: a tool whose effect can be counted.
 //!
 //! It writes one line to a file *before* it does anything else, so a test that kills the process at
-//! any moment can tell from the file whether, and how often, the effect happened. It is for tests
-//! and drills: it writes wherever it is told to, and is not among the built-in tools.
+//! any moment can tell from the file whether, and how often, the effect happened. `test_note` does the same and is
+//! declared idempotent: it writes whenever it is called, so the file tells under which keys it was. Both are for
+//! tests and drills: they write wherever they are told to, and are not among the built-in tools.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::tool::{CallContext, Output, Tool, ToolError};
-use crate::typed::{About, off_thread, read};
+use crate::typed::{About, off_thread, read, typed};
 
 const MAX_OUTPUT: usize = 32 * 1024 * 1024;
 
@@ -64,6 +65,35 @@ pub fn test_effect() -> Arc<dyn Tool> {
     Arc::new(TestEffect { spec: about.spec::<Arguments>(None) })
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    /// The file that the line is appended to.
+    file: PathBuf,
+    /// What to write behind the call's key.
+    line: String,
+    /// How long to wait after writing.
+    delay_ms: Option<u64>,
+}
+
+/// The tool that may be called again under its key.
+pub fn test_note() -> Arc<dyn Tool> {
+    let about = About {
+        name: "test_note",
+        description: "For tests: appends a line to a file whenever it is called, then waits.",
+        class: EffectClass::Idempotent,
+        timeout_ms: 30_000,
+        trust: Trust::default(),
+    };
+    typed(about, |Note { file, line, delay_ms }: Note, context| async move {
+        fits(&line, &context.key)?;
+        let (key, written) = (context.key, line.clone());
+        off_thread(move || append(&file, &key, &written, false)).await?.map_err(unwritten)?;
+        tokio::time::sleep(Duration::from_millis(delay_ms.unwrap_or(0))).await;
+        Ok(format!("wrote {line}"))
+    })
+}
+
 struct TestEffect {
     spec: ToolSpec,
 }
@@ -84,14 +114,12 @@ impl Tool for TestEffect {
 
 async fn perform(arguments: Value, context: CallContext) -> Result<Output, ToolError> {
     let arguments: Arguments = read(arguments)?;
-    if arguments.line.contains('\n') || context.key.contains(['\n', '\t']) {
-        return Err(ToolError::asked("The line and the key must fit one line of the file."));
-    }
+    fits(&arguments.line, &context.key)?;
     let Arguments { file, line, class, .. } = arguments;
     let (key, written) = (context.key, line.clone());
     off_thread(move || append(&file, &key, &written, class == Class::Idempotent))
         .await?
-        .map_err(|error| ToolError::new(format!("The file could not be written: {error}.")))?;
+        .map_err(unwritten)?;
 
     let delay = tokio::time::sleep(Duration::from_millis(arguments.delay_ms.unwrap_or(0)));
     if arguments.ignore_cancel {
@@ -104,6 +132,17 @@ async fn perform(arguments: Value, context: CallContext) -> Result<Output, ToolE
         Some(bytes) => Ok(Output::Text("x".repeat(bytes.min(MAX_OUTPUT)))),
         None => Ok(Output::Text(format!("wrote {line}"))),
     }
+}
+
+fn fits(line: &str, key: &str) -> Result<(), ToolError> {
+    if line.contains('\n') || key.contains(['\n', '\t']) {
+        return Err(ToolError::asked("The line and the key must fit one line of the file."));
+    }
+    Ok(())
+}
+
+fn unwritten(error: io::Error) -> ToolError {
+    ToolError::new(format!("The file could not be written: {error}."))
 }
 
 /// Appends a line and waits until it is on the disk. With `once`, a key that is there already stays alone;

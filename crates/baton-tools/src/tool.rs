@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_core::id::Tenant;
 use baton_core::tool::{Cause, EffectClass, ToolSpec};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub struct ToolError {
     pub message: String,
     /// Whether it is known that nothing was sent or done, so that even an unsafe call may run again.
     pub before_start: bool,
+    /// Whether it is known that nothing is known: the call was sent, and no answer came.
+    pub unknown: bool,
     /// Where the cause lies.
     pub cause: Cause,
 }
@@ -33,17 +36,22 @@ pub struct ToolError {
 impl ToolError {
     /// A failure at a point where something may already have happened.
     pub fn new(message: impl Into<String>) -> Self {
-        ToolError { message: message.into(), before_start: false, cause: Cause::Tool }
+        ToolError { message: message.into(), before_start: false, unknown: false, cause: Cause::Tool }
     }
 
     /// A failure that is known to lie before anything was sent or done.
     pub fn before_start(message: impl Into<String>) -> Self {
-        ToolError { message: message.into(), before_start: true, cause: Cause::Tool }
+        ToolError { message: message.into(), before_start: true, unknown: false, cause: Cause::Tool }
+    }
+
+    /// A call that was sent to somebody who did not answer: it may have happened.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        ToolError { message: message.into(), before_start: false, unknown: true, cause: Cause::Tool }
     }
 
     /// A failure whose cause lies in what was asked: the same call would fail again.
     pub fn asked(message: impl Into<String>) -> Self {
-        ToolError { message: message.into(), before_start: true, cause: Cause::Asked }
+        ToolError { message: message.into(), before_start: true, unknown: false, cause: Cause::Asked }
     }
 }
 
@@ -58,6 +66,10 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// The folders that the run is pinned to; none: a tool looks at those that it was made with.
     pub roots: Vec<PathBuf>,
+    /// Whose call it is.
+    pub tenant: Tenant,
+    /// What the caller said of the run, for tools that ask for it; otherwise null.
+    pub metadata: Value,
 }
 
 /// Something that an agent can call. Implemented by us and by whoever embeds Baton.

@@ -103,6 +103,8 @@ impl About {
             class: self.class,
             timeout_ms: self.timeout_ms,
             trust: self.trust,
+            requires_context: false,
+            service: None,
         }
     }
 }

@@ -8,13 +8,14 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::app::App;
 use crate::commands::{
-    approvals, ask, chat, completions, config, demo, doctor, init, models, policy, runs, threads, tools,
-    usage, welcome,
+    approvals, ask, audit, bench, chat, completions, config, demo, doctor, gc, init, models, policy, runs,
+    serve, threads, tokens, tools, usage, welcome,
 };
 use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
 use crate::log;
 use crate::open::Purpose;
+use crate::services::{self, Services};
 use crate::telemetry::Telemetry;
 use crate::terminal::{BAD, note, plain, styled};
 
@@ -34,6 +35,15 @@ pub(crate) struct Cli {
     globals: Globals,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+impl Cli {
+    /// How many threads work: a command has little to do at once, a service has all of the machine, and so has whoever
+    /// measures what one would do.
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get).max(2);
+        if matches!(self.command, Some(Command::Serve(_) | Command::Bench(_))) { all() } else { 2 }
+    }
 }
 
 /// What every command takes, before or after its name.
@@ -72,6 +82,8 @@ pub(crate) enum Color {
 enum Command {
     #[command(flatten)]
     OnData(OnData),
+    /// Serves the HTTP API
+    Serve(serve::ServeArgs),
     /// Shows the settings
     Config(config::ConfigArgs),
     /// Writes a commented settings file
@@ -84,6 +96,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Shows what Baton promises
     Demo(demo::DemoArgs),
+    /// Measures what the engine does on this machine
+    Bench(bench::BenchArgs),
     /// Prints what a shell needs to complete commands
     Completions(completions::CompletionsArgs),
 }
@@ -105,6 +119,12 @@ enum OnData {
     Tools(tools::ToolsArgs),
     /// Shows what was used and what it cost
     Usage(usage::UsageArgs),
+    /// Shows what happened, and checks that nobody changed it
+    Audit(audit::AuditArgs),
+    /// Says who may use the service
+    Tokens(tokens::TokensArgs),
+    /// Throws away what has had its time
+    Gc(gc::GcArgs),
 }
 
 impl OnData {
@@ -115,6 +135,11 @@ impl OnData {
             OnData::Chat(args) => args.model.as_deref(),
             _ => None,
         }
+    }
+
+    /// Whether it may drive runs, beside which events are sent and tools come and go.
+    fn drives(&self) -> bool {
+        matches!(self, OnData::Ask(_) | OnData::Chat(_) | OnData::Runs(_) | OnData::Approvals(_))
     }
 }
 
@@ -127,7 +152,9 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(cli.threads()).enable_all().build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return ExitCode::from(report(error.into())),
     };
@@ -155,12 +182,14 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
     match command {
         None => welcome::run(&Settled::find(&globals, None)?).await,
         Some(Command::OnData(command)) => on_data(&globals, command).await,
+        Some(Command::Serve(args)) => serve::run(&globals, &args).await,
         Some(Command::Config(args)) => config::run(&globals, &args),
         Some(Command::Init(args)) => init::run(&globals, &args),
         Some(Command::Models(args)) => models::run(&globals, args).await,
-        Some(Command::Policy(args)) => policy::run(&globals, args),
+        Some(Command::Policy(args)) => policy::run(&globals, args).await,
         Some(Command::Doctor(args)) => doctor::run(&globals, args).await,
         Some(Command::Demo(args)) => demo::run(&globals, args).await,
+        Some(Command::Bench(args)) => bench::run(&globals, args).await,
         Some(Command::Completions(args)) => completions::run(&args),
     }
 }
@@ -172,8 +201,16 @@ async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
     if let Some((variable, why)) = config.ignored {
         tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
     }
-    let app = App::open(config, Purpose { json: globals.json, test_tools: false })?;
+    let app = App::open(config, Purpose { json: globals.json, test_tools: false }).await?;
+    let services = match &command {
+        command if command.drives() => Some(Services::begin(&app).await?),
+        OnData::Tools(_) => services::discover(&app).await.map(|()| None)?,
+        _ => None,
+    };
     let done = on_app(&app, command).await;
+    if let Some(services) = services {
+        services.end().await;
+    }
     if let Some(telemetry) = telemetry {
         telemetry.end().await;
     }
@@ -189,5 +226,8 @@ async fn on_app(app: &App, command: OnData) -> Result<u8, Failure> {
         OnData::Approvals(args) => approvals::run(app, args).await,
         OnData::Tools(args) => tools::run(app, args).await,
         OnData::Usage(args) => usage::run(app, args).await,
+        OnData::Audit(args) => audit::run(app, args).await,
+        OnData::Tokens(args) => tokens::run(app, args).await,
+        OnData::Gc(args) => gc::run(app, args).await,
     }
 }

@@ -6,6 +6,8 @@
 //! the file, else the default; [`Settled`] remembers which. The current folder is never read unasked, and
 //! secrets are never values here: the file names where they are kept.
 
+mod collecting;
+mod database;
 mod doubts;
 mod file;
 mod groups;
@@ -14,6 +16,9 @@ mod named;
 mod nearest;
 mod pages;
 mod policy;
+mod rendering;
+mod service;
+mod services;
 mod serving;
 mod table;
 mod value;
@@ -25,21 +30,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_core::policy::Policy;
-use baton_core::render::{RenderPolicy, Rendering};
-use baton_engine::Settings;
+use baton_core::render::Rendering;
 use baton_engine::spans::Telling;
+use baton_engine::{Audit, Settings};
+use baton_tools::execution::SERVICE;
 use directories::ProjectDirs;
+use tracing::level_filters::LevelFilter;
 
 use crate::cli::Globals;
 use crate::failure::Failure;
+use crate::log::{Format, Logging};
 use crate::models::built_in;
 use crate::telemetry::Collector;
+pub(crate) use database::DatabaseUrl;
 pub(crate) use doubts::{Doubt, unfit};
 pub(crate) use groups::Group;
 pub(crate) use instructions::Template;
 pub(crate) use nearest::{nearest, question};
-pub(crate) use pages::commented_file;
+pub(crate) use pages::{commented_file, service_file};
 pub(crate) use policy::ToolList;
+pub(crate) use service::{Retention, ServeSetting, StoreSetting, USUAL_SCOPES};
+pub(crate) use services::{ContextSetting, ExecutionSetting, ServicesSetting};
 pub(crate) use serving::{KeyPlace, ProviderSetting, Serving};
 pub(crate) use table::{SETTINGS, Setting};
 pub(crate) use value::Value;
@@ -89,18 +100,34 @@ pub(crate) struct Settled {
     pub(crate) serving: Serving,
 }
 
+/// What the flags of a command say about settings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Flags<'a> {
+    /// `--model`.
+    pub(crate) model: Option<&'a str>,
+    /// `--bind`.
+    pub(crate) bind: Option<&'a str>,
+    /// `--port`.
+    pub(crate) port: Option<u16>,
+}
+
 /// What is asked for a value before the file.
 struct Outside<'a> {
     globals: &'a Globals,
-    model: Option<&'a str>,
+    flags: Flags<'a>,
     environment: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
 impl Settled {
     /// Settles every setting for this process.
     pub(crate) fn find(globals: &Globals, model: Option<&str>) -> Result<Settled, Failure> {
+        Settled::find_with(globals, Flags { model, ..Flags::default() })
+    }
+
+    /// The same, with whatever the flags of a command say.
+    pub(crate) fn find_with(globals: &Globals, flags: Flags<'_>) -> Result<Settled, Failure> {
         let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        Outside { globals, model, environment: &environment }.settle()
+        Outside { globals, flags, environment: &environment }.settle()
     }
 
     /// A setting by its key.
@@ -204,7 +231,9 @@ impl Outside<'_> {
 
     fn flag(&self, key: &str) -> Option<String> {
         match (key, self.globals.verbose) {
-            ("model", _) => self.model.map(str::to_owned),
+            ("model", _) => self.flags.model.map(str::to_owned),
+            ("serve.bind", _) => self.flags.bind.map(str::to_owned),
+            ("serve.port", _) => self.flags.port.map(|port| port.to_string()),
             ("log.level", 1) => Some("info".to_owned()),
             ("log.level", 2) => Some("debug".to_owned()),
             ("log.level", 3..) => Some("trace".to_owned()),
@@ -216,7 +245,7 @@ impl Outside<'_> {
 /// The file that `baton init` writes: the one that would be read, whether or not it could be.
 pub(crate) fn file_to_write(globals: &Globals) -> Result<PathBuf, Failure> {
     let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let outside = Outside { globals, model: None, environment: &environment };
+    let outside = Outside { globals, flags: Flags::default(), environment: &environment };
     let found = outside.config()?;
     Ok(found.value.as_ref().and_then(Value::as_path).unwrap_or(Path::new("baton.toml")).to_owned())
 }
@@ -255,10 +284,22 @@ pub(crate) struct Config {
     pub(crate) tool_lists: Vec<ToolList>,
     /// Who answers searches, what may be visited, what is said of tools.
     pub(crate) web: WebSetting,
+    /// Whose tools are called, and who is told what happened.
+    pub(crate) services: ServicesSetting,
     /// The engine's times and limits.
     pub(crate) engine: Settings,
-    /// What is logged.
-    pub(crate) log: tracing::level_filters::LevelFilter,
+    /// The folders that a service's file tools read.
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether this is for a service, whose current folder means nothing.
+    pub(crate) is_service: bool,
+    /// What is logged, and how.
+    pub(crate) log: Logging,
+    /// How the service is reached, and by whom.
+    pub(crate) serve: ServeSetting,
+    /// Where everything is kept, if not in the data folder.
+    pub(crate) store: StoreSetting,
+    /// What is thrown away, and when.
+    pub(crate) retention: Retention,
     /// Who is sent the spans of runs.
     pub(crate) collector: Option<Collector>,
     /// The variable that names a collector which cannot be used, and why not.
@@ -274,66 +315,46 @@ impl Config {
             Some((text.to_owned(), found.origin.clone()))
         };
         let template = named("behavior_template").map(|(text, origin)| Template::of(&text, &origin));
-        let (collector, ignored) = collector(settled)?;
+        let (collector, ignored) = collecting::collector(settled)?;
+        let services = ServicesSetting::of(settled)?;
         Ok(Config {
             data: settled.path("data"),
             model: named("model"),
             serving: settled.serving.clone(),
             system: settled.text("system"),
             template: template.transpose()?,
-            render: rendering(settled)?,
+            render: rendering::rendering(settled)?,
             last_n: settled.whole("last_n").map(narrow),
             policy: Policy::Table(policy::table(settled)?),
             tool_lists: settled.tool_lists(),
             web: WebSetting::of(settled)?,
-            engine: engine(settled),
-            log: settled.text("log.level").parse().unwrap_or(tracing::level_filters::LevelFilter::WARN),
+            engine: engine(settled, &services),
+            services,
+            files: service::folders(settled),
+            is_service: false,
+            log: logging(settled),
+            serve: ServeSetting::of(settled)?,
+            store: StoreSetting::of(settled),
+            retention: Retention::of(settled),
             collector,
             ignored,
         })
     }
 }
 
-fn rendering(settled: &Settled) -> Result<Rendering, Failure> {
-    let policy = match settled.text("render.policy").as_str() {
-        "full" => RenderPolicy::Full,
-        "summary" => RenderPolicy::Summary,
-        "last_n" if settled.whole("last_n").is_none() => {
-            let origin = settled.get("render.policy").map(|found| found.origin.to_string());
-            return Err(Failure::usage(format!(
-                "`render.policy` ({}) is \"last_n\", and `last_n` is not set",
-                origin.unwrap_or_default()
-            ))
-            .hint("add a line like last_n = 40 at the top of the file"));
-        }
-        "last_n" => RenderPolicy::Full,
-        _ => RenderPolicy::TokenBudget,
-    };
-    Ok(Rendering { policy, exclude: settled.names("render.exclude"), then: Vec::new() })
-}
-
-/// The collector, or the variable that names one which cannot be used, and why not.
-type Collecting = (Option<Collector>, Option<(&'static str, &'static str)>);
-
-/// A variable may be meant for other programs, which speak more than we do, so an address there that cannot be used
-/// is no reason to refuse a command.
-fn collector(settled: &Settled) -> Result<Collecting, Failure> {
-    let Some(found) = settled.get("telemetry.endpoint") else { return Ok((None, None)) };
-    let Some(base) = found.value.as_ref().and_then(Value::as_text) else { return Ok((None, None)) };
-    let (headers, service) = (settled.text("telemetry.headers_env"), settled.text("telemetry.service_name"));
-    let why = match Collector::at(base, headers, service) {
-        Ok(collector) => return Ok((Some(collector), None)),
-        Err(error) => serving::unusable(&error),
-    };
-    match found.origin {
-        Origin::Environment(name) => Ok((None, Some((name, why)))),
-        _ => Err(serving::wrong(&found.origin, &format!("`telemetry.endpoint`: {why}")).hint(
-            "write it like http://127.0.0.1:4318; headers stand in the variable that headers_env names",
-        )),
+fn logging(settled: &Settled) -> Logging {
+    Logging {
+        level: settled.text("log.level").parse().unwrap_or(LevelFilter::WARN),
+        is_stated: settled.get("log.level").is_some_and(|found| found.origin != Origin::Default),
+        format: match settled.text("log.format").as_str() {
+            "text" => Some(Format::Text),
+            "json" => Some(Format::Json),
+            _ => None,
+        },
     }
 }
 
-fn engine(settled: &Settled) -> Settings {
+fn engine(settled: &Settled, services: &ServicesSetting) -> Settings {
     let switch = |key: &str| settled.value(key).and_then(Value::as_switch).unwrap_or_default();
     let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
     Settings {
@@ -347,6 +368,12 @@ fn engine(settled: &Settled) -> Settings {
         adopt_every: settled.millis("engine.adopt_ms"),
         store_patience: settled.seconds("engine.store_patience_s"),
         most_attempts: settled.whole("engine.most_attempts").map_or(1, narrow),
+        services: services.execution.iter().map(|_| SERVICE.to_owned()).collect(),
+        audit: Audit {
+            source: settled.text("services.context.source"),
+            send: services.context.is_some(),
+            with_text: switch("services.context.with_text"),
+        },
         telling: Telling { content: switch("telemetry.content"), propagate: switch("telemetry.propagate") },
         ..Settings::default()
     }

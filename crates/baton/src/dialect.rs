@@ -2,7 +2,10 @@
 //!
 //! A pure rendering without logic of its own. It names what clients may rely on; what they are not told
 //! (that a run began, a model's private reasoning unless they asked for it) gives no frame. One event may
-//! give two frames, and then only the last of them stands for its number.
+//! give two frames, and then only the last of them stands for its number. How frames become a stream, and the
+//! dialect that shows everything, are in [`sse`].
+
+pub(crate) mod sse;
 
 use baton_core::event::Event;
 use baton_core::json::cut;
@@ -68,11 +71,35 @@ pub(crate) enum Frame<'a> {
     },
 }
 
+impl Frame<'_> {
+    /// Its type, which is also the name of its event in a stream.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Frame::Thinking { .. } => "thinking",
+            Frame::ToolStart { .. } => "tool_start",
+            Frame::ToolResult { .. } => "tool_result",
+            Frame::ApprovalRequired { .. } => "approval_required",
+            Frame::Input { .. } => "input",
+            Frame::Warning { .. } => "warning",
+            Frame::Restarted { .. } => "restarted",
+            Frame::Resumed { .. } => "resumed",
+            Frame::Error { .. } => "error",
+            Frame::Done { .. } => "done",
+        }
+    }
+}
+
 /// The frames of one event.
 pub(crate) fn agent(event: &Event, show_reasoning: bool) -> Vec<Frame<'_>> {
+    let (before, last) = pair(event, show_reasoning);
+    before.into_iter().chain(last).collect()
+}
+
+/// The same, where nothing may be kept: the frame that stands for the event's number, and what comes before it.
+pub(crate) fn pair(event: &Event, show_reasoning: bool) -> (Option<Frame<'_>>, Option<Frame<'_>>) {
     let frame = match event {
-        Event::Started { .. } | Event::HistoryCut { .. } => return Vec::new(),
-        Event::Delta { reasoning: true, .. } if !show_reasoning => return Vec::new(),
+        Event::Started { .. } | Event::HistoryCut { .. } => return (None, None),
+        Event::Delta { reasoning: true, .. } if !show_reasoning => return (None, None),
         Event::Delta { message_id, text, reasoning, .. } => {
             Frame::Thinking { content: text, message_id, kind: reasoning.then_some("reasoning") }
         }
@@ -93,13 +120,12 @@ pub(crate) fn agent(event: &Event, show_reasoning: bool) -> Vec<Frame<'_>> {
         Event::Warning { code, message } => Frame::Warning { code: code.as_str(), message },
         Event::Restarted { message_id } => Frame::Restarted { message_id },
         Event::Ended { status, error, usage, receipt } => {
-            let error = error.iter().map(|e| Frame::Error { code: e.code.as_str(), message: &e.message });
+            let error = error.as_ref().map(|e| Frame::Error { code: e.code.as_str(), message: &e.message });
             let receipt = receipt.as_ref();
-            let done = Frame::Done { status: status.as_str(), usage: *usage, receipt };
-            return error.chain([done]).collect();
+            return (error, Some(Frame::Done { status: status.as_str(), usage: *usage, receipt }));
         }
     };
-    vec![frame]
+    (None, Some(frame))
 }
 
 /// The frame that closes a stream although the run has not ended: it waits for somebody.

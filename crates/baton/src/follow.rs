@@ -170,7 +170,7 @@ async fn next_of_anybody(
             return Ok(seen?);
         }
         let row = app.store().run(&app.tenant, run).await?;
-        let driven = row.owner.is_some_and(|owner| app.store().is_alive(owner));
+        let driven = app.store().is_held(&row).await;
         if !driven && row.status == RunStatus::Running && reader.cursor().seq >= row.seq {
             return Err(Failure::failed(format!("nobody drives run {run}"))
                 .hint(format!("baton runs resume {} goes on with it", run.short())));

@@ -18,7 +18,11 @@ mod log;
 mod markdown;
 mod models;
 mod open;
+mod retention;
+mod router;
 mod screen;
+mod serve;
+mod services;
 mod shape;
 mod telemetry;
 mod terminal;
@@ -31,5 +35,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Huge pages would triple what an idle process holds; where they cannot be done without, nothing is lost.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     cli::main()
 }

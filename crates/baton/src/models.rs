@@ -42,6 +42,10 @@ struct Contents {
     search: Option<String>,
     /// The collector that is sent spans, if that is not on this machine.
     collector: Option<Watcher>,
+    /// The host of the execution service, if that is not on this machine.
+    execution: Option<String>,
+    /// The context service, if that is not on this machine.
+    context: Option<Watcher>,
     /// Whether pages may be visited.
     visits: bool,
     named: Option<(String, Origin)>,
@@ -59,7 +63,11 @@ impl Models {
         let collector = config.collector.iter().find(|it| !it.endpoint.is_local()).map(watcher);
         let (catalog, keys) = (OnceLock::new(), OnceLock::new());
         let visits = privacy::visits_by(&config.policy);
-        let it = Contents { serving, search, collector, visits, named, catalog, keys };
+        let away = |url: &str| Endpoint::parse(url).ok().filter(|it| !it.is_local()).map(|it| host_of(&it));
+        let execution = config.services.execution.as_ref().and_then(|it| away(&it.url));
+        let context = config.services.context.as_ref().and_then(|it| away(&it.url));
+        let context = context.map(|host| Watcher { host, content: config.engine.audit.with_text });
+        let it = Contents { serving, search, collector, execution, context, visits, named, catalog, keys };
         Models { it: Arc::new(it) }
     }
 
@@ -221,6 +229,8 @@ impl Models {
             keyless: all().map(|(name, _)| name).filter(keyless).cloned().collect(),
             search: self.it.search.clone(),
             collector: self.it.collector.clone(),
+            execution: self.it.execution.clone(),
+            context: self.it.context.clone(),
             visits: self.it.visits,
         }
     }

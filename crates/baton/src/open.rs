@@ -1,16 +1,15 @@
 //! Putting an [`App`] together: the store, the tools, the models, the engine.
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_core::id::Tenant;
 use baton_engine::{Clock, Engine, Parts, SystemClock};
-use baton_store::{OpenError, SqliteStore, Store};
+use baton_store::{OpenError, PgOptions, PgStore, SqliteStore, Store};
 use baton_tools::{BlobSource, Builtin, Registry, Tool, builtin, testing};
 
 use crate::app::App;
-use crate::config::Config;
+use crate::config::{Config, DatabaseUrl, StoreSetting};
 use crate::failure::Failure;
 use crate::models::Models;
 use crate::terminal::note;
@@ -27,10 +26,10 @@ pub(crate) struct Purpose {
 
 impl App {
     /// Opens the data of a configuration and starts an engine on it.
-    pub(crate) fn open(config: Config, purpose: Purpose) -> Result<App, Failure> {
-        let store = store(&config)?;
+    pub(crate) async fn open(config: Config, purpose: Purpose) -> Result<App, Failure> {
+        let store = store(&config).await?;
         let tenant = Tenant::local();
-        let tools = registry(&store, &tenant, &config, purpose.test_tools || cfg!(feature = "failpoints"))?;
+        let tools = registry(&store, &config, purpose.test_tools || cfg!(feature = "failpoints"))?;
         let models = Models::new(&config);
         let engine = Engine::new(Parts {
             store,
@@ -45,8 +44,26 @@ impl App {
     }
 }
 
-/// Opens the store; says so if a copy was made before it was brought up to date.
-pub(crate) fn store(config: &Config) -> Result<Store, Failure> {
+/// Opens the store: the database that the settings name, else the file in the data folder.
+pub(crate) async fn store(config: &Config) -> Result<Store, Failure> {
+    match &config.store.url {
+        Some(url) => database(config, url).await,
+        None => file(config),
+    }
+}
+
+async fn database(config: &Config, url: &DatabaseUrl) -> Result<Store, Failure> {
+    let StoreSetting { writers, readers, lease, .. } = config.store;
+    let options = PgOptions { writers, readers, lease, ..PgOptions::new(&config.data) };
+    let connected = PgStore::connect(url.expose(), options).await;
+    connected.map(Store::Postgres).map_err(|error| {
+        Failure::failed(format!("{}: {error}", url.shown()))
+            .hint("DATABASE_URL, or url below [store] in baton.toml, names another one; without both, SQLite is used")
+    })
+}
+
+/// Opens the file; says so if a copy was made before it was brought up to date.
+fn file(config: &Config) -> Result<Store, Failure> {
     let opened = SqliteStore::open(&config.data).map_err(|error| match error {
         OpenError::Newer { .. } | OpenError::Io(_) => Failure::usage(error.to_string())
             .hint("--data DIR or BATON_DATA names another data folder; baton doctor looks for what is wrong"),
@@ -58,37 +75,45 @@ pub(crate) fn store(config: &Config) -> Result<Store, Failure> {
     Ok(Store::Sqlite(opened.store))
 }
 
-/// The built-in tools, with the current folder as the root of the file tools, as the operator sees them.
-pub(crate) fn registry(
+/// The built-in tools as the operator sees them. File tools read the current folder; those of a service the folders of
+/// the settings.
+pub(crate) fn registry(store: &Store, config: &Config, test_tools: bool) -> Result<Registry, Failure> {
+    registry_with(store, config, test_tools, |_| Vec::new())
+}
+
+/// The same with tools from elsewhere, made by somebody who is told which names are taken.
+pub(crate) fn registry_with(
     store: &Store,
-    tenant: &Tenant,
     config: &Config,
     test_tools: bool,
+    more: impl FnOnce(&dyn Fn(&str) -> bool) -> Vec<Arc<dyn Tool>>,
 ) -> Result<Registry, Failure> {
-    let roots: Vec<PathBuf> = vec![std::env::current_dir()?];
-    let blobs = Blobs { store: store.clone(), tenant: tenant.clone() };
+    let roots = if config.is_service { config.files.clone() } else { vec![std::env::current_dir()?] };
+    let blobs = Blobs { store: store.clone() };
     let options = Builtin { roots, blobs: Some(Arc::new(blobs)), now: || SystemClock.now() };
     let mut tools: Vec<Arc<dyn Tool>> =
         builtin(options).map_err(|error| Failure::failed(error.to_string()))?;
     tools.extend(web::tools(&config.web)?);
     if test_tools {
-        tools.push(testing::test_effect());
+        tools.extend([testing::test_effect(), testing::test_note()]);
     }
-    let trust = web::trust(&config.web, &tools)?;
+    let more = more(&|name| tools.iter().any(|tool| tool.spec().name == name));
+    tools.extend(more);
+    // A tool of a service may come later, and so may what is said of it.
+    let trust = web::trust(&config.web, &tools, config.services.execution.is_some())?;
     Registry::with_trust(tools, trust).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// The long outputs of one tenant.
+/// The long outputs, each for whom it belongs to.
 struct Blobs {
     store: Store,
-    tenant: Tenant,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>, String>> + Send>>;
 
 impl BlobSource for Blobs {
-    fn read(&self, hash: String) -> Reading {
-        let (store, tenant) = (self.store.clone(), self.tenant.clone());
+    fn read(&self, tenant: Tenant, hash: String) -> Reading {
+        let store = self.store.clone();
         Box::pin(async move { store.blob(&tenant, &hash).await.map_err(|error| error.to_string()) })
     }
 }

@@ -49,21 +49,27 @@ pub(crate) fn service(search: &SearchSetting, environment: &dyn Fn(&str) -> Opti
     }
 }
 
-/// What is said of tools, if all of them are there.
+/// What is said of the tools that are there; of one that is not, only where more of them may come.
 pub(crate) fn trust(
     setting: &WebSetting,
     tools: &[Arc<dyn Tool>],
+    more_may_come: bool,
 ) -> Result<BTreeMap<String, TrustOverride>, Failure> {
     let known = || tools.iter().map(|tool| tool.spec().name.as_str());
+    let mut trust = BTreeMap::new();
     for (name, (said, origin)) in &setting.tools {
         let Some(tool) = tools.iter().find(|tool| tool.spec().name == *name) else {
+            if more_may_come {
+                continue;
+            }
             return Err(unknown(name, origin, nearest(name, known())));
         };
         if let Some(failure) = too_long(tool.spec(), said, origin) {
             return Err(failure);
         }
+        trust.insert(name.clone(), *said);
     }
-    Ok(setting.tools.iter().map(|(name, (said, _))| (name.clone(), *said)).collect())
+    Ok(trust)
 }
 
 /// More time for a tool that would stop by itself before it is over.

@@ -80,6 +80,10 @@ impl Turn {
         self.state.calls.iter().filter_map(|call| call.waiting()).collect()
     }
 
+    pub(super) fn open_calls(&self) -> Vec<i64> {
+        self.state.calls.iter().map(|call| call.entry).collect()
+    }
+
     pub(super) fn next(&self) -> Next {
         match &self.state.phase {
             Phase::Begun => Next::Want(Vec::new()),

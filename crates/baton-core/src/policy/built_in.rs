@@ -68,6 +68,7 @@ pub(super) fn rows() -> Rows {
         channels: BTreeMap::from([
             ("CHAT".to_owned(), chat),
             ("CODE_TASK".to_owned(), code),
+            (crate::policy::EXECUTE.to_owned(), any_channel()),
             ("SYSTEM_HEALTH".to_owned(), health),
         ]),
         cells: BTreeMap::new(),

@@ -78,7 +78,7 @@ pub(crate) fn engine(store: Store, rounds: usize) -> Engine {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     });
     let model: Arc<dyn Model> = Arc::new(Quick { rounds });
     let parts = Parts {

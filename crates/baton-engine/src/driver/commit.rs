@@ -6,16 +6,18 @@ use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Flow, FlowRecord, Node, Record};
 use baton_core::id::{EntryId, RunId, Tenant};
-use baton_core::run::{ApprovalStatus, RunStatus, Step, StepKind, Verdict};
-use baton_core::thread::entry::AssistantMessage;
-use baton_core::thread::{Closing, Entry, NewEntry, WaitingKind};
+use baton_core::run::{RunStatus, Verdict};
+use baton_core::thread::{Entry, NewEntry};
+use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
-use baton_store::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, Rest, Store, StoreError, Transition};
-use serde_json::Value;
+use baton_store::{
+    AuditEvent, CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, Rest, StepRow, Store, StoreError, Transition,
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Driver, Going, Queued, Rested};
+use super::{Driver, Queued};
+use crate::audit::{self, Told};
 use crate::bug::EngineBug;
 use crate::error::EngineError;
 use crate::patience::{Patience, patiently};
@@ -58,13 +60,22 @@ impl Driver {
             }
         };
         let starts: &[Intent] = if let Plan::Go(starts) = plan { starts } else { &[] };
-        let transition = Transition {
+        let mut transition = Transition {
             // While inputs wait, nothing starts or ends: then it does not matter what was posted.
             inbox: (!held).then_some(inbox_read),
             progress: leaving.is_some(),
             rest,
             ..self.transition(&record, events, &budget, inbox_read, self.in_flight(leaving, starts), state)
         };
+        let told = match plan {
+            Plan::End(verdict) => Some(Told::Ended(verdict, transition.checkpoint.budget.usage())),
+            Plan::Suspend(_) => Some(Told::Suspended),
+            Plan::Go(_) | Plan::Stuck => None,
+        };
+        if let Some(told) = told {
+            let said = last_said(&record.entries);
+            transition.audit.push(self.audit_line(transition.checkpoint.at, &told, said));
+        }
         for intent in starts {
             point(if matches!(intent.effect.kind, EffectKind::Model { .. }) {
                 "llm.pre_intent"
@@ -86,26 +97,32 @@ impl Driver {
         new: NewRun,
         record: Record,
         intents: Vec<Intent>,
+        text: &str,
+        inbox: Option<u32>,
     ) -> Result<(), EngineError> {
         let events = record.events.clone();
-        let transition = self.transition(
-            &record,
-            events,
-            &self.budget,
-            0,
-            self.in_flight(None, &intents),
-            self.flow.record(),
-        );
+        let in_flight = self.in_flight(None, &intents);
+        let mut transition = self.transition(&record, events, &self.budget, 0, in_flight, self.flow.record());
+        transition.inbox = inbox;
+        transition.audit.push(self.audit_line(transition.checkpoint.at, &Told::Started(text), None));
         point("admit.pre_commit");
         let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
         let since = self.performer.track.now();
+        let began = Instant::now();
         let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
+        self.shared.figures.committed(began.elapsed());
+        self.shared.figures.started.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.performer.track.committed(since, transition.step, None);
         point("admit.post_commit");
         self.row.lane = lane;
         self.remember(transition).await?;
         self.start(intents);
         Ok(())
+    }
+
+    /// A line of the audit trail, which commits with what it tells of.
+    pub(super) fn audit_line(&self, at: Timestamp, told: &Told<'_>, said: Option<&str>) -> AuditEvent {
+        audit::line(&self.shared.settings.audit, &self.row, at, told, said)
     }
 
     /// What is wrong with what is about to be written, if it is a fault of ours.
@@ -122,43 +139,6 @@ impl Driver {
             return internal(format!("the flow's state has grown to {length} bytes"));
         }
         None
-    }
-
-    /// Closes what is open, and says why the run ends, after what its account already says.
-    pub(super) fn last_words(&self, steps: Vec<Step>, fault: &Fault) -> Record {
-        let at_end = Record::at(self.tail.clone(), self.row.head, Node::Respond);
-        let mut record = Record { steps, ..at_end };
-        let metadata = [("error", Value::from(fault.code.as_str()))];
-        record.account(StepKind::Warning, fault.message.clone(), metadata);
-        for entry in self.tail.closing(Closing::Unknown, "the run was given up") {
-            record.append(entry);
-        }
-        record.append(Entry::AssistantMessage(AssistantMessage {
-            reasoning: None,
-            content: String::new(),
-            tool_calls: Vec::new(),
-            meta: Some(format!("error:{}", fault.code.as_str())),
-        }));
-        let asked = self.flow.waiting().into_iter().filter(|waiting| waiting.kind == WaitingKind::Approval);
-        record.settled.extend(asked.map(|waiting| (waiting.id, ApprovalStatus::Cancelled)));
-        record
-    }
-
-    /// Gives up a run that brought its process down again and again.
-    pub(super) async fn poisoned(&mut self) -> Result<Going, EngineError> {
-        let why = format!("it brought its process down {} times", self.row.attempts);
-        let fault = Fault::new(Code::Poisoned, why);
-        let record = self.last_words(Vec::new(), &fault);
-        self.again.clear();
-        self.inbox_read = self.row.inbox;
-        loop {
-            let end = Plan::End(Verdict::Error(fault.clone()));
-            match self.write(record.clone(), &end, self.budget.clone(), None, None, false).await {
-                // Whatever was said to it meanwhile does not matter any more.
-                Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
-                written => return written.map(|()| Going::Rest(Rested::Ended(RunStatus::Error))),
-            }
-        }
     }
 
     fn restarts_of(&self, plan: &Plan) -> Vec<Event> {
@@ -181,7 +161,7 @@ impl Driver {
         staying.chain(starts).cloned().collect()
     }
 
-    fn transition(
+    pub(super) fn transition(
         &self,
         record: &Record,
         events: Vec<Event>,
@@ -222,6 +202,7 @@ impl Driver {
             progress: false,
             asked: record.asked.clone(),
             settled: record.settled.clone(),
+            audit: Vec::new(),
             rest: Rest::Running,
         }
     }
@@ -233,7 +214,9 @@ impl Driver {
         }
         point("step.pre_commit");
         let since = self.performer.track.now();
+        let began = Instant::now();
         let committed = self.commit(&transition).await;
+        self.shared.figures.committed(began.elapsed());
         self.performer.track.committed(since, transition.step, committed.as_ref().err());
         committed?;
         point("step.post_commit");
@@ -247,6 +230,7 @@ impl Driver {
         let first = self.row.seq + 1;
         (self.row.step, self.row.seq, self.row.head) = (step, last_seq, checkpoint.head);
         if let Rest::Ended(status) = rest {
+            self.shared.figures.used(&checkpoint.budget);
             self.row.status = status;
         }
         self.performer.recent.append(checkpoint.head, entries.into_iter().map(|new| new.entry));
@@ -268,27 +252,31 @@ impl Driver {
 
     /// Commits a transition; one that nobody knows of is read back, never blindly repeated.
     async fn commit(&self, transition: &Transition) -> Result<(), EngineError> {
-        let (tenant, run) = (&self.performer.tenant, self.run());
         let mut patience = Patience::of(self.shared.settings.store_patience);
+        let mut unsure = false;
         loop {
-            let error = match self.shared.store.commit(tenant, transition).await {
+            let error = match self.shared.store.commit(&self.performer.tenant, transition).await {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if matches!(error, StoreError::Ambiguous(_)) {
-                let store = &self.shared.store;
-                let back = patiently!(self.shared, store.steps(tenant, run, transition.step - 1, 1))?;
-                if back
-                    .first()
-                    .is_some_and(|step| step.epoch == transition.epoch && step.step == transition.step)
-                {
-                    return Ok(());
-                }
+            unsure |= matches!(error, StoreError::Ambiguous(_));
+            // One that was still on its way when it was looked for refuses the next try: then it is ours all the same.
+            let may_be_there = matches!(error, StoreError::Ambiguous(_) | StoreError::Fenced { .. });
+            if unsure && may_be_there && self.is_written(transition).await? {
+                return Ok(());
             }
             if !patience.another(&error).await {
                 return Err(error.into());
             }
         }
+    }
+
+    /// Whether a transition of ours is in the store.
+    async fn is_written(&self, transition: &Transition) -> Result<bool, EngineError> {
+        let (tenant, store) = (&self.performer.tenant, &self.shared.store);
+        let back = patiently!(self.shared, store.steps(tenant, self.run(), transition.step - 1, 1))?;
+        let is_it = |step: &StepRow| step.epoch == transition.epoch && step.step == transition.step;
+        Ok(back.first().is_some_and(is_it))
     }
 
     /// Commits pieces of text alone, so that no reader loses more than a moment of them.
@@ -346,6 +334,14 @@ impl Driver {
     }
 }
 
+/// What was said last.
+fn last_said(entries: &[Entry]) -> Option<&str> {
+    entries.iter().rev().find_map(|entry| match entry {
+        Entry::AssistantMessage(said) if !said.content.is_empty() => Some(said.content.as_str()),
+        _ => None,
+    })
+}
+
 /// A planted fault: what was stopped is said never to have started.
 fn misreport(ended: &mut Event) {
     if let Event::Ended { receipt: Some(receipt), .. } = ended {
@@ -354,7 +350,7 @@ fn misreport(ended: &mut Event) {
 }
 
 /// The last event of a log, and the status that goes with it.
-fn ended(verdict: &Verdict, budget: &Budget) -> (RunStatus, Event) {
+pub(super) fn ended(verdict: &Verdict, budget: &Budget) -> (RunStatus, Event) {
     let (status, error, receipt) = match verdict {
         Verdict::Ok => (RunStatus::Ok, None, None),
         Verdict::Error(fault) => (RunStatus::Error, Some(fault.clone()), None),
@@ -364,8 +360,9 @@ fn ended(verdict: &Verdict, budget: &Budget) -> (RunStatus, Event) {
 }
 
 /// Makes the run; answers the lane that it writes to. Done but not told, or told at the second try: then
-/// the run is there, and it is ours.
-async fn begin(
+/// the run is there, it has begun, and it is ours. A run that waited for its turn was there before, so that it is
+/// there says nothing.
+pub(super) async fn begin(
     store: &Store,
     tenant: &Tenant,
     run: RunId,
@@ -373,14 +370,23 @@ async fn begin(
     first: &Transition,
 ) -> Result<u32, StoreError> {
     match store.start(tenant, new.clone(), first.clone()).await {
-        Err(StoreError::Busy { run: holder, .. }) if holder == run => {}
+        Err(StoreError::Busy { run: holder, .. }) if holder == run && !new.queued => {}
+        Err(StoreError::KeyUsed(known)) if known.run == Some(run) => {}
+        Err(StoreError::Fenced { .. } | StoreError::Ended { .. }) if new.queued => {}
         Err(StoreError::Ambiguous(_) | StoreError::Exists { .. }) => {}
         other => return other,
     }
-    match store.run(tenant, run).await {
-        Err(StoreError::NotFound { .. }) => {
-            Err(StoreError::Unavailable("the run was not written".to_owned()))
+    let row = match store.run(tenant, run).await {
+        Err(StoreError::NotFound { .. }) if !new.queued => {
+            return Err(StoreError::Unavailable("the run was not written".to_owned()));
         }
-        found => found.map(|row| row.lane),
+        found => found?,
+    };
+    let ends = matches!(first.rest, Rest::Ended(_));
+    let is_ours = row.owner == Some(new.owner) || (ends && row.status.has_ended());
+    match row.status {
+        _ if row.step >= first.step && is_ours => Ok(row.lane),
+        RunStatus::Queued => Err(StoreError::Unavailable("the run was not begun".to_owned())),
+        _ => Err(StoreError::Fenced { run, epoch: row.epoch }),
     }
 }

@@ -1,14 +1,20 @@
 //! Finding work: messages from other processes for runs that are driven here, and runs that nobody drives.
 
 use std::collections::HashSet;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use baton_core::id::{OwnerId, RunId, Tenant};
-use baton_core::run::Definition;
+use baton_core::run::{Definition, RunStatus};
 use baton_store::{ClaimMode, Claimed, Pulse, StoreError};
+use tokio::time::Instant;
 
 use super::{Engine, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
+
+/// How long a write that nobody waits for any more may still be on its way to the store.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Listens for messages from other processes: one query for all runs, and none while there are none.
@@ -23,7 +29,8 @@ impl Engine {
                 }
                 // A store that does not answer is the drivers' business; here it is only asked again.
                 let Ok(pulses) = shared.store.pulses(shared.owner.id).await else { continue };
-                for run in driven.into_iter().filter(|run| pulses.iter().all(|pulse| pulse.run != *run)) {
+                let held: HashSet<RunId> = pulses.iter().map(|pulse| pulse.run).collect();
+                for run in driven.into_iter().filter(|run| !held.contains(run)) {
                     shared.missed(run);
                 }
                 for pulse in pulses {
@@ -38,45 +45,53 @@ impl Engine {
 
     /// Adopts orphaned and due runs from now on, until the engine is shut down; those that it may, as far
     /// as their definitions tell.
-    pub fn adopt(
-        &self,
-        tenant: Tenant,
-        may: impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static,
-    ) {
+    pub fn adopt(&self, may: impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static) {
         let engine = self.clone();
         let closing = self.shared.closing.clone();
         let adopting = async move {
             let mut left_alone = HashSet::new();
             loop {
-                engine.adopt_due(&tenant, &may, &mut left_alone).await;
-                tokio::time::sleep(engine.shared.settings.adopt_every).await;
+                engine.adopt_due(&may, &mut left_alone).await;
+                let moment = tokio::time::sleep(engine.shared.settings.adopt_every);
+                tokio::select! {
+                    () = moment => {}
+                    () = engine.shared.turn_came.notified() => {}
+                }
             }
         };
         tokio::spawn(async move { closing.run_until_cancelled(adopting).await });
     }
 
     /// Adopts what is orphaned or due now; answers what it took.
-    pub async fn adopt_once(&self, tenant: &Tenant) -> Vec<RunId> {
-        self.adopt_due(tenant, &|_| Ok(()), &mut HashSet::new()).await
+    pub async fn adopt_once(&self) -> Vec<RunId> {
+        self.adopt_due(&|_| Ok(()), &mut HashSet::new()).await
     }
 
     /// The same; what cannot be adopted is told of once.
     async fn adopt_due(
         &self,
-        tenant: &Tenant,
         may: &(dyn Fn(&Definition) -> Result<(), String> + Send + Sync),
         left_alone: &mut HashSet<RunId>,
     ) -> Vec<RunId> {
         let now = self.shared.clock.now();
         let mut taken = Vec::new();
-        for run in self.shared.store.due(tenant, now).await.unwrap_or_default() {
+        let Ok(due) = self.shared.store.due(now).await else { return taken };
+        left_alone.retain(|run| due.iter().any(|(_, left)| left == run));
+        for (tenant, run) in due {
+            let tenant = &tenant;
             let adopted = match self.may_adopt(tenant, run, may).await {
-                Ok(()) => self.resume(tenant, run, ClaimMode::IfFree).await,
+                Ok(RunStatus::Queued) => self.begin_queued(tenant, run).await,
+                Ok(_) => self.resume(tenant, run, ClaimMode::IfFree).await.map(Some),
                 Err(error) => Err(error),
             };
+            use StoreError::{Busy, Ended, Fenced, Held, NotFound};
             match adopted {
-                Ok(_) => taken.push(run),
-                Err(EngineError::Store(StoreError::Held { .. } | StoreError::Ended { .. })) => {} // somebody was faster
+                Ok(Some(_)) => taken.push(run),
+                Ok(None) => {}
+                // Somebody was faster.
+                Err(EngineError::Store(
+                    Held { .. } | Ended { .. } | Busy { .. } | NotFound { .. } | Fenced { .. },
+                )) => {}
                 Err(error) if left_alone.insert(run) => {
                     tracing::warn!(%run, %error, "this run is left alone");
                 }
@@ -86,19 +101,67 @@ impl Engine {
         taken
     }
 
+    /// Sees to a run whose start or claim failed and may have been written all the same: then it is ours, we live,
+    /// and nobody would ever drive it. It is gone on with as soon as the store says so.
+    pub(super) fn see_to(&self, tenant: &Tenant, run: RunId, error: &EngineError) {
+        if !matches!(error, EngineError::Store(error) if error.is_transient()) {
+            return;
+        }
+        let (engine, tenant, closing) = (self.clone(), tenant.clone(), self.shared.closing.clone());
+        let over = Instant::now() + ON_ITS_WAY;
+        let seeing = async move {
+            loop {
+                tokio::time::sleep(engine.shared.settings.adopt_every).await;
+                let is_ours = match engine.shared.store.run(&tenant, run).await {
+                    Ok(row) if row.status.has_ended() => return,
+                    Ok(row) => row.owner == Some(engine.shared.owner.id),
+                    Err(error) if error.is_transient() => continue,
+                    Err(_) => false,
+                };
+                if is_ours {
+                    match engine.try_resume(&tenant, run, ClaimMode::IfFree).await {
+                        Err(EngineError::Store(error)) if error.is_transient() => {}
+                        _ => return, // it goes on
+                    }
+                } else if Instant::now() >= over {
+                    return;
+                }
+            }
+        };
+        tokio::spawn(async move { closing.run_until_cancelled(seeing).await });
+    }
+
     async fn may_adopt(
         &self,
         tenant: &Tenant,
         run: RunId,
         may: &(dyn Fn(&Definition) -> Result<(), String> + Send + Sync),
-    ) -> Result<(), EngineError> {
+    ) -> Result<RunStatus, EngineError> {
         let row = self.shared.store.run(tenant, run).await?;
         let definition = self.shared.store.definition(tenant, &row.definition).await?;
-        may(&definition).map_err(EngineError::Invalid)
+        may(&definition).map(|()| row.status).map_err(EngineError::Invalid)
     }
 }
 
 impl Shared {
+    /// A run of this process waits for its turn: whoever adopts looks again when a run rests here.
+    pub(super) fn wait_for_turn(&self, run: RunId) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
+        self.turn_came.notify_one();
+    }
+
+    /// A run waits no longer: it has begun, here or elsewhere, or never will.
+    pub(super) fn waits_no_longer(&self, run: RunId) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+
+    /// A run rests here: the turn of one that waits may have come.
+    pub(super) fn tell_those_who_wait(&self) {
+        if !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            self.turn_came.notify_one();
+        }
+    }
+
     /// Takes in what is known of a run that is driven here, and wakes its driver if that is news.
     pub(super) fn felt(&self, pulse: Pulse) {
         if let Some(live) = self.lives().get_mut(&pulse.run)

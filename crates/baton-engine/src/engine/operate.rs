@@ -4,6 +4,7 @@ use baton_core::effect::BlobRef;
 use baton_core::event::Event;
 use baton_core::flow::WaitingOn;
 use baton_core::id::{RunId, Tenant};
+use baton_core::policy::CallRule;
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
 use baton_core::time::Timestamp;
@@ -15,7 +16,7 @@ use super::start::{MOST_TEXT, too_long};
 use super::{Engine, RunHandle, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
-use crate::request::{RunView, Submitted};
+use crate::request::RunView;
 
 /// The longest message to an agent that works: until it is said it is part of the flow's state. An answer
 /// is an entry at once, and may be as long as any message.
@@ -27,7 +28,19 @@ impl Engine {
     /// Asks a run to stop; answers where it stands. A run that has ended stays as it is.
     pub async fn cancel(&self, tenant: &Tenant, run: RunId) -> Result<RunStatus, EngineError> {
         match self.post(tenant, run, Message::Cancel, None).await {
-            Ok(()) => Ok(patiently!(self.shared, self.shared.store.run(tenant, run))?.status),
+            Ok(()) => {
+                let status = patiently!(self.shared, self.shared.store.run(tenant, run))?.status;
+                if status == RunStatus::Queued {
+                    match self.begin_queued(tenant, run).await {
+                        // It ends without its turn, or somebody else sees to it.
+                        Ok(_)
+                        | Err(EngineError::Store(StoreError::Fenced { .. } | StoreError::Busy { .. })) => {}
+                        Err(error) => return Err(error),
+                    }
+                    return Ok(patiently!(self.shared, self.shared.store.run(tenant, run))?.status);
+                }
+                Ok(status)
+            }
             Err(EngineError::Store(StoreError::Ended { status, .. })) => Ok(status),
             Err(error) => Err(error),
         }
@@ -65,7 +78,8 @@ impl Engine {
                 Some(found)
             }
             (Choice::Edit, Some(arguments)) => {
-                self.shared.tools.validate(&approval.name, &arguments).map_err(EngineError::Invalid)?;
+                self.shared.tools().validate(&approval.name, &arguments).map_err(EngineError::Invalid)?;
+                self.still_allows(tenant, &approval).await?;
                 Some(arguments)
             }
             (Choice::Edit, None) => return Err(EngineError::Invalid("an edit needs arguments".to_owned())),
@@ -75,6 +89,19 @@ impl Engine {
         let message = Message::Decision { approval_id: approval_id.to_owned(), choice, arguments, reason };
         self.post(tenant, approval.run_id, message, by).await?;
         Ok(patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?)
+    }
+
+    /// Refuses an edit of a call that the policy of now does not allow: it would never run.
+    async fn still_allows(&self, tenant: &Tenant, approval: &Approval) -> Result<(), EngineError> {
+        let store = &self.shared.store;
+        let row = patiently!(self.shared, store.run(tenant, approval.run_id))?;
+        let pinned = patiently!(self.shared, store.definition(tenant, &row.definition))?;
+        let now = self.shared.decision(pinned.mode, &pinned.channel);
+        let now = now.map_err(|error| EngineError::Forbidden(error.to_string()))?;
+        match now.call(&approval.name) {
+            CallRule::Denied => Err(EngineError::Forbidden(now.refusal(&approval.name).1)),
+            CallRule::Allowed | CallRule::NeedsApproval => Ok(()),
+        }
     }
 
     /// Sends text to a run: the answer to its question, or steering; answers the input's id.
@@ -88,9 +115,18 @@ impl Engine {
             return Err(EngineError::Invalid(why));
         }
         let input_id = Uuid::now_v7().to_string();
-        let message = Message::Input { input_id: input_id.clone(), text: text.to_owned() };
-        self.post(tenant, run, message, None).await?;
+        self.input_as(tenant, run, text, input_id.clone()).await?;
         Ok(input_id)
+    }
+
+    pub(super) async fn input_as(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        text: &str,
+        input_id: String,
+    ) -> Result<(), EngineError> {
+        self.post(tenant, run, Message::Input { input_id, text: text.to_owned() }, None).await
     }
 
     async fn post(
@@ -111,33 +147,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Answers the question that a run waits with, and goes on with it; none if it waits for no answer.
-    pub(super) async fn answer(
+    /// Whether a run waits for an answer.
+    async fn asks(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
+        let (_, waiting) = self.waits(tenant, run).await?;
+        Ok(waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput))
+    }
+
+    /// Where a run stands, and whom it waits for.
+    pub(super) async fn waits(
         &self,
         tenant: &Tenant,
         run: RunId,
-        text: &str,
-    ) -> Result<Option<Submitted>, EngineError> {
-        if !self.asks(tenant, run).await? {
-            return Ok(None);
+    ) -> Result<(RunStatus, Vec<WaitingOn>), EngineError> {
+        let store = &self.shared.store;
+        let row = patiently!(self.shared, store.run(tenant, run))?;
+        if row.status.has_ended() {
+            return Ok((row.status, Vec::new()));
         }
-        self.input(tenant, run, text).await?;
-        // Once it is posted it counts, whoever goes on with the run.
-        let driven = self.drive(tenant, run).await?;
-        Ok(Some(driven.map_or(Submitted::AnsweredElsewhere(run), Submitted::Answered)))
-    }
-
-    /// Whether a run waits for an answer.
-    async fn asks(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
-        let view = self.view(tenant, run).await?;
-        Ok(view.waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput))
-    }
-
-    /// Whether a run waits for an answer whose time is up.
-    pub(super) async fn is_overdue(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
-        let (view, now) = (self.view(tenant, run).await?, self.shared.clock.now());
-        let overdue = |waiting: &WaitingOn| waiting.kind == WaitingKind::UserInput && waiting.deadline <= now;
-        Ok(view.row.status == RunStatus::Suspended && view.waiting.iter().any(overdue))
+        let last = patiently!(self.shared, store.steps(tenant, run, row.step.saturating_sub(1), 1))?.pop();
+        Ok((row.status, last.map(|last| last.checkpoint.waiting).unwrap_or_default()))
     }
 
     /// Goes on with a run if nobody living drives it; none if somebody does, or it has ended.

@@ -1,100 +1,156 @@
 //! Beginning a run: where its branch ends, what it is pinned to, and its first transition.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
 
 use baton_core::event::Event;
+use baton_core::fault::Code;
 use baton_core::flow::{Flow, Input, Node, Record, Setting};
-use baton_core::id::{BranchName, FramePath, RunId, ThreadId};
-use baton_core::policy::CallRule;
+use baton_core::id::{BranchName, FramePath, RunId, Tenant, ThreadId};
+use baton_core::policy::{CallRule, Decision};
 use baton_core::run::{Definition, RUN_VERSION};
 use baton_core::thread::{Closing, TreeError};
 use baton_core::tool::ToolSpec;
-use baton_store::{BranchEnd, Intent, NewRun, NewThread, Pinned, RunRow, StoreError};
+use baton_store::{BranchEnd, Intent, KeyRow, NewKey, NewRun, NewThread, Pinned, RunRow, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Engine, RunHandle};
+use crate::audit::metadata_of;
 use crate::driver::{Driver, Queued};
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::plan::{Look, Plan};
 use crate::request::{RunRequest, Submitted};
-use crate::spans::PARENT;
 use crate::template;
 
 /// The longest message of a person.
 pub(super) const MOST_TEXT: usize = 1 << 20;
 /// How many definitions are kept in memory.
-const MOST_PINNED: usize = 256;
+const MOST_PINNED: usize = 64;
+
+/// A run that is about to begin.
+pub(super) struct Beginning {
+    pub(super) run: RunId,
+    pub(super) tenant: Tenant,
+    pub(super) thread: ThreadId,
+    /// Whether nobody else can know the thread yet.
+    pub(super) fresh: bool,
+    pub(super) branch: Option<BranchName>,
+    pub(super) text: String,
+    pub(super) pinned: Arc<Pinned>,
+    pub(super) metadata: Value,
+    pub(super) key: Option<NewKey>,
+    /// Whether it waited for its turn.
+    pub(super) queued: bool,
+    /// How many messages were posted to it by then.
+    pub(super) inbox: u32,
+    /// What of the request was above what is allowed.
+    pub(super) capped: Vec<String>,
+}
 
 impl Engine {
-    /// Takes a person's message: the answer to the run that waits for one on the branch, or a new run.
+    /// Takes a person's message: the answer to the run that waits for one on the branch, or a new run. A
+    /// message whose key was used before is the run that it led to then.
     pub async fn submit(&self, request: RunRequest) -> Result<Submitted, EngineError> {
-        match self.start(request.clone()).await {
-            Err(EngineError::Store(StoreError::Busy { branch, run })) => {
-                if self.is_overdue(&request.tenant, run).await? {
-                    // Nobody answered in time: it goes on without an answer, and this is a message of its own.
-                    if let Some(mut handle) = self.drive(&request.tenant, run).await? {
-                        handle.rested().await;
+        if let Some(before) = self.before(&request).await? {
+            return Ok(before);
+        }
+        loop {
+            let beginning = self.beginning(&request)?;
+            match self.begin(&beginning).await {
+                Err(EngineError::Store(StoreError::Busy { branch, run })) => {
+                    if let Some(submitted) = self.when_busy(&request, beginning, branch, run).await? {
+                        return Ok(submitted);
                     }
-                    return self.start(request).await.map(Submitted::Started);
                 }
-                match self.answer(&request.tenant, run, &request.text).await? {
-                    Some(answered) => Ok(answered),
-                    None => Err(StoreError::Busy { branch, run }.into()),
-                }
+                Err(EngineError::Store(StoreError::KeyUsed(known))) => match &request.key {
+                    Some(new) => return repeated(&known, new),
+                    None => return Err(StoreError::KeyUsed(known).into()),
+                },
+                other => return other.map(Submitted::Started),
             }
-            other => other.map(Submitted::Started),
         }
     }
 
     /// Begins a run. Its first transition is committed when this returns.
     pub async fn start(&self, request: RunRequest) -> Result<RunHandle, EngineError> {
+        let beginning = self.beginning(&request)?;
+        self.begin(&beginning).await
+    }
+
+    /// What a request comes to, before anything is asked of the store.
+    pub(super) fn beginning(&self, request: &RunRequest) -> Result<Beginning, EngineError> {
         if self.shared.closing.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
         if request.text.len() > MOST_TEXT {
             return Err(too_long());
         }
+        let run = RunId(Uuid::now_v7());
+        let pinned = self.pinned(request)?;
+        let metadata = metadata_of(request)?;
+        let decision = self.decision_of(request)?;
+        let fresh = request.thread.is_none();
         let thread = match &request.thread {
             Some(id) => id.clone(),
             None => Uuid::now_v7().to_string().parse().map_err(|e| EngineError::Invalid(format!("{e}")))?,
         };
-        let definition = self.pinned(&request)?;
-        let run = RunId(Uuid::now_v7());
+        Ok(Beginning {
+            run,
+            tenant: request.tenant.clone(),
+            thread,
+            fresh,
+            branch: request.branch.clone(),
+            text: request.text.clone(),
+            pinned,
+            metadata,
+            key: request.key.clone(),
+            queued: false,
+            inbox: 0,
+            capped: request.narrow.above(&decision),
+        })
+    }
+
+    /// Begins a run on its branch, wherever that ends by then.
+    pub(super) async fn begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
         loop {
-            match self.try_start(&request, &thread, run, definition.clone()).await {
+            match self.try_begin(beginning).await {
                 Err(EngineError::Store(StoreError::Moved { .. })) => {} // look again where the branch ends
-                other => return other,
+                Err(error) => {
+                    self.see_to(&beginning.tenant, beginning.run, &error);
+                    return Err(error);
+                }
+                begun => return begun,
             }
         }
     }
 
+    fn decision_of(&self, request: &RunRequest) -> Result<Arc<Decision>, EngineError> {
+        let decision = self.shared.decision(request.mode, &request.channel);
+        decision.map_err(|error| EngineError::Invalid(error.to_string()))
+    }
+
     /// Where the branch ends; a thread that is not there is made together with the run.
-    async fn end(
-        &self,
-        request: &RunRequest,
-        id: &ThreadId,
-    ) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
+    async fn end(&self, beginning: &Beginning) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
+        let Beginning { tenant, thread, branch, fresh, .. } = beginning;
         let shared = &self.shared;
-        let fresh = request.thread.is_none();
         let found = match fresh {
-            true => Err(StoreError::NotFound { what: "thread", id: id.to_string() }),
-            false => patiently!(shared, shared.store.end(&request.tenant, id, request.branch.as_ref())),
+            true => Err(StoreError::NotFound { what: "thread", id: thread.to_string() }),
+            false => patiently!(shared, shared.store.end(tenant, thread, branch.as_ref())),
         };
         match found {
             Err(StoreError::NotFound { what: "thread", .. }) => {
                 let main = BranchName::main();
-                if let Some(branch) = request.branch.as_ref().filter(|branch| **branch != main) {
+                if let Some(branch) = branch.as_ref().filter(|branch| **branch != main) {
                     return Err(StoreError::Tree(TreeError::NoBranch(branch.to_string())).into());
                 }
-                let new =
-                    NewThread { id: id.clone(), at: shared.clock.now(), ttl_at: None, meta: Value::Null };
-                Ok((
-                    BranchEnd { branch: main, head: -1, tail: Default::default(), untrusted: None },
-                    Some(new),
-                ))
+                let (at, meta) = (shared.clock.now(), Value::Null);
+                let new = NewThread { id: thread.clone(), at, ttl_at: None, meta };
+                let tail = Default::default();
+                let end = BranchEnd { branch: main, head: -1, tail, untrusted: None, lane: Some(0) };
+                Ok((end, Some(new)))
             }
             found => Ok((found?, None)),
         }
@@ -102,32 +158,31 @@ impl Engine {
 
     /// What a request is pinned to. Equal requests share it.
     fn pinned(&self, request: &RunRequest) -> Result<Arc<Pinned>, EngineError> {
-        let RunRequest {
-            model, roles, system, behavior_template, mode, channel, last_n, render, roots, ..
-        } = request;
-        let key = format!(
-            "{mode:?}\n{last_n:?}\n{render:?}\n{channel:?}\n{model:?}\n{roles:?}\n{system:?}\n{behavior_template:?}\n{roots:?}"
-        );
         let known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pinned) = known.get(&key) {
+        if let Some((_, pinned)) = known.iter().rev().find(|(like, _)| is_alike(like, request)) {
             return Ok(pinned.clone());
         }
         drop(known); // a template takes its time
+        let generation = self.shared.generation.load(SeqCst);
         let pinned = Pinned::new(self.definition(request)?);
         let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if generation != self.shared.generation.load(SeqCst) {
+            return Ok(pinned);
+        }
         if known.len() >= MOST_PINNED {
             known.clear();
         }
-        known.insert(key, pinned.clone());
+        let like = RunRequest { text: String::new(), metadata: Value::Null, ..request.clone() };
+        known.push((like, pinned.clone()));
         Ok(pinned)
     }
 
     fn definition(&self, request: &RunRequest) -> Result<Definition, EngineError> {
-        let decision = self.shared.decision(request.mode, &request.channel);
-        let decision = decision.map_err(|error| EngineError::Invalid(error.to_string()))?;
+        let mut decision = (*self.decision_of(request)?).clone();
+        request.narrow.apply(&mut decision);
         let offered = |name: &str| decision.call(name) != CallRule::Denied;
         let tools: Arc<[ToolSpec]> =
-            self.shared.tools.specs().into_iter().filter(|spec| offered(&spec.name)).collect();
+            self.shared.tools().specs().into_iter().filter(|spec| offered(&spec.name)).collect();
         let known = |name: &str| self.shared.renderers.contains_key(name);
         if let Some(unknown) = request.render.then.iter().find(|then| !known(&then.name)) {
             let why = format!("there is no rendering policy {:?}: register it with the engine", unknown.name);
@@ -149,7 +204,7 @@ impl Engine {
             roles: request.roles.clone(),
             mode: request.mode,
             channel: request.channel.clone(),
-            decision: (*decision).clone(),
+            decision,
             tools,
             last_n: request.last_n,
             render: request.render.clone(),
@@ -157,49 +212,76 @@ impl Engine {
         })
     }
 
-    async fn try_start(
-        &self,
-        request: &RunRequest,
-        thread: &ThreadId,
-        run: RunId,
-        pinned: Arc<Pinned>,
-    ) -> Result<RunHandle, EngineError> {
-        let definition = Arc::new(pinned.definition.clone());
-        let (shared, tenant) = (&self.shared, &request.tenant);
-        let (end, new_thread) = self.end(request, thread).await?;
+    async fn try_begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
+        let Beginning { run, tenant, thread, pinned, .. } = beginning;
+        let definition = pinned.definition.clone();
+        let shared = &self.shared;
+        let (end, new_thread) = self.end(beginning).await?;
         let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
-        let started = Event::Started {
-            thread: thread.clone(),
-            branch: end.branch.clone(),
-            flow: definition.flow.clone(),
-        };
-        record.emit(started);
+        record.emit(started(thread, &end.branch, &definition));
         for closing in end.tail.closing(Closing::Cancelled, "the conversation went on without it") {
             record.append(closing);
         }
-        let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
+        for capped in &beginning.capped {
+            record.warn(Code::BudgetExceeded, capped);
+        }
+        let setting = Setting { run: *run, path: FramePath::root(), definition: definition.clone() };
         let mut flow = Flow::begin(setting)?;
         let at = shared.clock.now();
-        flow.apply(Input::Start { text: request.text.clone(), untrusted: end.untrusted }, at, &mut record);
+        flow.apply(Input::Start { text: beginning.text.clone(), untrusted: end.untrusted }, at, &mut record);
         if let Some(refused) = record.refused {
             return Err(StoreError::Order(refused).into());
         }
-        let metadata = metadata_of(request)?;
-        let row =
-            RunRow { metadata: metadata.clone(), ..RunRow::begun(run, thread, &end.branch, end.head, at) };
+        let metadata = beginning.metadata.clone();
+        let row = RunRow {
+            metadata: metadata.clone(),
+            inbox: beginning.inbox,
+            ..RunRow::begun(*run, thread, &end.branch, end.head, at)
+        };
         let mut driver = self.driver(row, tenant, definition, flow);
         let new = NewRun {
             owner: shared.owner.id,
             branch: end.branch,
             expected_head: end.head,
-            definition: pinned,
+            definition: pinned.clone(),
             at,
             metadata,
             new_thread,
+            lane: end.lane,
+            key: beginning.key.clone(),
+            queued: beginning.queued,
         };
         let intents = driver.first_intents();
-        driver.first(new, record, intents).await?;
+        // What is posted to a run that waited comes before its first effect.
+        let inbox = beginning.queued.then_some(beginning.inbox);
+        driver.first(new, record, intents, &beginning.text, inbox).await?;
         Ok(self.spawn(driver))
+    }
+}
+
+/// The first event of a run.
+pub(crate) fn started(thread: &ThreadId, branch: &BranchName, definition: &Definition) -> Event {
+    Event::Started { thread: thread.clone(), branch: branch.clone(), flow: definition.flow.clone() }
+}
+
+/// Whether two requests are pinned to the same: all that a definition is made of.
+fn is_alike(one: &RunRequest, other: &RunRequest) -> bool {
+    let of = |request: &RunRequest| (request.mode, request.last_n, request.narrow);
+    of(one) == of(other)
+        && one.channel == other.channel
+        && one.model == other.model
+        && one.roles == other.roles
+        && one.system == other.system
+        && one.behavior_template == other.behavior_template
+        && one.render == other.render
+        && one.roots == other.roots
+}
+
+/// The run that a key led to before, if the same was asked then.
+pub(super) fn repeated(known: &KeyRow, new: &NewKey) -> Result<Submitted, EngineError> {
+    match known.run {
+        Some(run) if known.body_hash == new.body_hash => Ok(Submitted::Repeated(run)),
+        _ => Err(EngineError::KeyMismatch),
     }
 }
 
@@ -219,26 +301,9 @@ pub(super) fn too_long() -> EngineError {
     EngineError::Invalid("the message is longer than 1 MiB: send less at once".to_owned())
 }
 
-/// The caller's remarks, and the span that the run is started in: it has to outlive this process. A remark
-/// under that name would put the run into a trace that nobody vouches for.
-fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
-    if request.metadata.get(PARENT).is_some() {
-        let why = format!("the metadata of a run hold no {PARENT:?}: give it as the request's own");
-        return Err(EngineError::Invalid(why));
-    }
-    let Some(parent) = &request.traceparent else { return Ok(request.metadata.clone()) };
-    let mut fields = match &request.metadata {
-        Value::Null => serde_json::Map::new(),
-        Value::Object(fields) => fields.clone(),
-        _ => return Err(EngineError::Invalid("the metadata of a run are an object".to_owned())),
-    };
-    fields.insert(PARENT.to_owned(), Value::String(parent.to_string()));
-    Ok(Value::Object(fields))
-}
-
 impl Driver {
     /// What a new run starts with.
-    fn first_intents(&mut self) -> Vec<Intent> {
+    pub(super) fn first_intents(&mut self) -> Vec<Intent> {
         let look = Look {
             next: self.flow.next(),
             flying: &Default::default(),

@@ -61,7 +61,7 @@ impl Orchestrator {
                 Ok(seen) => seen?,
                 Err(_silent) => {
                     let row = patiently!(shared, shared.store.run(tenant, run))?;
-                    let is_driven = row.owner.is_some_and(|owner| shared.store.is_alive(owner));
+                    let is_driven = shared.store.is_held(&row).await;
                     if row.status == RunStatus::Running && !is_driven {
                         return Ok(Elsewhere::Orphaned);
                     }

@@ -37,7 +37,7 @@ impl History {
                 world.store.entries(&tenant, &row.thread, Some(&row.branch), Default::default())
             })
             .await,
-            approvals: insist(|| world.store.approvals(&tenant, None, 10_000)).await,
+            approvals: insist(|| world.store.approvals(&tenant, None, None, 10_000)).await,
             row,
             ledger: world.ledger.calls(),
             seen: seen.to_vec(),

@@ -86,7 +86,7 @@ async fn a_taken_run_is_lost_to_its_owner(world: World) {
 async fn an_orphan_is_adopted(world: World) {
     let run = interrupted(&world, "safe").await;
     let engine = world.engine();
-    engine.adopt(TENANT.clone(), |_| Ok(()));
+    engine.adopt(|_| Ok(()));
     let seen = crate::world::watch(&engine, run, Default::default()).await;
     assert!(matches!(seen.last(), Some(baton_engine::Seen::Event(e)) if e.event.is_terminal()));
     check(&world, run, &seen).await.unwrap();
@@ -99,7 +99,7 @@ async fn an_orphan_that_may_not_be_adopted_is_left_alone() {
     let engine = world.engine();
     let asked = Arc::new(tokio::sync::Notify::new());
     let noted = asked.clone();
-    engine.adopt(TENANT.clone(), move |definition| {
+    engine.adopt(move |definition| {
         noted.notify_one();
         Err(format!("{} is not for us", definition.model))
     });
@@ -269,6 +269,7 @@ async fn copy_prefix(
             progress: true,
             asked: Vec::new(),
             settled: Vec::new(),
+            audit: Vec::new(),
             rest: Rest::Running,
         };
         if first {
@@ -280,6 +281,9 @@ async fn copy_prefix(
                 at,
                 metadata: serde_json::Value::Null,
                 new_thread: None,
+                lane: None,
+                key: None,
+                queued: false,
             };
             insist(|| to.store.start(&TENANT, new.clone(), transition.clone())).await;
         } else {

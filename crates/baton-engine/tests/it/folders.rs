@@ -49,7 +49,7 @@ async fn approved_elsewhere(world: &mut World, a: &Path, b: &Path, meanwhile: im
     meanwhile();
 
     let engine = standing_in(world, b);
-    let asked = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 9)).await;
+    let asked = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9)).await;
     engine.decide(&TENANT, &asked[0].id, Choice::Approve, None, None, None).await.unwrap();
     let rested = engine.drive(&TENANT, handle.run).await.unwrap().unwrap().rested().await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));

@@ -113,7 +113,7 @@ pub(crate) async fn doubtful(world: &mut World) -> (Engine, baton_core::id::RunI
     let engine = world.engine();
     let mut handle = engine.resume(&TENANT, handle.run, ClaimMode::IfFree).await.unwrap();
     assert_eq!(handle.rested().await, Rested::Suspended);
-    let mut asked = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 9)).await;
+    let mut asked = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9)).await;
     let asked = asked.pop().unwrap();
     let expected = (ApprovalKind::Outcome, "once", json!({"do": "hold", "n": 5}));
     assert_eq!((asked.kind, asked.name.as_str(), asked.args), expected);

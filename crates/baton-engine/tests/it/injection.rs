@@ -162,7 +162,7 @@ impl<'a> Scene<'a> {
 
     async fn pending(&self) -> Vec<Approval> {
         let store = &self.world.store;
-        let mut asked = store.approvals(&TENANT, Some(ApprovalStatus::Pending), 1000).await.unwrap();
+        let mut asked = store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 1000).await.unwrap();
         asked.reverse();
         asked.sort_by_key(|approval| approval.call_id.rsplit('-').next().unwrap().parse::<u32>().unwrap());
         asked

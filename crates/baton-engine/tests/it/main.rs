@@ -7,6 +7,7 @@ mod check;
 mod combinations;
 mod crashes;
 mod folders;
+mod forgotten;
 mod governance;
 mod injection;
 mod malformed;
@@ -15,8 +16,10 @@ mod now;
 mod orchestrator;
 mod people;
 mod planted;
+mod queue;
 #[path = "../../../baton-model/tests/it/server.rs"]
 mod server;
+mod service;
 mod streams;
 mod traces;
 mod turns;

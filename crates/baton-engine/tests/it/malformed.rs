@@ -172,7 +172,7 @@ impl Anything {
             output_schema: None,
             class: EffectClass::SideEffectFree,
             timeout_ms: 60_000,
-            trust: Default::default(),
+            ..ToolSpec::default()
         };
         Arc::new(Anything { spec, answer: Box::new(answer), got: Arc::default() })
     }

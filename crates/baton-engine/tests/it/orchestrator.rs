@@ -178,7 +178,7 @@ async fn an_approval_is_named_and_no_message_decides_it(mut world: World) {
         assert_eq!(again, told(&reply, vec![waits.clone()], 0));
     }
     assert_eq!(world.ledger.calls(), []);
-    let approvals = insist(|| world.store.approvals(&TENANT, None, 9)).await;
+    let approvals = insist(|| world.store.approvals(&TENANT, None, None, 9)).await;
     engine.decide(&TENANT, &approvals[0].id, Choice::Approve, None, None, None).await.unwrap();
     // It was decided and nobody drove it on: the next message does, and has its turn after it.
     let next = seen(&world, ask(&engine, "and now?").await).await;

@@ -36,11 +36,12 @@ async fn suspended(world: &mut World, calls: usize) -> (Engine, baton_core::id::
     let (handle, rested, _) = world.turn(&engine, "please").await;
     assert_eq!(rested, Rested::Suspended);
     assert_eq!(world.ledger.calls(), []);
-    let mut ids: Vec<String> = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 99))
-        .await
-        .into_iter()
-        .map(|a| a.id)
-        .collect();
+    let mut ids: Vec<String> =
+        insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 99))
+            .await
+            .into_iter()
+            .map(|a| a.id)
+            .collect();
     ids.sort();
     assert_eq!(ids.len(), calls);
     (engine, handle.run, ids)
@@ -72,7 +73,7 @@ async fn a_run_is_taken_up_only_once_by_a_process(world: World) {
     let run = handle.run;
     engine.input(&TENANT, run, "go on").await.unwrap();
     let (one, _, two) =
-        tokio::join!(engine.drive(&TENANT, run), engine.adopt_once(&TENANT), engine.drive(&TENANT, run));
+        tokio::join!(engine.drive(&TENANT, run), engine.adopt_once(), engine.drive(&TENANT, run));
     let (mut one, mut two) = (one.unwrap().unwrap(), two.unwrap().unwrap());
     world.ledger.arrived(1).await;
     world.ledger.open();
@@ -146,10 +147,10 @@ async fn an_approval_expires_after_a_restart(mut world: World) {
     let (engine, run, ids) = suspended(&mut world, 1).await;
     engine.shutdown().await;
     let engine = world.engine();
-    assert_eq!(engine.adopt_once(&TENANT).await, [], "it is not due yet");
+    assert_eq!(engine.adopt_once().await, [], "it is not due yet");
     world.clock.advance_ms(24 * 60 * 60 * 1000);
     let taken = loop {
-        let taken = engine.adopt_once(&TENANT).await;
+        let taken = engine.adopt_once().await;
         if !taken.is_empty() {
             break taken;
         }

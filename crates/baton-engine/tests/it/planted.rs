@@ -50,7 +50,8 @@ async fn watched(world: World) -> History {
 }
 
 /// A run is taken from its owner, which does not notice until it writes.
-async fn taken(world: World) -> History {
+async fn taken(mut world: World) -> History {
+    world.settings.poll = std::time::Duration::from_secs(60); // only the store tells the old owner that it is one
     world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "hold"}}}], [{"text": "the end"}]]));
     let (first, second) = (world.engine(), world.engine());
     let mut old = first.start(world.request("go")).await.unwrap();

@@ -62,7 +62,7 @@ async fn a_wait_stands_between_what_two_claims_did(mut world: World) {
     assert_eq!(lines(&engine, handle.run).await, so_far);
 
     world.clock.advance_ms(5_000);
-    let pending = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 9)).await;
+    let pending = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9)).await;
     engine.decide(&TENANT, &pending[0].id, Choice::Approve, None, None, None).await.unwrap();
     let rested = engine.drive(&TENANT, handle.run).await.unwrap().unwrap().rested().await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));
@@ -186,7 +186,7 @@ async fn a_run_that_a_person_asked_for_has_a_span_of_its_own(mut world: World) {
     let rested = engine.resume(&TENANT, run, ClaimMode::IfFree).await.unwrap().rested().await;
     assert_eq!(rested, Rested::Suspended);
     world.clock.advance_ms(5_000);
-    let pending = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 9)).await;
+    let pending = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9)).await;
     engine.decide(&TENANT, &pending[0].id, Choice::Approve, None, None, None).await.unwrap();
     resume(&engine, run).await;
     assert_eq!(

@@ -330,7 +330,7 @@ impl Probe {
             output_schema: None,
             class,
             timeout_ms: 60_000,
-            trust: Default::default(),
+            ..ToolSpec::default()
         };
         Probe { spec, ledger }
     }

@@ -208,7 +208,7 @@ fn question() -> ModelRequest {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     });
     ModelRequest { tools: Arc::from(tools), ..ModelRequest::new("reasoning", messages) }
 }

@@ -115,7 +115,7 @@ async fn calls(model: &dyn Model) -> Finding {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     };
     let name = tool.name.clone();
     let request = ModelRequest {

@@ -15,7 +15,7 @@ fn tool(name: &str, description: &str, input_schema: Value) -> ToolSpec {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1_000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }
 

@@ -18,7 +18,7 @@ fn tool() -> ToolSpec {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }
 

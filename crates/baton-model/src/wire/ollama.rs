@@ -15,6 +15,7 @@ use baton_core::chat::{ChatMessage, FinishReason, Role, TokenUsage};
 use baton_core::fault::{Code, Fault};
 use baton_core::json::as_text;
 use baton_core::tool::ToolSpec;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::decoder::json as parse;
@@ -22,8 +23,34 @@ use super::json::Json;
 use super::{Call, Names, Wire, failure, system};
 use crate::port::Delta;
 
+/// The body of a request. Schemas of tools are long, and are written from where they are.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    messages: Vec<Value>,
+    options: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Offer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct Offer<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
 /// The body of a request.
-pub(super) fn body(call: &Call<'_>) -> Value {
+pub(super) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     let request = call.request;
     let mut tool_names = HashMap::new();
     let (leading, talk) = system::split(&request.messages);
@@ -44,22 +71,20 @@ pub(super) fn body(call: &Call<'_>) -> Value {
     let mut options = Map::from_iter([("num_predict".to_owned(), json!(request.max_tokens))]);
     options.extend(request.temperature.map(|temperature| ("temperature".to_owned(), json!(temperature))));
     options.extend(request.context_window.map(|window| ("num_ctx".to_owned(), json!(window))));
-    let mut body = json!({"model": call.model, "stream": true, "messages": messages, "options": options});
-    if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(|tool| offer(call.names, tool)).collect();
+    Body {
+        model: call.model,
+        stream: true,
+        messages,
+        options,
+        tools: request.tools.iter().map(|tool| offer(call.names, tool)).collect(),
+        format: request.schema.as_ref().map(|output| &output.schema),
     }
-    if let Some(output) = &request.schema {
-        body["format"] = output.schema.clone();
-    }
-    body
 }
 
-fn offer(names: &Names, tool: &ToolSpec) -> Value {
-    json!({"type": "function", "function": {
-        "name": names.theirs(&tool.name),
-        "description": tool.description,
-        "parameters": tool.input_schema,
-    }})
+fn offer<'a>(names: &'a Names, tool: &'a ToolSpec) -> Offer<'a> {
+    let (name, description) = (names.theirs(&tool.name), tool.description.as_str());
+    let function = Function { name, description, parameters: &tool.input_schema };
+    Offer { r#type: "function", function }
 }
 
 fn said(call: &Call<'_>, message: &ChatMessage, tool_names: &HashMap<&str, &str>) -> Value {

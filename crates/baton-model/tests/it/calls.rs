@@ -110,21 +110,32 @@ async fn a_document_instead_of_a_stream_is_an_answer_too() {
     }
 }
 
-/// Local servers break their promise to keep a connection, and a new one to them costs nothing.
+/// Local servers break their promise to keep a connection, and a new one to them costs little. Ollama does not.
 #[tokio::test]
-async fn a_connection_is_used_again_unless_it_is_local() {
-    if !is_alone("calls::a_connection_is_used_again_unless_it_is_local") {
+async fn a_connection_is_used_again_where_the_server_keeps_its_promise() {
+    if !is_alone("calls::a_connection_is_used_again_where_the_server_keeps_its_promise") {
         return;
     }
-    for (host, expected) in [("0.0.0.0", [0, 0, 0]), ("127.0.0.1", [0, 1, 2])] {
-        let server = Server::answering([says("one"), says("two"), says("three")]);
-        let model = model(&server.url().replace("127.0.0.1", host));
-        for text in ["one", "two", "three"] {
+    let chat = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
+    let table = [
+        ("0.0.0.0", Wire::ChatCompletions, [0, 0, 0]),
+        ("127.0.0.1", Wire::ChatCompletions, [0, 1, 2]),
+        ("127.0.0.1", Wire::Ollama, [0, 0, 0]),
+    ];
+    for (host, wire, expected) in table {
+        let answer = || match wire {
+            Wire::Ollama => says("hi"),
+            _ => Answer::json(200, chat),
+        };
+        let server = Server::answering([answer(), answer(), answer()]);
+        let url = server.url().replace("127.0.0.1", host);
+        let model = at(Provider { api: Some(wire), ..provider(&url) }, ModelEntry::new(MODEL));
+        for _ in expected {
             let (deltas, fault) = heard(&model).await;
-            assert_eq!((deltas.first(), fault), (Some(&Delta::Text(text.to_owned())), None));
+            assert_eq!((deltas.first(), fault), (Some(&Delta::Text("hi".to_owned())), None));
         }
         let connections: Vec<usize> = server.requests().iter().map(|request| request.connection).collect();
-        assert_eq!(connections, expected, "{host}");
+        assert_eq!(connections, expected, "{host} {wire:?}");
     }
 }
 

@@ -41,7 +41,7 @@ fn tools() -> Arc<[ToolSpec]> {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     };
     Arc::new([tool("exec.calculator"), tool("get_time")])
 }

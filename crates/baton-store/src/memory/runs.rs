@@ -8,43 +8,34 @@ use baton_core::time::Timestamp;
 use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
 use crate::runs::Fence;
-use crate::transition::{NewRun, Rest, Transition};
+use crate::transition::{NewRun, Pinned, Rest, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
 impl MemoryStore {
     pub(crate) fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
         let mut inner = self.lock();
+        if new.queued {
+            return inner.start_queued(tenant, new, first);
+        }
         if inner.runs.contains_key(&(tenant.clone(), first.run)) {
             return Err(StoreError::Exists { what: "run", id: first.run.to_string() });
         }
-        if let Some(thread) = new.new_thread {
-            inner.add_thread(tenant, thread);
+        crate::runs::own_key(inner.unused(tenant, new.key.as_ref(), new.at), first.run, false)?;
+        if let Some(thread) = &new.new_thread {
+            inner.add_thread(tenant, thread.clone());
         }
-        let thread = inner.thread_mut(tenant, &first.thread)?;
-        thread.not_busy(&new.branch)?;
-        let head = thread.tree.branch(&new.branch)?.head;
-        if head.index != new.expected_head {
-            return Err(StoreError::Moved { branch: new.branch.to_string() });
-        }
-        let hash = new.definition.hash.clone();
-        let mut row = RunRow {
+        let head = inner.free_head(tenant, &first, &new)?;
+        let row = RunRow {
             owner: Some(new.owner),
-            definition: hash.clone(),
-            metadata: new.metadata,
+            definition: new.definition.hash.clone(),
+            metadata: new.metadata.clone(),
             ..RunRow::begun(first.run, &first.thread, &new.branch, head.index, new.at)
         };
         Fence::of(&first).allows(&row)?; // from here on nothing is refused
-        let tip = thread.tip(head.lane);
-        let lane = thread.tree.append_lane(&new.branch, tip)?;
-        row.lane = lane;
-        thread.busy.insert(new.branch.clone(), first.run);
-        thread.touched.insert(new.branch, new.at);
-        let claims = vec![ClaimRow { epoch: 1, base_seq: 0 }];
-        let run = MemRun { row, steps: Vec::new(), claims, inbox: Vec::new() };
+        let run = MemRun { row, steps: Vec::new(), claims: Vec::new(), inbox: Vec::new() };
         inner.runs.insert((tenant.clone(), first.run), run);
-        inner.definitions.insert((tenant.clone(), hash), new.definition.definition.clone());
-        inner.advance(tenant, Transition { lane, ..first })?;
-        Ok(lane)
+        let lane = inner.take_branch(tenant, &new, first.run, head)?;
+        inner.begin(tenant, new, Transition { lane, ..first })
     }
 
     pub(crate) fn claim(
@@ -107,7 +98,12 @@ impl MemoryStore {
         at: Timestamp,
     ) -> Result<u32, StoreError> {
         let mut inner = self.lock();
-        let row = &inner.run(tenant, run)?.row;
+        let MemRun { row, inbox, .. } = inner.run(tenant, run)?;
+        let hash = crate::runs::input_hash(&message);
+        let is_it = |posted: &&Posted| hash.is_some() && crate::runs::input_hash(&posted.message) == hash;
+        if let Some(posted) = inbox.iter().find(is_it) {
+            return Ok(posted.n);
+        }
         if row.status.has_ended() {
             return Err(StoreError::Ended { run, status: row.status });
         }
@@ -188,11 +184,15 @@ impl MemoryStore {
         &self,
         tenant: &Tenant,
         status: Option<ApprovalStatus>,
+        after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Approval>, StoreError> {
+        let after = after.map(|id| self.approval(tenant, id)).transpose()?;
         let inner = self.lock();
         let ours = inner.approvals.iter().filter(|((t, _), _)| t == tenant).map(|(_, approval)| approval);
-        let mut found: Vec<_> = ours.filter(|a| status.is_none_or(|s| a.status == s)).cloned().collect();
+        let ours = ours.filter(|a| status.is_none_or(|s| a.status == s));
+        let older = |a: &&Approval| after.as_ref().is_none_or(|b| (a.created, &a.id) < (b.created, &b.id));
+        let mut found: Vec<_> = ours.filter(older).cloned().collect();
         found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| b.id.cmp(&a.id)));
         found.truncate(limit as usize);
         Ok(found)
@@ -209,14 +209,24 @@ impl MemoryStore {
         Ok(())
     }
 
-    pub(crate) fn due(&self, tenant: &Tenant, now: Timestamp) -> Vec<RunId> {
+    pub(crate) fn watch_all(&self, runs: &[(Tenant, RunId)], until: Timestamp) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        for key in runs {
+            if let Some(run) = inner.runs.get_mut(key) {
+                run.row.watched_until = Some(until);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
         let inner = self.lock();
-        let ours = inner.runs.iter().filter(|((t, _), _)| t == tenant);
         let due = |run: &MemRun| {
             let read = run.steps.last().map_or(0, |step| step.checkpoint.inbox_read);
             crate::runs::is_due(&run.row, read, now, |owner| inner.living.contains(&owner))
         };
-        ours.filter(|(_, run)| due(run)).map(|((_, id), _)| *id).collect()
+        let begun = inner.runs.iter().filter(|(_, run)| due(run)).map(|(key, _)| key.clone());
+        Ok(begun.chain(inner.next_in_line()).collect())
     }
 }
 
@@ -226,6 +236,77 @@ impl Inner {
         found.ok_or_else(|| StoreError::not_found("definition", hash))
     }
 
+    /// Where a branch ends that is free, whose turn is the run's, and that is where the run thinks it is.
+    fn free_head(&self, tenant: &Tenant, first: &Transition, new: &NewRun) -> Result<Place, StoreError> {
+        let thread = self.thread(tenant, &first.thread)?;
+        thread.not_busy(&new.branch)?;
+        let head = thread.tree.branch(&new.branch)?.head;
+        let next = self.first_in_line(tenant, &first.thread, &new.branch);
+        crate::runs::in_turn(&new.branch, first.run, next)?;
+        if head.index != new.expected_head {
+            return Err(StoreError::Moved { branch: new.branch.to_string() });
+        }
+        Ok(head)
+    }
+
+    /// Gives a branch to a run; answers the lane that the run writes to.
+    fn take_branch(
+        &mut self,
+        tenant: &Tenant,
+        new: &NewRun,
+        run: RunId,
+        head: Place,
+    ) -> Result<u32, StoreError> {
+        let thread = self.run(tenant, run)?.row.thread.clone();
+        let thread = self.thread_mut(tenant, &thread)?;
+        let tip = thread.tip(head.lane);
+        let lane = thread.tree.append_lane(&new.branch, tip)?;
+        thread.busy.insert(new.branch.clone(), run);
+        thread.touched.insert(new.branch.clone(), new.at);
+        Ok(lane)
+    }
+
+    /// Begins a run that waited for its turn. One that ends at once never takes its branch.
+    fn start_queued(&mut self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
+        let row = self.run(tenant, first.run)?.row.clone();
+        if row.status != RunStatus::Queued {
+            return Err(crate::runs::begun_already(&row));
+        }
+        crate::runs::own_key(self.unused(tenant, new.key.as_ref(), new.at), first.run, true)?;
+        let takes = !matches!(first.rest, Rest::Ended(_));
+        let head = if takes { Some(self.free_head(tenant, &first, &new)?) } else { None };
+        let running = RunRow {
+            status: RunStatus::Running,
+            owner: Some(new.owner),
+            head: new.expected_head,
+            definition: new.definition.hash.clone(),
+            ..row
+        };
+        Fence::of(&first).allows(&running)?; // from here on nothing is refused
+        let mut lane = running.lane;
+        self.run_mut(tenant, first.run)?.row = running;
+        self.leave_line(tenant, first.run);
+        if let Some(head) = head {
+            lane = self.take_branch(tenant, &new, first.run, head)?;
+        }
+        self.begin(tenant, new, Transition { lane, ..first })
+    }
+
+    /// Writes the first transition of a run whose row is there.
+    fn begin(&mut self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
+        if let Some(key) = &new.key {
+            self.note_key(tenant, key, Some(first.run), None);
+        }
+        let Pinned { definition, hash } = &*new.definition;
+        self.definitions.insert((tenant.clone(), hash.clone()), (**definition).clone());
+        let lane = first.lane;
+        let run = self.run_mut(tenant, first.run)?;
+        run.row.lane = lane;
+        run.claims.push(ClaimRow { epoch: 1, base_seq: 0 });
+        self.advance(tenant, first)?;
+        Ok(lane)
+    }
+
     fn advance(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
         Fence::of(&transition).allows(&self.run(tenant, transition.run)?.row)?;
         self.write_down(tenant, transition)
@@ -233,7 +314,7 @@ impl Inner {
 
     fn write_down(&mut self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
         let first_seq = transition.last_seq + 1 - transition.checkpoint.events.len() as u64;
-        let Transition { run, thread, lane, entries, asked, settled, rest, .. } = transition;
+        let Transition { run, thread, lane, entries, asked, settled, audit, rest, .. } = transition;
         let head = transition.checkpoint.head;
         let rows = self.thread_mut(tenant, &thread)?;
         let first = head - entries.len() as i64 + 1;
@@ -248,6 +329,9 @@ impl Inner {
             if let Some(approval) = self.approvals.get_mut(&(tenant.clone(), id)) {
                 crate::runs::settle(approval, status, transition.checkpoint.at);
             }
+        }
+        for event in audit {
+            self.note_event(tenant, event);
         }
         let at = transition.checkpoint.at;
         let found = self.run_mut(tenant, run)?;
@@ -276,6 +360,9 @@ impl Inner {
                 (row.status, row.owner, row.wake_at, row.ended) = (status, None, None, Some(at));
                 let branch = row.branch.clone();
                 let rows = self.thread_mut(tenant, &thread)?;
+                if rows.busy.get(&branch) != Some(&run) {
+                    return Ok(()); // it never had its turn
+                }
                 rows.busy.remove(&branch);
                 rows.touched.insert(branch.clone(), at);
                 if let Some(branch) = rows.tree.branches.get_mut(&branch) {

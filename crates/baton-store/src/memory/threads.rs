@@ -48,6 +48,7 @@ impl MemoryStore {
         }
         inner.threads.remove(&(tenant.clone(), id.clone()));
         inner.runs.retain(|(t, _), run| !(t == tenant && run.row.thread == *id));
+        inner.queue.retain(|q| !(q.tenant == *tenant && q.thread == *id));
         let runs: std::collections::BTreeSet<_> = inner.runs.keys().cloned().collect();
         inner.approvals.retain(|(t, _), approval| runs.contains(&(t.clone(), approval.run_id)));
         Ok(())
@@ -69,6 +70,9 @@ impl MemoryStore {
         }
         if let Some(thread) = inner.threads.remove(&(tenant.clone(), id.clone())) {
             inner.threads.insert(key, thread);
+        }
+        for waits in inner.queue.iter_mut().filter(|q| q.tenant == *tenant && q.thread == *id) {
+            waits.thread = to.clone();
         }
         for run in inner.runs.iter_mut().filter(|((t, _), _)| t == tenant).map(|(_, run)| run) {
             if run.row.thread == *id {
@@ -105,7 +109,8 @@ impl MemoryStore {
         let branch = branch.unwrap_or(&thread.tree.current).clone();
         let head = inner.head(tenant, thread, &branch)?;
         let untrusted = crate::threads::first_untrusted(&thread.tree, head, &thread.untrusted);
-        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted })
+        let lane = crate::threads::own_lane(&thread.tree, &branch, head, thread.tip(head.lane));
+        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted, lane })
     }
 
     pub(crate) fn push(

@@ -8,8 +8,10 @@ use baton_core::run::{Approval, ApprovalStatus, RunStatus};
 use baton_core::thread::Place;
 use rusqlite::{Connection, params};
 
+use super::approvals::{load_approval, update_approval};
+use super::outbox::{self, PackedEvent};
 use super::read::Uuid16;
-use super::runs::{load, load_approval, stored, update_approval};
+use super::runs::{load, stored};
 use super::threads::insert_entry;
 use super::untrusted;
 use crate::error::StoreError;
@@ -23,19 +25,20 @@ pub(super) struct Packed {
     pub(super) thread: ThreadId,
     pub(super) lane: u32,
     pub(super) budget: Vec<u8>,
-    fence: Fence,
+    pub(super) fence: Fence,
     frame: String,
     head: i64,
     last_seq: i64,
     at: i64,
     progress: bool,
-    rest: Rest,
+    pub(super) rest: Rest,
     entries: Vec<(Uuid16, Vec<u8>)>,
     /// Which of the entries is the first with untrusted content.
     untrusted: Option<usize>,
     body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
     settled: Vec<(String, ApprovalStatus)>,
+    audit: Vec<PackedEvent>,
 }
 
 impl Packed {
@@ -63,6 +66,7 @@ impl Packed {
             body: record::encode(checkpoint)?,
             asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
             settled: transition.settled.clone(),
+            audit: transition.audit.iter().map(PackedEvent::new).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -112,6 +116,9 @@ pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<()
         t.body.1,
     ])?;
     ask(db, tenant, t)?;
+    for event in &t.audit {
+        outbox::note(db, tenant, event)?;
+    }
     rest(db, tenant, t)
 }
 

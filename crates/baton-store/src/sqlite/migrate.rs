@@ -19,6 +19,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "0.1.0", include_str!("../../migrations/0001_first.sql")),
     (2, "0.1.0", include_str!("../../migrations/0002_untrusted.sql")),
+    (3, "0.1.0", include_str!("../../migrations/0003_service.sql")),
 ];
 
 /// A file that cannot be opened.

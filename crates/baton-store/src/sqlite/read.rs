@@ -149,7 +149,6 @@ pub(super) const RUN_COLUMNS: &str =
 pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
     let id = RunId(row.get::<_, Uuid16>(0)?.0);
     let unreadable = |why: serde_json::Error| StoreError::corrupt("run", id, why);
-    let status: u8 = row.get(5)?;
     let time = |at: usize| row.get::<_, Option<i64>>(at).map(|ms| ms.map(Timestamp));
     Ok(RunRow {
         id,
@@ -157,10 +156,7 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
         branch: name("branch", row.get(2)?)?,
         lane: row.get(3)?,
         head: row.get(4)?,
-        status: RunStatus::ALL
-            .get(usize::from(status))
-            .copied()
-            .ok_or_else(|| StoreError::corrupt("run", id, "unknown status"))?,
+        status: status(id, row.get(5)?)?,
         owner: row.get::<_, Option<Uuid16>>(6)?.map(|id| OwnerId(id.0)),
         epoch: row.get(7)?,
         step: row.get(8)?,
@@ -177,6 +173,12 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
         metadata: serde_json::from_slice(row.get_ref(19)?.as_blob().unwrap_or_default())
             .map_err(unreadable)?,
     })
+}
+
+/// Where a run stands, from its column.
+pub(super) fn status(run: RunId, column: u8) -> Result<RunStatus, StoreError> {
+    let status = RunStatus::ALL.get(usize::from(column)).copied();
+    status.ok_or_else(|| StoreError::corrupt("run", run, "unknown status"))
 }
 
 /// What a run used, from its column.

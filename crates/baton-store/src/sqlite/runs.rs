@@ -1,69 +1,23 @@
-//! Runs in SQLite: start, claim, commit, post, and what is read of them.
+//! Runs in SQLite: claim, commit, post, and what is read of them.
 //!
 //! The statement that advances a run checks its epoch, its step and its inbox; everything else is
 //! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
 
 use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
-use baton_core::run::{Approval, ApprovalStatus, Definition, Message, RUN_VERSION, RunStatus};
+use baton_core::run::{Definition, Message, RunStatus};
 use baton_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::advance::{Packed, advance};
+use super::approvals::{load_approval, update_approval};
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
-use super::threads::{add_thread, append_lane};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
-use crate::transition::{CHECKPOINT_VERSION, NewRun, Transition};
+use crate::transition::{CHECKPOINT_VERSION, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
 impl SqliteStore {
-    pub(crate) async fn start(
-        &self,
-        tenant: &Tenant,
-        new: NewRun,
-        first: Transition,
-    ) -> Result<u32, StoreError> {
-        let tenant = tenant.clone();
-        let hash = new.definition.hash.clone();
-        let known = (tenant.clone(), hash.clone());
-        let is_known = self.shared.knows(&known);
-        let definition = if is_known { None } else { Some(record::encode(&new.definition.definition)?) };
-        let mut packed = Packed::new(&first)?;
-        self.write(move |db| {
-            let (run, thread) = (packed.run, packed.thread.clone());
-            if exists(db, &tenant, run)? {
-                return Err(StoreError::Exists { what: "run", id: run.to_string() });
-            }
-            let is_fresh = match &new.new_thread {
-                Some(thread) => add_thread(db, &tenant, thread)?,
-                None => false,
-            };
-            let lane = if is_fresh { 0 } else { opened_lane(db, &tenant, &thread, &new)? };
-            packed.lane = lane;
-            if let Some((body, crc)) = &definition {
-                let sql = "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
-                db.prepare_cached(sql)?.execute((tenant.as_str(), &hash, body, crc))?;
-            }
-            let sql = "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
-                         attempts, definition, min_version, budget, created, metadata)
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, ?11, ?12, ?13)";
-            let metadata = new.metadata.to_string().into_bytes();
-            db.prepare_cached(sql)?.execute(params![
-                tenant.as_str(), Uuid16(run.0), thread.as_str(), new.branch.as_str(), lane,
-                stored(RunStatus::Running), Uuid16(new.owner.0), new.expected_head, &hash, RUN_VERSION, packed.budget, new.at.0, metadata,
-            ])?;
-            insert_claim(db, &tenant, run, ClaimRow { epoch: 1, base_seq: 0 }, new.owner, new.at)?;
-            let sql = "UPDATE branches SET run = ?4, touched = ?5 WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
-            let key = (tenant.as_str(), thread.as_str(), new.branch.as_str(), Uuid16(run.0), new.at.0);
-            db.prepare_cached(sql)?.execute(key)?;
-            advance(db, &tenant, &packed)?;
-            Ok(lane)
-        })
-        .await
-        .inspect(|_| self.shared.learn(known))
-    }
-
     pub(crate) async fn claim(
         &self,
         tenant: &Tenant,
@@ -130,6 +84,10 @@ impl SqliteStore {
         let (body, crc) = record::encode(&message)?;
         self.write(move |db| {
             let row = load(db, &tenant, run)?;
+            let hash = crate::runs::input_hash(&message);
+            if let Some(n) = posted(db, &tenant, run, hash.as_deref())? {
+                return Ok(n);
+            }
             if row.status.has_ended() {
                 return Err(StoreError::Ended { run, status: row.status });
             }
@@ -149,9 +107,10 @@ impl SqliteStore {
             let n = row.inbox + 1;
             let sql = "UPDATE runs SET inbox = ?3 WHERE tenant = ?1 AND run = ?2";
             db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), n))?;
-            let sql =
-                "INSERT INTO inbox(tenant, run, n, kind, at, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-            db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), n, kind, at.0, body, crc))?;
+            let sql = "INSERT INTO inbox(tenant, run, n, kind, at, body, crc, input_hash)
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            let row = (tenant.as_str(), Uuid16(run.0), n, kind, at.0, body, crc, hash);
+            db.prepare_cached(sql)?.execute(row)?;
             Ok(n)
         })
         .await
@@ -275,34 +234,6 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn approval(&self, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
-        let (tenant, id) = (tenant.clone(), id.to_owned());
-        self.read(move |db| load_approval(db, &tenant, &id)).await
-    }
-
-    pub(crate) async fn approvals(
-        &self,
-        tenant: &Tenant,
-        status: Option<ApprovalStatus>,
-        limit: u32,
-    ) -> Result<Vec<Approval>, StoreError> {
-        let tenant = tenant.clone();
-        self.read(move |db| {
-            let sql =
-                "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND (?2 IS NULL OR status = ?2)
-                       ORDER BY created DESC, approval DESC";
-            let mut statement = db.prepare_cached(sql)?;
-            let mut rows = statement.query((tenant.as_str(), status.map(ApprovalStatus::as_str)))?;
-            let mut out = Vec::new();
-            while out.len() < limit as usize {
-                let Some(row) = rows.next()? else { break };
-                out.extend(read::listed(approval(row))?);
-            }
-            Ok(out)
-        })
-        .await
-    }
-
     pub(crate) async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
         self.read(move |db| {
             let sql = "SELECT run, inbox, watched_until FROM runs WHERE owner = ?1";
@@ -332,39 +263,22 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn due(&self, tenant: &Tenant, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
-        let tenant = tenant.clone();
-        let folder = self.folder().to_owned();
-        self.read(move |db| {
-            let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE tenant = ?1 AND status < 3 ORDER BY run");
-            let mut statement = db.prepare_cached(&sql)?;
-            let mut rows = statement.query([tenant.as_str()])?;
-            let mut out = Vec::new();
-            while let Some(row) = rows.next()? {
-                let Ok(row) = run_row(row) else { continue }; // one that cannot be read harms no other
-                // Only a run with messages needs its last step read: how many it has applied stands there.
-                let read = match (row.status, row.inbox) {
-                    (RunStatus::Suspended, 1..) => inbox_read(db, &tenant, &row).unwrap_or(row.inbox),
-                    _ => row.inbox,
-                };
-                if crate::runs::is_due(&row, read, now, |owner| live::is_alive(&folder, owner)) {
-                    out.push(row.id);
-                }
+    pub(crate) async fn watch_all(
+        &self,
+        runs: &[(Tenant, RunId)],
+        until: Timestamp,
+    ) -> Result<(), StoreError> {
+        let runs = runs.to_vec();
+        self.write(move |db| {
+            let sql = "UPDATE runs SET watched_until = ?3 WHERE tenant = ?1 AND run = ?2";
+            let mut statement = db.prepare_cached(sql)?;
+            for (tenant, run) in &runs {
+                statement.execute((tenant.as_str(), Uuid16(run.0), until.0))?;
             }
-            Ok(out)
+            Ok(())
         })
         .await
     }
-}
-
-/// The lane that a new run on a branch writes to, if the branch is free and where the run thinks it is.
-fn opened_lane(db: &Connection, tenant: &Tenant, thread: &ThreadId, new: &NewRun) -> Result<u32, StoreError> {
-    let mut loaded = read::tree(db, tenant, thread)?;
-    loaded.not_busy(&new.branch)?;
-    if loaded.tree.branch(&new.branch)?.head.index != new.expected_head {
-        return Err(StoreError::Moved { branch: new.branch.to_string() });
-    }
-    append_lane(db, tenant, thread, &mut loaded.tree, &new.branch)
 }
 
 /// A status as its column has it.
@@ -372,7 +286,7 @@ pub(super) fn stored(status: RunStatus) -> u8 {
     (0..).zip(RunStatus::ALL).find(|(_, s)| *s == status).map_or(0, |(n, _)| n)
 }
 
-fn exists(db: &Connection, tenant: &Tenant, run: RunId) -> Result<bool, StoreError> {
+pub(super) fn exists(db: &Connection, tenant: &Tenant, run: RunId) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM runs WHERE tenant = ?1 AND run = ?2";
     Ok(db.prepare_cached(sql)?.exists((tenant.as_str(), Uuid16(run.0)))?)
 }
@@ -398,12 +312,7 @@ fn load_definition(db: &Connection, tenant: &Tenant, hash: &str) -> Result<Defin
     record::decode("definition", hash, &body, crc)
 }
 
-fn inbox_read(db: &Connection, tenant: &Tenant, row: &RunRow) -> Option<u32> {
-    let last = steps(db, tenant, row.id, "step >= ?3", row.step.into(), 1).ok()?.pop()?;
-    Some(last.checkpoint.inbox_read)
-}
-
-fn insert_claim(
+pub(super) fn insert_claim(
     db: &Connection,
     tenant: &Tenant,
     run: RunId,
@@ -424,7 +333,7 @@ fn insert_claim(
     Ok(())
 }
 
-fn steps(
+pub(super) fn steps(
     db: &Connection,
     tenant: &Tenant,
     run: RunId,
@@ -460,26 +369,14 @@ fn steps(
     Ok(out)
 }
 
-pub(super) fn load_approval(db: &Connection, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
-    let sql = "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND approval = ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query((tenant.as_str(), id))?;
-    let row = rows.next()?.ok_or_else(|| StoreError::not_found("approval", id))?;
-    approval(row)
-}
-
-fn approval(row: &Row<'_>) -> Result<Approval, StoreError> {
-    let (id, body, crc): (String, Vec<u8>, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    record::decode("approval", id, &body, crc)
-}
-
-pub(super) fn update_approval(
+/// The number of an input that was posted before.
+fn posted(
     db: &Connection,
     tenant: &Tenant,
-    approval: &Approval,
-) -> Result<(), StoreError> {
-    let (body, crc) = record::encode(approval)?;
-    let sql = "UPDATE approvals SET status = ?3, body = ?4, crc = ?5 WHERE tenant = ?1 AND approval = ?2";
-    db.prepare_cached(sql)?.execute((tenant.as_str(), &approval.id, approval.status.as_str(), body, crc))?;
-    Ok(())
+    run: RunId,
+    input_hash: Option<&str>,
+) -> Result<Option<u32>, StoreError> {
+    let sql = "SELECT n FROM inbox WHERE tenant = ?1 AND run = ?2 AND input_hash = ?3";
+    let key = (tenant.as_str(), Uuid16(run.0), input_hash);
+    Ok(db.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?)
 }

@@ -60,15 +60,7 @@ impl SqliteStore {
             if let Some((branch, run)) = loaded.busy.iter().next() {
                 return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
             }
-            let key = (tenant.as_str(), id.as_str());
-            for table in ["steps", "claims", "inbox", "approvals"] {
-                let of_runs = "(SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2)";
-                db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND run IN {of_runs}"), key)?;
-            }
-            for table in ["runs", "entries", "untrusted", "branches", "lanes", "threads"] {
-                db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND thread = ?2"), key)?;
-            }
-            Ok(())
+            remove_thread(db, &tenant, &id)
         })
         .await
     }
@@ -89,7 +81,7 @@ impl SqliteStore {
             if db.query_row(sql, (tenant.as_str(), to.as_str()), |row| row.get::<_, u32>(0))? > 0 {
                 return Err(StoreError::Exists { what: "thread", id: to.to_string() });
             }
-            for table in ["threads", "lanes", "branches", "untrusted", "entries", "runs"] {
+            for table in ["threads", "lanes", "branches", "untrusted", "entries", "runs", "queued"] {
                 let sql = format!("UPDATE {table} SET thread = ?3 WHERE tenant = ?1 AND thread = ?2");
                 db.execute(&sql, (tenant.as_str(), id.as_str(), to.as_str()))?;
             }
@@ -131,7 +123,9 @@ impl SqliteStore {
             let tail = read::tail(db, &tenant, &id, &loaded.tree, head)?;
             let lanes = untrusted::of_lanes(db, &tenant, &id)?;
             let untrusted = crate::threads::first_untrusted(&loaded.tree, head, &lanes);
-            Ok(BranchEnd { branch, head: head.index, tail, untrusted })
+            let tip = read::tip(db, &tenant, &id, head.lane)?;
+            let lane = crate::threads::own_lane(&loaded.tree, &branch, head, tip);
+            Ok(BranchEnd { branch, head: head.index, tail, untrusted, lane })
         })
         .await
     }
@@ -259,6 +253,19 @@ pub(super) fn add_thread(db: &Connection, tenant: &Tenant, new: &NewThread) -> R
     let head = Place { lane: 0, index: -1 };
     insert_branch(db, tenant, &new.id, &BranchName::main(), head, None, new.at)?;
     Ok(true)
+}
+
+/// Removes a thread with everything on it.
+pub(super) fn remove_thread(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+    let key = (tenant.as_str(), id.as_str());
+    for table in ["steps", "claims", "inbox", "approvals"] {
+        let of_runs = "(SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2)";
+        db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND run IN {of_runs}"), key)?;
+    }
+    for table in ["queued", "runs", "entries", "untrusted", "branches", "lanes", "threads"] {
+        db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND thread = ?2"), key)?;
+    }
+    Ok(())
 }
 
 fn view(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, StoreError> {

@@ -1,7 +1,6 @@
 //! A row that cannot be read harms one run or one thread, is named, and harms no other.
 //!
-//! Only a file can be damaged, so this is about SQLite alone: each test flips a bit of one row behind the
-//! store's back.
+//! Each test flips a bit of one row behind the store's back, so this is about the stores that have rows.
 
 use baton_core::run::{Choice, RunStatus};
 use baton_store::{
@@ -18,8 +17,58 @@ use crate::values::{
 
 const DAMAGED: &str = "its checksum does not fit: the file was damaged";
 
+/// Makes one test a store that can be damaged of every function named.
+macro_rules! on_every_store_with_rows {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::home::Home::sqlite()).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::home::Home::postgres()).await;
+            })*
+        }
+    };
+}
+
+on_every_store_with_rows!(
+    a_damaged_step_harms_its_run_alone,
+    a_damaged_step_of_a_suspended_run_does_not_hide_what_else_is_due,
+    a_damaged_entry_harms_its_thread_alone,
+    a_damaged_approval_harms_its_call_alone,
+    a_damaged_message_harms_its_run_alone,
+    a_damaged_definition_harms_the_runs_that_are_pinned_to_it,
+    a_damaged_run_is_left_out_of_lists,
+    a_damaged_thread_is_left_out_of_lists,
+    a_damaged_blob_is_not_given_out,
+);
+
+/// Changes rows behind the store's back.
+fn tamper(home: &Home, sql: &str) {
+    match home.store {
+        Store::Postgres(_) => {
+            home.schema().run(sql);
+        }
+        _ => Connection::open(home.folder().join("baton.db")).unwrap().execute_batch(sql).unwrap(),
+    }
+}
+
 /// Flips one bit in the middle of a value.
 fn damage(home: &Home, table: &str, column: &str, which: &str) {
+    if let Store::Postgres(_) = home.store {
+        let row = format!("ctid = (SELECT ctid FROM {table} WHERE {which} LIMIT 1)");
+        let middle = format!("length({column}) / 2");
+        let flipped = format!("set_byte({column}, {middle}, get_byte({column}, {middle}) # 128)");
+        let done = home
+            .schema()
+            .run(&format!("UPDATE {table} SET {column} = {flipped} WHERE {row} RETURNING 'done'"));
+        assert!(done.contains("done"), "{done}");
+        return;
+    }
     let db = Connection::open(home.folder().join("baton.db")).unwrap();
     let sql = format!("SELECT rowid, {column} FROM {table} WHERE {which}");
     let (row, mut bytes): (i64, Vec<u8>) =
@@ -55,7 +104,7 @@ async fn listed(store: &Store) -> Vec<u128> {
 }
 
 async fn due(store: &Store) -> Vec<u128> {
-    store.due(&tenant(), at(0)).await.unwrap().into_iter().map(|run| run.0.as_u128()).collect()
+    store.due(at(0)).await.unwrap().into_iter().map(|(_, run)| run.0.as_u128()).collect()
 }
 
 /// The run of the other thread can be claimed, driven to its end and read.
@@ -69,9 +118,7 @@ async fn unharmed(store: &Store, n: u128) {
     assert_eq!(store.inbox(&tenant(), run(n), 0).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_damaged_step_harms_its_run_alone() {
-    let home = Home::sqlite();
+async fn a_damaged_step_harms_its_run_alone(home: Home) {
     let store = &home.store;
     let (owner, pens) = two_runs(store).await;
     drop(owner);
@@ -94,9 +141,7 @@ async fn a_damaged_step_harms_its_run_alone() {
     unharmed(store, 2).await;
 }
 
-#[tokio::test]
-async fn a_damaged_step_of_a_suspended_run_does_not_hide_what_else_is_due() {
-    let home = Home::sqlite();
+async fn a_damaged_step_of_a_suspended_run_does_not_hide_what_else_is_due(home: Home) {
     let store = &home.store;
     let (_owner, mut pens) = two_runs(store).await;
     for pen in &mut pens {
@@ -115,9 +160,7 @@ async fn unharmed_after_suspension(store: &Store) {
     pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_damaged_entry_harms_its_thread_alone() {
-    let home = Home::sqlite();
+async fn a_damaged_entry_harms_its_thread_alone(home: Home) {
     let store = &home.store;
     talk(store, "t1", 3).await;
     talk(store, "t2", 3).await;
@@ -149,9 +192,7 @@ async fn a_damaged_entry_harms_its_thread_alone() {
     assert_eq!(store.push(&tenant(), &t, None, numbered(95, call("1"))).await, Ok(1));
 }
 
-#[tokio::test]
-async fn a_damaged_approval_harms_its_call_alone() {
-    let home = Home::sqlite();
+async fn a_damaged_approval_harms_its_call_alone(home: Home) {
     let store = &home.store;
     let (_owner, _) = two_runs(store).await;
     damage(&home, "approvals", "body", "approval = 'ap1'");
@@ -160,14 +201,12 @@ async fn a_damaged_approval_harms_its_call_alone() {
     let decided = store.post(&tenant(), run(1), decision("ap1", Choice::Approve, None), None, at(40)).await;
     assert_eq!(decided, Err(error));
     assert_eq!(store.inbox(&tenant(), run(1), 0).await.unwrap().len(), 1, "and nothing was posted");
-    let ids: Vec<_> = store.approvals(&tenant(), None, 9).await.unwrap();
+    let ids: Vec<_> = store.approvals(&tenant(), None, None, 9).await.unwrap();
     assert_eq!(ids.into_iter().map(|approval| approval.id).collect::<Vec<_>>(), ["ap2"]);
     unharmed(store, 2).await;
 }
 
-#[tokio::test]
-async fn a_damaged_message_harms_its_run_alone() {
-    let home = Home::sqlite();
+async fn a_damaged_message_harms_its_run_alone(home: Home) {
     let store = &home.store;
     let (_owner, _) = two_runs(store).await;
     damage(&home, "inbox", "body", "n = 1 ORDER BY run");
@@ -178,9 +217,7 @@ async fn a_damaged_message_harms_its_run_alone() {
     unharmed(store, 2).await;
 }
 
-#[tokio::test]
-async fn a_damaged_definition_harms_the_runs_that_are_pinned_to_it() {
-    let home = Home::sqlite();
+async fn a_damaged_definition_harms_the_runs_that_are_pinned_to_it(home: Home) {
     let store = &home.store;
     let (owner, _) = two_runs(store).await;
     talk(store, "t3", 1).await;
@@ -202,34 +239,30 @@ async fn a_damaged_definition_harms_the_runs_that_are_pinned_to_it() {
     assert_eq!(claimed.definition, other);
 }
 
-#[tokio::test]
-async fn a_damaged_run_is_left_out_of_lists() {
-    let home = Home::sqlite();
+async fn a_damaged_run_is_left_out_of_lists(home: Home) {
     let store = &home.store;
     for column in ["budget", "metadata"] {
         let (owner, _) = two_runs(store).await;
         drop(owner);
-        damage(&home, "runs", column, "1 ORDER BY run");
+        damage(&home, "runs", column, "true ORDER BY run");
         let error = store.run(&tenant(), run(1)).await.unwrap_err();
         assert!(
             matches!(&error, StoreError::Corrupt { what: "run", id, .. } if *id == run(1).to_string()),
             "{error}"
         );
-        assert_eq!((listed(store).await, due(store).await), (vec![2], vec![2]), "{column}");
+        assert_eq!(listed(store).await, [2], "{column}");
+        assert_eq!(due(store).await, [2], "{column}");
         let counted = store.usage_of_thread(&tenant(), &thread("t1")).await.unwrap().runs;
         assert_eq!(counted, u64::from(column != "budget"), "what it used is not known: {column}");
         unharmed(store, 2).await;
-        let db = Connection::open(home.folder().join("baton.db")).unwrap();
-        db.execute_batch("UPDATE branches SET run = NULL").unwrap();
+        tamper(&home, "UPDATE branches SET run = NULL");
         for n in [1, 2] {
             store.delete_thread(&tenant(), &thread(&format!("t{n}"))).await.unwrap();
         }
     }
 }
 
-#[tokio::test]
-async fn a_damaged_thread_is_left_out_of_lists() {
-    let home = Home::sqlite();
+async fn a_damaged_thread_is_left_out_of_lists(home: Home) {
     let store = &home.store;
     for n in [1, 2, 3] {
         talk(store, &format!("t{n}"), 1).await;
@@ -243,14 +276,12 @@ async fn a_damaged_thread_is_left_out_of_lists() {
     assert_eq!(store.entries(&tenant(), &thread("t2"), None, Slice::default()).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_damaged_blob_is_not_given_out() {
-    let home = Home::sqlite();
+async fn a_damaged_blob_is_not_given_out(home: Home) {
     let store = &home.store;
     let bytes = b"a long output".to_vec();
     let hash = baton_core::json::sha256_hex(&bytes);
     store.put_blob(&tenant(), &hash, bytes, at(1)).await.unwrap();
-    damage(&home, "blobs", "body", "1");
+    damage(&home, "blobs", "body", "true");
     let error = corrupt("blob", &hash, "its hash does not fit: the file was damaged");
     assert_eq!(store.blob(&tenant(), &hash).await, Err(error));
 }

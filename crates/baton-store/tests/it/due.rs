@@ -21,7 +21,7 @@ async fn started(store: &Store, owner: &Owner, n: u128) -> Pen {
 }
 
 async fn due(store: &Store, ms: u64) -> Vec<u128> {
-    store.due(&tenant(), at(ms)).await.unwrap().into_iter().map(|run| run.0.as_u128()).collect()
+    store.due(at(ms)).await.unwrap().into_iter().map(|(_, run)| run.0.as_u128()).collect()
 }
 
 async fn orphans_and_released_runs_are_due_and_held_ones_are_not(home: Home) {
@@ -65,8 +65,8 @@ async fn a_suspended_run_is_due_when_it_has_unread_messages(home: Home) {
     let mut reading = started(store, &owner, 2).await;
     let running = started(store, &owner, 3).await;
     waiting.commit(store, waiting.suspends(9000)).await.unwrap();
-    for n in [1, 2, 2, 3] {
-        store.post(&tenant(), run(n), input("hello"), None, at(30)).await.unwrap();
+    for (n, text) in [(1, "hello"), (2, "hello"), (2, "there"), (3, "hello")] {
+        store.post(&tenant(), run(n), input(text), None, at(30)).await.unwrap();
     }
     let mut read = reading.suspends(9000);
     read.checkpoint.inbox_read = 2;

@@ -103,14 +103,15 @@ async fn an_owner_lives_for_every_process_until_it_is_gone() {
     let home = Home::sqlite();
     let elsewhere = home.elsewhere();
     let (one, two) = (home.store.enlist().unwrap(), elsewhere.enlist().unwrap());
-    let alive = |store: &Store| [store.is_alive(one.id), store.is_alive(two.id)];
-    assert_eq!((alive(&home.store), alive(&elsewhere)), ([true; 2], [true; 2]));
+    for store in [&home.store, &elsewhere] {
+        assert_eq!((store.is_alive(one.id).await, store.is_alive(two.id).await), (true, true));
+    }
     let gone = one.id;
     drop(one);
     for store in [&home.store, &elsewhere, &home.store] {
-        assert_eq!((store.is_alive(gone), store.is_alive(two.id)), (false, true));
+        assert_eq!((store.is_alive(gone).await, store.is_alive(two.id).await), (false, true));
     }
-    assert!(!home.store.is_alive(OwnerId(Uuid::from_u128(99))), "one that never was");
+    assert!(!home.store.is_alive(OwnerId(Uuid::from_u128(99))).await, "one that never was");
     drop(home.store.enlist());
     let mut left = BTreeMap::new();
     modes(&home.folder().join("live"), "", &mut left);
@@ -118,14 +119,14 @@ async fn an_owner_lives_for_every_process_until_it_is_gone() {
 }
 
 /// Looking is harmless: whoever looks at the same time as another does not take it for the owner.
-#[test]
-fn those_who_look_do_not_take_each_other_for_the_owner() {
+#[tokio::test]
+async fn those_who_look_do_not_take_each_other_for_the_owner() {
     let home = Home::sqlite();
     let dead = OwnerId(Uuid::from_u128(9));
     let path = home.folder().join("live").join(dead.to_string());
     std::fs::write(&path, "").unwrap();
     let looking = std::fs::File::open(&path).unwrap();
     looking.lock_shared().unwrap();
-    assert!(!home.store.is_alive(dead));
+    assert!(!home.store.is_alive(dead).await);
     assert!(!path.exists(), "and it is cleared away");
 }

@@ -2,10 +2,11 @@
 //!
 //! A folder holds what a version of the database brought: its file, and the records that came with it. The
 //! files of an older version never change. Until the first release, those of the newest one follow the
-//! format: delete `tests/golden/v2` and run this module with `UPDATE=1` to write them anew.
+//! format: delete `tests/golden/v3` and run this module with `UPDATE=1` to write them anew.
 
 mod governed;
 mod samples;
+mod served;
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use baton_core::flow::Flow;
 use baton_core::thread::Entry;
 use baton_store::{
-    BranchEnd, Pinned, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope,
+    BranchEnd, Pinned, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope, verify,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -139,7 +140,7 @@ async fn a_file_of_version_1_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v1/baton.db");
     let copy = folder.path().join("baton.db.format-1");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 2));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 3));
     let again = SqliteStore::open(folder.path()).unwrap();
     assert_eq!(again.backup, None, "once");
     let expected = Store::memory();
@@ -162,13 +163,12 @@ async fn a_file_of_version_1_is_copied_brought_up_to_date_read_and_written_to() 
 }
 
 #[tokio::test]
-async fn a_file_of_version_2_is_opened_read_and_written_to() {
+async fn a_file_of_version_2_is_copied_brought_up_to_date_read_and_written_to() {
     let folder = tempfile::tempdir().unwrap();
-    if std::env::var_os("UPDATE").is_some() && !file("v2/baton.db").exists() {
-        fs::write(file("v2/baton.db"), database().await).unwrap();
-    }
     let (store, backup) = opened(&folder, "v2/baton.db");
-    assert_eq!((version(&file("v2/baton.db")), backup), (2, None));
+    let copy = folder.path().join("baton.db.format-2");
+    assert_eq!(backup, Some(copy.clone()));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (2, 3));
     let expected = Store::memory();
     governed::fill(&expected).await;
     assert_eq!(dump(&store).await, written_by(3, 3, dump(&expected).await));
@@ -186,6 +186,28 @@ async fn a_file_of_version_2_is_opened_read_and_written_to() {
     assert_eq!(store.approval(&tenant(), &governed::asked().id).await, Ok(governed::answered()));
 }
 
+#[tokio::test]
+async fn a_file_of_version_3_is_opened_read_and_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    if std::env::var_os("UPDATE").is_some() && !file("v3/baton.db").exists() {
+        fs::create_dir_all(file("v3")).unwrap();
+        fs::write(file("v3/baton.db"), database().await).unwrap();
+    }
+    let (store, backup) = opened(&folder, "v3/baton.db");
+    assert_eq!((version(&file("v3/baton.db")), backup), (3, None));
+    let expected = Store::memory();
+    served::fill(&expected).await;
+    assert_eq!(dump(&store).await, dump(&expected).await);
+    assert_eq!(served::kept(&store).await, served::kept(&expected).await);
+    let head = verify(store.audit(None, 0, 99).await.unwrap(), None).unwrap();
+    served::go_on(&store).await;
+    served::go_on(&expected).await;
+    assert_eq!(dump(&store).await, dump(&expected).await, "and goes on");
+    assert_eq!(served::kept(&store).await, served::kept(&expected).await);
+    let grown = verify(store.audit(None, 0, 99).await.unwrap(), Some(&head)).unwrap();
+    assert_ne!(grown, head);
+}
+
 /// What a dump does not show of the first runs: events, definitions, what is due, blobs.
 async fn reads_alike(store: &Store, expected: &Store, runs: u128) {
     for n in 1..=runs {
@@ -194,7 +216,7 @@ async fn reads_alike(store: &Store, expected: &Store, runs: u128) {
         assert_eq!(events, expected.events(&tenant(), run(n), 1, 99).await);
         assert_eq!(store.definition(&tenant(), &hash).await, expected.definition(&tenant(), &hash).await);
     }
-    assert_eq!(store.due(&tenant(), at(0)).await, Ok(vec![run(2)]), "it has a message that it has not read");
+    assert_eq!(store.due(at(0)).await, Ok(vec![(tenant(), run(2))]), "it has a message that it has not read");
     let blob = baton_core::json::sha256_hex(samples::BLOB);
     assert_eq!(store.blob(&tenant(), &blob).await, Ok(Some(samples::BLOB.to_vec())));
 }
@@ -212,8 +234,8 @@ fn written_by(run_version: u32, checkpoint_version: u32, mut dump: Dump) -> Dump
 async fn database() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store);
-    governed::fill(&store).await;
-    assert!(store.runs(&tenant(), &RunFilter { limit: 9, ..RunFilter::default() }).await.unwrap().len() == 3);
+    served::fill(&store).await;
+    assert!(store.runs(&tenant(), &RunFilter { limit: 9, ..RunFilter::default() }).await.unwrap().len() == 5);
     assert!(!store.entries(&tenant(), &thread("golden"), None, Slice::default()).await.unwrap().is_empty());
     drop(store);
     let whole = folder.path().join("whole.db");

@@ -4,9 +4,14 @@ use baton_core::id::{BranchName, Tenant};
 use baton_core::run::Approval;
 use baton_core::thread::PlacedEntry;
 use baton_store::{
-    BranchEnd, ClaimRow, Posted, RunFilter, RunRow, Slice, SqliteStore, StepRow, Store, ThreadView,
+    BranchEnd, ClaimRow, PgOptions, PgStore, Posted, RunFilter, RunRow, Slice, SqliteStore, StepRow, Store,
+    ThreadView,
 };
 use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+
+use crate::postgres_server::Schema;
 
 use crate::values::tenant;
 
@@ -14,21 +19,36 @@ use crate::values::tenant;
 pub(crate) struct Home {
     pub(crate) store: Store,
     folder: Option<TempDir>,
+    schema: Option<Schema>,
 }
 
 impl Home {
     pub(crate) fn memory() -> Home {
-        Home { store: Store::memory(), folder: None }
+        Home { store: Store::memory(), folder: None, schema: None }
     }
 
     pub(crate) fn sqlite() -> Home {
         let folder = tempfile::tempdir().unwrap();
-        Home { store: open(&folder), folder: Some(folder) }
+        Home { store: open(&folder), folder: Some(folder), schema: None }
     }
 
-    /// The same data as another process sees it: for a file, through handles of its own.
+    pub(crate) fn postgres() -> Home {
+        let (folder, schema) = (tempfile::tempdir().unwrap(), Schema::new());
+        Home { store: connect(&schema, &folder), folder: Some(folder), schema: Some(schema) }
+    }
+
+    /// The same data as another process sees it: through handles of its own.
     pub(crate) fn elsewhere(&self) -> Store {
-        self.folder.as_ref().map_or_else(|| self.store.clone(), open)
+        match (&self.schema, &self.folder) {
+            (Some(schema), Some(folder)) => connect(schema, folder),
+            (None, Some(folder)) => open(folder),
+            _ => self.store.clone(),
+        }
+    }
+
+    /// The schema of a store that has one.
+    pub(crate) fn schema(&self) -> &Schema {
+        self.schema.as_ref().expect("a store with a schema")
     }
 
     /// The folder of a store that has one.
@@ -39,6 +59,11 @@ impl Home {
 
 fn open(folder: &TempDir) -> Store {
     Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store)
+}
+
+fn connect(schema: &Schema, folder: &TempDir) -> Store {
+    let connected = PgStore::connect(&schema.url, PgOptions::new(folder.path()));
+    Store::Postgres(block_in_place(|| Handle::current().block_on(connected)).unwrap())
 }
 
 /// A thread with all that stands on its branches.
@@ -91,6 +116,6 @@ pub(crate) async fn dump_of(store: &Store, tenant: &Tenant) -> Dump {
             row,
         });
     }
-    let approvals = store.approvals(tenant, None, 1000).await.unwrap();
+    let approvals = store.approvals(tenant, None, None, 1000).await.unwrap();
     Dump { threads, runs, approvals }
 }

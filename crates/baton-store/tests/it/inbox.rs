@@ -10,6 +10,8 @@ use crate::values::{approval, at, decision, input, run, talk, tenant};
 
 on_every_store!(
     messages_are_numbered_from_one,
+    an_input_is_posted_once,
+    of_many_who_post_the_same_input_one_does,
     what_was_not_read_is_not_written_over,
     a_run_that_has_ended_takes_no_messages,
     the_first_decision_wins,
@@ -19,6 +21,7 @@ on_every_store!(
     only_what_is_still_pending_expires,
     approvals_are_listed_newest_first,
     an_owner_feels_the_pulse_of_its_runs,
+    many_runs_are_watched_in_one_go,
 );
 
 async fn started(store: &Store) -> (baton_store::Owner, Pen) {
@@ -45,6 +48,44 @@ async fn messages_are_numbered_from_one(home: Home) {
         assert_eq!(store.inbox(&tenant(), pen.run, after).await, Ok(rest), "after {after}");
     }
     assert_eq!(store.run(&tenant(), pen.run).await.unwrap().inbox, 3);
+}
+
+async fn an_input_is_posted_once(home: Home) {
+    let store = &home.store;
+    let (owner, mut pen) = started(store).await;
+    talk(store, "u", 1).await;
+    let other = Pen::start(store, owner.id, 2, ("u", "main")).await;
+    assert_eq!(post(store, input("a")).await, Ok(1));
+    assert_eq!(post(store, input("b")).await, Ok(2));
+    let before = dump(store).await;
+    assert_eq!(post(store, input("a")).await, Ok(1));
+    let reworded = Message::Input { input_id: "in-b".to_owned(), text: "other words".to_owned() };
+    assert_eq!(post(&home.elsewhere(), reworded).await, Ok(2), "what counts is its id");
+    assert_eq!(dump(store).await, before);
+    for n in [3, 4] {
+        assert_eq!(post(store, Message::Cancel).await, Ok(n), "only inputs have one");
+    }
+    let elsewhere = store.post(&tenant(), other.run, input("a"), None, at(40)).await;
+    assert_eq!(elsewhere, Ok(1), "another run has an inbox of its own");
+    pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
+    assert_eq!(post(store, input("b")).await, Ok(2), "it was posted in time");
+    let ended = StoreError::Ended { run: run(1), status: RunStatus::Ok };
+    assert_eq!(post(store, input("c")).await, Err(ended));
+}
+
+async fn of_many_who_post_the_same_input_one_does(home: Home) {
+    let stores = [home.store.clone(), home.elsewhere()];
+    let (_owner, pen) = started(&home.store).await;
+    let posts = (0..16).map(|n| {
+        let store = stores[n % 2].clone();
+        tokio::spawn(async move { post(&store, input("a")).await })
+    });
+    for posted in posts.collect::<Vec<_>>() {
+        assert_eq!(posted.await.unwrap(), Ok(1));
+    }
+    let message = input("a");
+    assert_eq!(home.store.inbox(&tenant(), pen.run, 0).await, Ok(vec![Posted { n: 1, message }]));
+    assert_eq!(post(&home.store, input("b")).await, Ok(2), "and no number is lost");
 }
 
 async fn what_was_not_read_is_not_written_over(home: Home) {
@@ -188,16 +229,27 @@ async fn approvals_are_listed_newest_first(home: Home) {
         .to_vec();
     pen.commit(store, Transition { asked, ..pen.says("may I?") }).await.unwrap();
     post(store, decision("c", Choice::Deny, None)).await.unwrap();
-    let list = async |status, limit| {
-        let found = store.approvals(&tenant(), status, limit).await.unwrap();
+    let page = async |status, after: Option<&'static str>, limit| {
+        let found = store.approvals(&tenant(), status, after, limit).await.unwrap();
         found.into_iter().map(|approval| approval.id).collect::<Vec<_>>()
     };
+    let list = async |status, limit| page(status, None, limit).await;
     assert_eq!(list(None, 9).await, ["a", "d", "c", "b"]);
     assert_eq!(list(None, 3).await, ["a", "d", "c"]);
     assert_eq!(list(Some(ApprovalStatus::Pending), 9).await, ["a", "d", "b"]);
     assert_eq!(list(Some(ApprovalStatus::Pending), 1).await, ["a"]);
     assert_eq!(list(Some(ApprovalStatus::Denied), 9).await, ["c"]);
     assert_eq!(list(Some(ApprovalStatus::Expired), 9).await, [""; 0]);
+    let pending = Some(ApprovalStatus::Pending);
+    assert_eq!(page(None, Some("a"), 2).await, ["d", "c"]);
+    assert_eq!(page(None, Some("c"), 2).await, ["b"]);
+    assert_eq!(page(None, Some("b"), 2).await, [""; 0]);
+    assert_eq!(page(pending, Some("c"), 9).await, ["b"], "whatever its own status is");
+    assert_eq!(page(pending, Some("a"), 1).await, ["d"]);
+    for (whose, id) in [(tenant(), "nil"), (crate::service::theirs(), "a")] {
+        let unknown = StoreError::NotFound { what: "approval", id: id.to_owned() };
+        assert_eq!(store.approvals(&whose, None, Some(id), 9).await, Err(unknown));
+    }
 }
 
 async fn an_owner_feels_the_pulse_of_its_runs(home: Home) {
@@ -215,4 +267,21 @@ async fn an_owner_feels_the_pulse_of_its_runs(home: Home) {
     assert_eq!(store.pulses(owner.id).await, Ok(vec![]), "nobody holds a suspended run");
     let missing = store.watch(&tenant(), run(9), at(1)).await;
     assert_eq!(missing, Err(StoreError::NotFound { what: "run", id: run(9).to_string() }));
+}
+
+async fn many_runs_are_watched_in_one_go(home: Home) {
+    let store = &home.store;
+    let (owner, _pen) = started(store).await;
+    for (n, on) in [(2, "u"), (3, "v")] {
+        talk(store, on, 1).await;
+        Pen::start(store, owner.id, n, (on, "main")).await;
+    }
+    let watched =
+        [(tenant(), run(3)), (tenant(), run(9)), (crate::service::theirs(), run(2)), (tenant(), run(1))];
+    assert_eq!(home.elsewhere().watch_all(&watched, at(77)).await, Ok(()));
+    let mut pulses = store.pulses(owner.id).await.unwrap();
+    pulses.sort_by_key(|pulse| pulse.run);
+    let pulse = |n, watched_until| Pulse { run: run(n), inbox: 0, watched_until };
+    assert_eq!(pulses, [pulse(1, Some(at(77))), pulse(2, None), pulse(3, Some(at(77)))]);
+    assert_eq!(store.watch_all(&[], at(99)).await, Ok(()));
 }

@@ -1,12 +1,14 @@
 //! What every store does, whatever keeps the rows: one behaviour suite, run against each of them.
 //!
 //! A module's tests are plain functions that take a `Home`; `on_every_store` makes one test a
-//! store of each. What only a file can do or suffer is in `corruption` and `files`.
+//! store of each. What only a file can do or suffer is in `files`, and what only
+//! a server can in `postgres`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
 mod home;
 mod pen;
+mod postgres_server;
 mod values;
 
 /// Makes one test a store of every function named.
@@ -24,6 +26,12 @@ macro_rules! on_every_store {
                 super::$name($crate::home::Home::sqlite()).await;
             })*
         }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::home::Home::postgres()).await;
+            })*
+        }
     };
 }
 
@@ -37,8 +45,11 @@ mod files;
 mod golden;
 mod inbox;
 mod ownership;
+mod postgres;
 mod property;
 mod prune;
+mod service;
+mod starts;
 mod tenants;
 mod threads;
 mod untrusted;

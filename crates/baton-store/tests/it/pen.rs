@@ -65,6 +65,9 @@ impl Pen {
             at: at(5),
             metadata: json!({"for": "tests"}),
             new_thread: None,
+            lane: None,
+            key: None,
+            queued: false,
         }
     }
 
@@ -89,6 +92,7 @@ impl Pen {
             progress: false,
             asked: Vec::new(),
             settled: Vec::new(),
+            audit: Vec::new(),
             rest: Rest::Running,
         }
     }

@@ -1,6 +1,6 @@
 //! Random sequences of operations on one thread: every store does the same.
 //!
-//! The memory store is compared with a naive model that copies on every fork, and SQLite with the memory
+//! The memory store is compared with a naive model that copies on every fork, and the others with the memory
 //! store. Sequences follow from their seed alone; a failure names the seed and prints the sequence.
 //! `BATON_FULL=1` runs ten times as many.
 
@@ -63,10 +63,19 @@ async fn the_memory_store_does_what_a_naive_model_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_does_what_the_memory_store_does() {
-    let home = Home::sqlite();
+    all_the_same_as_memory(Home::sqlite(), how_many()).await;
+}
+
+/// Fewer of them: every operation goes to a server and back a few times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_does_what_the_memory_store_does() {
+    all_the_same_as_memory(Home::postgres(), how_many() / 5).await;
+}
+
+async fn all_the_same_as_memory(home: Home, sequences: u64) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
-    for seed in 0..how_many() {
+    for seed in 0..sequences {
         let (store, turns) = (home.store.clone(), turns.clone());
         tasks.spawn(async move {
             let _turn = turns.acquire().await.unwrap();

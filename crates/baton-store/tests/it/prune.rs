@@ -1,7 +1,9 @@
 //! Prune: what goes, what stays, and that a dry run says the same.
 
 use baton_core::run::RunStatus;
-use baton_store::{ForkAt, PruneRequest, Pruned, Slice, Store, StoreError};
+use baton_store::{ForkAt, NewRun, PruneRequest, Pruned, Slice, Store, StoreError};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::home::{Home, dump};
 use crate::pen::Pen;
@@ -13,6 +15,7 @@ on_every_store!(
     an_unfinished_runs_entries_stay,
     pruning_again_removes_nothing,
     an_unknown_thread_is_not_pruned,
+    a_prune_beside_runs_takes_nothing_of_theirs,
 );
 
 /// Prunes twice: a dry run first, which must change nothing and say what then happens.
@@ -119,4 +122,37 @@ async fn pruning_again_removes_nothing(home: Home) {
 async fn an_unknown_thread_is_not_pruned(home: Home) {
     let error = home.store.prune(&tenant(), &thread("t"), &PruneRequest::default()).await;
     assert_eq!(error, Err(StoreError::NotFound { what: "thread", id: "t".to_owned() }));
+}
+
+/// Another process prunes all the time while runs begin, write and end, each in the lane that it was told.
+async fn a_prune_beside_runs_takes_nothing_of_theirs(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 1).await;
+    let (done, mut over) = oneshot::channel();
+    let pruning = tokio::spawn(async move {
+        let mut times = 0;
+        while over.try_recv() == Err(TryRecvError::Empty) || times < 3 {
+            let pruned = elsewhere.prune(&tenant(), &thread("t"), &PruneRequest::default()).await;
+            assert_eq!(pruned, Ok(Pruned::default()));
+            times += 1;
+        }
+    });
+    for n in 1..=20 {
+        let lane = store.end(&tenant(), &thread("t"), None).await.unwrap().lane;
+        assert_eq!(lane, Some(0));
+        let mut pen = Pen::for_new(store, n, ("t", "main")).await;
+        let first = pen.says("go");
+        let new = NewRun { lane, ..pen.new_run(owner.id) };
+        assert_eq!(store.start(&tenant(), new, first.clone()).await, Ok(0));
+        pen.written(&first);
+        for _ in 0..3 {
+            pen.commit(store, pen.says("and")).await.unwrap();
+        }
+        pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
+    }
+    done.send(()).unwrap();
+    pruning.await.unwrap();
+    let read = store.entries(&tenant(), &thread("t"), None, Slice::default()).await.unwrap();
+    assert_eq!(read.iter().map(|placed| placed.index).collect::<Vec<_>>(), (0..=100).collect::<Vec<_>>());
 }

@@ -3,7 +3,9 @@
 use baton_core::run::RunStatus;
 use baton_core::thread::entry::AgentCall;
 use baton_core::thread::{Entry, Place, PlacedEntry, Tail};
-use baton_store::{BranchEnd, BranchView, ForkAt, NewThread, Slice, StoreError, ThreadView, Transition};
+use baton_store::{
+    BranchEnd, BranchView, ForkAt, NewRun, NewThread, Slice, StoreError, ThreadView, Transition,
+};
 use serde_json::json;
 
 use crate::home::{Home, dump};
@@ -26,6 +28,9 @@ on_every_store!(
     anything_that_can_be_said_comes_back_as_it_was,
     a_slice_is_cut_from_the_end_across_lanes,
     a_branch_in_use_takes_no_push_and_shows_where_its_run_is,
+    the_end_of_a_branch_says_which_lane_it_may_extend,
+    however_many_calls_are_open_the_end_of_a_branch_knows_them,
+    what_was_said_of_a_lane_does_no_harm_when_it_is_no_longer_true,
 );
 
 async fn a_thread_begins_with_an_empty_main_branch(home: Home) {
@@ -42,7 +47,8 @@ async fn a_thread_begins_with_an_empty_main_branch(home: Home) {
         branches: vec![main],
     };
     assert_eq!(home.store.thread(&tenant(), &thread("t")).await, Ok(expected));
-    let end = BranchEnd { branch: branch("main"), head: -1, tail: Tail::default(), untrusted: None };
+    let end =
+        BranchEnd { branch: branch("main"), head: -1, tail: Tail::default(), untrusted: None, lane: Some(0) };
     assert_eq!(home.store.end(&tenant(), &thread("t"), None).await, Ok(end));
     assert_eq!(home.store.entries(&tenant(), &thread("t"), None, Slice::default()).await, Ok(vec![]));
 
@@ -223,7 +229,7 @@ async fn nothing_follows_the_end_of_a_conversation(home: Home) {
         "UserMessage cannot stand here: the conversation is finished; expected nothing: fork before the Finished entry to go on"
     );
     let finished = Tail { finished: true, ..Tail::default() };
-    let end = BranchEnd { branch: branch("main"), head: 2, tail: finished, untrusted: None };
+    let end = BranchEnd { branch: branch("main"), head: 2, tail: finished, untrusted: None, lane: Some(0) };
     assert_eq!(store.end(&tenant(), &t, None).await, Ok(end));
     store.fork(&tenant(), &t, None, &ForkAt::Index(1), branch("on"), at(9)).await.unwrap();
     assert_eq!(store.push(&tenant(), &t, Some(&branch("on")), numbered(5, user("more"))).await, Ok(2));
@@ -310,4 +316,71 @@ async fn a_branch_in_use_takes_no_push_and_shows_where_its_run_is(home: Home) {
     let view = store.thread(&tenant(), &t).await.unwrap();
     assert_eq!(view.branches[0], shown("b", 1, 5, Some(0), None));
     assert_eq!(store.push(&tenant(), &t, Some(&branch("b")), numbered(9, user("x"))).await, Ok(6));
+}
+
+async fn the_end_of_a_branch_says_which_lane_it_may_extend(home: Home) {
+    let store = &home.store;
+    let t = thread("t");
+    let lane = async |on: &str| store.end(&tenant(), &t, Some(&branch(on))).await.unwrap().lane;
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 4).await;
+    store.fork(&tenant(), &t, None, &ForkAt::Head, branch("b"), at(9)).await.unwrap();
+    assert_eq!((lane("main").await, lane("b").await), (Some(0), None), "a fork opens a lane of its own");
+    push_many(store, "t", "b", 100, 1).await;
+    assert_eq!((lane("main").await, lane("b").await), (Some(0), Some(1)));
+    store.rewind(&tenant(), &t, None, 2).await.unwrap();
+    store.rewind(&tenant(), &t, Some(&branch("b")), 3).await.unwrap();
+    assert_eq!((lane("main").await, lane("b").await), (None, None), "never over what was there");
+    let mut pen = Pen::start(store, owner.id, 1, ("t", "main")).await;
+    assert_eq!((pen.lane, lane("main").await), (2, Some(2)), "it is where its run writes");
+    pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
+    assert_eq!((lane("main").await, lane("b").await), (Some(2), None));
+    store.delete_branch(&tenant(), &t, &branch("b")).await.unwrap();
+    store.fork(&tenant(), &t, None, &ForkAt::Index(2), branch("b"), at(9)).await.unwrap();
+    store.prune(&tenant(), &t, &Default::default()).await.unwrap();
+    assert_eq!(lane("b").await, None, "at the tip of a lane that another branch opened");
+}
+
+async fn however_many_calls_are_open_the_end_of_a_branch_knows_them(home: Home) {
+    let store = &home.store;
+    let t = thread("t");
+    talk(store, "t", 2).await;
+    let calls: Vec<_> = (0..40).map(|n| call(&n.to_string())).collect();
+    for (n, entry) in (10..).zip(&calls[..3]) {
+        store.push(&tenant(), &t, None, numbered(n, entry.clone())).await.unwrap();
+    }
+    store.fork(&tenant(), &t, None, &ForkAt::Head, branch("b"), at(9)).await.unwrap();
+    for open in [3, 4, 5, 32, 33, 40] {
+        let head = store.end(&tenant(), &t, Some(&branch("b"))).await.unwrap().head;
+        for (n, entry) in (20 + head as u32..).zip(&calls[head as usize - 1..open]) {
+            store.push(&tenant(), &t, Some(&branch("b")), numbered(n, entry.clone())).await.unwrap();
+        }
+        let tail = Tail::of(&calls[..open]);
+        let lane = (open > 3).then_some(1);
+        let end = BranchEnd { branch: branch("b"), head: open as i64 + 1, tail, untrusted: None, lane };
+        assert_eq!(store.end(&tenant(), &t, Some(&branch("b"))).await, Ok(end), "{open} calls");
+    }
+}
+
+/// The branch went on and came back before the run began: its lane holds more than the branch.
+async fn what_was_said_of_a_lane_does_no_harm_when_it_is_no_longer_true(home: Home) {
+    let store = &home.store;
+    let t = thread("t");
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 4).await;
+    for (n, entries) in [(1, vec![user("go")]), (2, vec![])] {
+        let end = store.end(&tenant(), &t, None).await.unwrap();
+        store.push(&tenant(), &t, None, numbered(90 + n, user("meanwhile"))).await.unwrap();
+        store.rewind(&tenant(), &t, None, end.head).await.unwrap();
+        let mut pen = Pen::for_new(store, n.into(), ("t", "main")).await;
+        let new = NewRun { lane: end.lane, ..pen.new_run(owner.id) };
+        let first = pen.next(entries, vec![]);
+        pen.lane = store.start(&tenant(), new, first.clone()).await.unwrap();
+        assert_eq!((end.lane, pen.lane), (Some(n - 1), n), "it opens a lane of its own");
+        pen.written(&first);
+        pen.commit(store, pen.says("on")).await.unwrap();
+        pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
+    }
+    let ids: Vec<_> = store.entries(&tenant(), &t, None, Slice::default()).await.unwrap();
+    assert_eq!(ids.iter().map(|placed| placed.index).collect::<Vec<_>>(), (0..=8).collect::<Vec<_>>());
 }

@@ -68,7 +68,10 @@ async fn content_begins_at_the_first_untrusted_entry(home: Home) {
     fetch(store, "main", 7).await;
     let end = store.end(&tenant(), &thread("t"), None).await;
     let tail = end.clone().unwrap().tail;
-    assert_eq!(end, Ok(BranchEnd { branch: branch("main"), head: 7, tail, untrusted: Some(5) }));
+    assert_eq!(
+        end,
+        Ok(BranchEnd { branch: branch("main"), head: 7, tail, untrusted: Some(5), lane: Some(0) })
+    );
 }
 
 async fn a_fork_before_the_entry_is_clean_and_one_after_it_is_not(home: Home) {

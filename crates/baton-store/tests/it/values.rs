@@ -119,7 +119,7 @@ pub(crate) fn definition() -> Definition {
             output_schema: None,
             class: EffectClass::SideEffectFree,
             timeout_ms: 1000,
-            trust: Default::default(),
+            ..ToolSpec::default()
         }]
         .into(),
         last_n: Some(40),

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use baton_core::id::Tenant;
 use baton_core::tool::{EffectClass, Trust};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::excerpt;
-use crate::tool::{Tool, ToolError};
+use crate::tool::{CallContext, Tool, ToolError};
 use crate::typed::{About, Json, off_thread, typed};
 
 /// A window has to fit an output with its closing line, or reading a blob would make another blob.
@@ -23,8 +24,8 @@ const RESULTS: usize = 50;
 
 /// Where long outputs are kept. Implemented over a store that knows whose blobs it may show.
 pub trait BlobSource: Send + Sync {
-    /// The bytes under a hash, if there are any.
-    fn read(&self, hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>>;
+    /// The bytes of a tenant under a hash, if there are any.
+    fn read(&self, tenant: Tenant, hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>>;
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -83,27 +84,27 @@ pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
             "read_blob",
             "Reads more of a long tool output of which only the beginning and the end were shown.",
         ),
-        move |arguments: Read, _| read(Arc::clone(&reading), arguments),
+        move |arguments: Read, context| read(Arc::clone(&reading), arguments, context.tenant),
     );
     let search = typed(
         about(
             "search_blob",
             "Searches a long tool output, of which only a part was shown, for a pattern (grep).",
         ),
-        move |arguments: Search, context| search(Arc::clone(&source), arguments, context.cancel),
+        move |arguments: Search, context| search(Arc::clone(&source), arguments, context),
     );
     vec![read, search]
 }
 
-async fn fetch(source: &dyn BlobSource, hash: String) -> Result<Vec<u8>, ToolError> {
-    let found = source.read(hash.clone()).await.map_err(ToolError::new)?;
+async fn fetch(source: &dyn BlobSource, tenant: Tenant, hash: String) -> Result<Vec<u8>, ToolError> {
+    let found = source.read(tenant, hash.clone()).await.map_err(ToolError::new)?;
     found.ok_or_else(|| {
         ToolError::asked(format!("There is no blob {hash}. Use the hash from an abridged output."))
     })
 }
 
-async fn read(source: Arc<dyn BlobSource>, arguments: Read) -> Result<String, ToolError> {
-    let bytes = fetch(source.as_ref(), arguments.hash).await?;
+async fn read(source: Arc<dyn BlobSource>, arguments: Read, tenant: Tenant) -> Result<String, ToolError> {
+    let bytes = fetch(source.as_ref(), tenant, arguments.hash).await?;
     let offset = arguments.offset.unwrap_or(0);
     let limit = arguments.limit.unwrap_or(MAX_READ).min(MAX_READ);
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
@@ -117,10 +118,11 @@ async fn read(source: Arc<dyn BlobSource>, arguments: Read) -> Result<String, To
 async fn search(
     source: Arc<dyn BlobSource>,
     arguments: Search,
-    cancel: tokio_util::sync::CancellationToken,
+    context: CallContext,
 ) -> Result<Json<Found>, ToolError> {
+    let CallContext { tenant, cancel, .. } = context;
     let pattern = excerpt::pattern(&arguments.pattern)?;
-    let bytes = fetch(source.as_ref(), arguments.hash).await?;
+    let bytes = fetch(source.as_ref(), tenant, arguments.hash).await?;
     let limit = arguments.max_results.unwrap_or(RESULTS).min(MAX_RESULTS);
     off_thread(move || {
         let found =

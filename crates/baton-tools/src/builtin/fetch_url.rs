@@ -56,7 +56,8 @@ pub fn fetch_url(egress: Egress) -> Arc<dyn Tool> {
 }
 
 fn told(error: EgressError) -> ToolError {
-    ToolError { message: error.to_string(), before_start: error.is_before_start(), cause: error.cause() }
+    let (before_start, cause) = (error.is_before_start(), error.cause());
+    ToolError { message: error.to_string(), before_start, unknown: false, cause }
 }
 
 /// A page as the model sees it: what it is first, so that it is seen however long the page is.

@@ -27,7 +27,7 @@ pub struct Ran {
     pub blob: Option<Vec<u8>>,
     /// Whether it failed, and is known to have failed before anything was sent or done.
     pub before_start: bool,
-    /// Whether its time ran out: what it did by then is not known.
+    /// Whether its time ran out, or no answer came: what it did by then is not known.
     pub timed_out: bool,
 }
 
@@ -41,7 +41,7 @@ impl Ran {
     fn failed(error: ToolError) -> Self {
         let mut ran = Ran::ended(Closing::Error, output::limit(Output::Text(error.message)));
         ran.outcome.cause = Some(error.cause);
-        Ran { before_start: error.before_start, ..ran }
+        Ran { before_start: error.before_start, timed_out: error.unknown, ..ran }
     }
 }
 

@@ -5,6 +5,7 @@ mod trust;
 
 use baton_core::chat::RawCall;
 use baton_core::effect::{Admission, CheckedCall, ToolOutcome};
+use baton_core::id::Tenant;
 use baton_core::tool::{ASK_USER, Cause, EffectClass};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -42,7 +43,7 @@ fn spec(name: &str) -> ToolSpec {
         output_schema: None,
         class: EffectClass::Unsafe,
         timeout_ms: 1_000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }
 
@@ -56,7 +57,14 @@ fn idle(spec: ToolSpec) -> Arc<dyn Tool> {
 
 fn context() -> CallContext {
     let (cancel, roots) = (CancellationToken::new(), Vec::new());
-    CallContext { call_id: "call_1".into(), key: "key_1".into(), cancel, roots }
+    CallContext {
+        call_id: "call_1".into(),
+        key: "key_1".into(),
+        cancel,
+        roots,
+        tenant: Tenant::local(),
+        metadata: Value::Null,
+    }
 }
 
 async fn run(spec: ToolSpec, act: Act) -> Ran {

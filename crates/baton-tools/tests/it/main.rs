@@ -4,6 +4,7 @@
 
 mod builtin;
 mod effect;
+mod execution;
 mod fetch_url;
 mod server;
 mod ssrf;
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use baton_core::effect::ToolOutcome;
+use baton_core::id::Tenant;
 use baton_core::thread::Closing;
 use baton_core::time::Timestamp;
 use baton_core::tool::Cause;
@@ -26,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 struct Blobs(HashMap<String, Vec<u8>>);
 
 impl BlobSource for Blobs {
-    fn read(&self, hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> {
+    fn read(&self, _tenant: Tenant, hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> {
         let found = if hash == BROKEN {
             Err("The store is down.".to_owned())
         } else {
@@ -52,7 +54,14 @@ fn registry(blobs: &[&[u8]]) -> Registry {
 
 fn context(key: &str) -> CallContext {
     let (cancel, roots) = (CancellationToken::new(), Vec::new());
-    CallContext { call_id: format!("call_{key}"), key: key.to_owned(), cancel, roots }
+    CallContext {
+        call_id: format!("call_{key}"),
+        key: key.to_owned(),
+        cancel,
+        roots,
+        tenant: Tenant::local(),
+        metadata: Value::Null,
+    }
 }
 
 /// Calls a tool with arguments that its schema admits.

@@ -108,7 +108,7 @@ pub(crate) async fn run(app: &App, args: ApprovalsArgs) -> Result<u8, Failure> {
 }
 
 async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
-    let found = app.store().approvals(&app.tenant, args.status.0, args.limit).await?;
+    let found = app.store().approvals(&app.tenant, args.status.0, None, args.limit).await?;
     if app.json {
         line(shape::pretty(&shape::list(found.iter().map(shape::approval).collect(), None)))?;
         return Ok(exit::OK);
@@ -249,7 +249,7 @@ async fn find(app: &App, text: &str) -> Result<Approval, Failure> {
     if let Ok(approval) = app.store().approval(&app.tenant, text).await {
         return Ok(approval);
     }
-    let all = app.store().approvals(&app.tenant, None, MOST).await?;
+    let all = app.store().approvals(&app.tenant, None, None, MOST).await?;
     let fits = |approval: &Approval| {
         text.len() >= 4 && (approval.id.starts_with(text) || approval.id.ends_with(text))
     };

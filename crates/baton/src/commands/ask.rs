@@ -97,7 +97,8 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     let interrupts = Interrupts::listen()?;
     let handle = match app.engine.submit(request).await {
         Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => handle,
-        Ok(Submitted::AnsweredElsewhere(run)) => {
+        // A command gives no key and does not stand in line, so only the first of these happens.
+        Ok(Submitted::AnsweredElsewhere(run) | Submitted::Queued(run) | Submitted::Repeated(run)) => {
             note(styled(DIM, format!("another Baton goes on with run {}", run.short())));
             let from = taken_up(app, run).await?;
             let code = tail(app, run, from, app.json).await?;
@@ -185,7 +186,7 @@ async fn busy(app: &App, branch: String, run: baton_core::id::RunId) -> Failure 
     let failure = Failure::from(StoreError::Busy { branch, run });
     let Ok(row) = app.store().run(&app.tenant, run).await else { return failure };
     let id = run.short();
-    if row.owner.is_some_and(|owner| app.store().is_alive(owner)) {
+    if app.store().is_held(&row).await {
         return failure.hint(format!(
             "another Baton works on it: baton runs tail {id} shows it, baton runs cancel {id} ends it"
         ));

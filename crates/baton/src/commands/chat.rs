@@ -87,7 +87,7 @@ pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
     let prompt = Prompt::open(&app.config.data)?;
     let (mode, channel, interrupts) = (args.mode, args.channel, Interrupts::listen()?);
     let mut chat = Chat { app, thread, chosen, mode, channel, prompt, interrupts };
-    app.engine.adopt(app.tenant.clone(), app.models.may_adopt(&chat.chosen));
+    app.engine.adopt(app.models.may_adopt(&chat.chosen));
     let mut going = chat.take_up().await?;
     while going == Going::On {
         going = chat.next().await?;
@@ -148,7 +148,7 @@ impl Chat<'_> {
         request.roots = vec![std::env::current_dir()?];
         match self.app.engine.submit(request).await {
             Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => self.attend(handle).await,
-            Ok(Submitted::AnsweredElsewhere(run)) => {
+            Ok(Submitted::AnsweredElsewhere(run) | Submitted::Queued(run) | Submitted::Repeated(run)) => {
                 note(format!("another Baton goes on with it: baton runs tail {}", run.short()));
                 Ok(Going::On)
             }

@@ -6,6 +6,7 @@
 mod agent;
 mod checks;
 mod providers;
+mod services;
 mod web;
 
 use std::borrow::Cow;
@@ -114,7 +115,8 @@ async fn examine(globals: &Globals) -> Vec<Check> {
     checks.extend(providers::checks(&models).await);
     checks.extend(agent::open_keys(&models, &config.web));
     checks.extend(web::checks(&config.web).await);
-    let store = checks::store(&config);
+    checks.extend(services::checks(&config).await);
+    let store = checks::store(&config).await;
     checks.push(checks::folder(&config));
     checks.push(checks::space(&config));
     match store {

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::config::{self, commented_file};
+use crate::config::{self, commented_file, service_file};
 use crate::failure::{Failure, exit};
 use crate::terminal::{line, note};
 
 const EXAMPLES: &str = "\
 Examples:
   baton init                          in the platform's configuration folder
+  baton init --service                for a service among others, with their usual addresses
   baton init --config ./baton.toml    somewhere else; name it with --config or BATON_CONFIG from then on";
 
 /// The arguments of `baton init`.
@@ -22,20 +23,26 @@ pub(crate) struct InitArgs {
     /// Writes over a file that is there
     #[arg(long)]
     force: bool,
+    /// Writes the usual values of a service among others: PostgreSQL, an execution and a context service, Ollama
+    #[arg(long)]
+    service: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(globals: &crate::cli::Globals, args: &InitArgs) -> Result<u8, Failure> {
     let path = config::file_to_write(globals)?;
-    write(&path, args.force)?;
+    let (page, told) = if args.service { (service_file(), SERVICE) } else { (commented_file(), PLAIN) };
+    write(&path, &page, args.force)?;
     line(path.display().to_string())?;
-    note(
-        "Every setting in it is a remark: remove the `#` of what you want to change. `baton config show` shows the result.",
-    );
+    note(told);
     Ok(exit::OK)
 }
 
-fn write(path: &Path, force: bool) -> Result<(), Failure> {
+const PLAIN: &str = "Every setting in it is a remark: remove the `#` of what you want to change. `baton config show` shows the result.";
+const SERVICE: &str = "The settings without a `#` hold: change what is elsewhere with you. The database's password stands \
+                       in DATABASE_URL alone. `baton config show` shows the result, `baton doctor` tries it out.";
+
+fn write(path: &Path, page: &str, force: bool) -> Result<(), Failure> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
@@ -51,6 +58,6 @@ fn write(path: &Path, force: bool) -> Result<(), Failure> {
             .hint("baton init --force writes over it"),
         _ => Failure::failed(format!("{} cannot be written: {error}", path.display())),
     })?;
-    file.write_all(commented_file().as_bytes())?;
+    file.write_all(page.as_bytes())?;
     Ok(())
 }

@@ -55,13 +55,13 @@ struct ExplainArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(globals: &Globals, args: PolicyArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(globals: &Globals, args: PolicyArgs) -> Result<u8, Failure> {
     let config = Config::new(&Settled::find(globals, None)?)?;
     log::begin(config.log);
     match args.command {
         PolicyCommand::Show => show::run(table(&config)?, globals.json),
         PolicyCommand::Explain(args) => {
-            let app = App::open(config, Purpose { json: globals.json, test_tools: false })?;
+            let app = App::open(config, Purpose { json: globals.json, test_tools: false }).await?;
             explain::run(&app, &args)
         }
     }

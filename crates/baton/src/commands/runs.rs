@@ -147,7 +147,10 @@ async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
         note("there are no such runs; baton ask \"…\" starts one");
         return Ok(exit::OK);
     }
-    let rows: Vec<_> = found.iter().map(|row| cells(app, row)).collect();
+    let mut rows = Vec::with_capacity(found.len());
+    for row in &found {
+        rows.push(cells(app, row).await);
+    }
     line(columns(["RUN", "STATUS", "CREATED", "ENDED", "BRANCH", "THREAD"], &rows))?;
     if let Some(next) = next {
         note(format!("there are more: baton runs ls --after {next}"));
@@ -155,10 +158,10 @@ async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn cells(app: &App, row: &RunRow) -> [String; 6] {
+async fn cells(app: &App, row: &RunRow) -> [String; 6] {
     [
         row.id.short(),
-        standing(app, row),
+        standing(app, row).await,
         moment(row.created),
         row.ended.map_or_else(|| "-".to_owned(), moment),
         row.branch.to_string(),
@@ -167,13 +170,9 @@ fn cells(app: &App, row: &RunRow) -> [String; 6] {
 }
 
 /// The status, and whether anybody living drives what should be driven.
-fn standing(app: &App, row: &RunRow) -> String {
-    let is_orphan = row.status == RunStatus::Running && !is_held(app, row);
+async fn standing(app: &App, row: &RunRow) -> String {
+    let is_orphan = row.status == RunStatus::Running && !app.store().is_held(row).await;
     format!("{}{}", row.status.as_str(), if is_orphan { ", nobody drives it" } else { "" })
-}
-
-fn is_held(app: &App, row: &RunRow) -> bool {
-    row.owner.is_some_and(|owner| app.store().is_alive(owner))
 }
 
 async fn show(app: &App, run: &str) -> Result<u8, Failure> {
@@ -186,7 +185,7 @@ async fn show(app: &App, run: &str) -> Result<u8, Failure> {
             definition.tools.iter().find_map(|tool| asking::folder_of(definition, &tool.name))
         };
         let beside = account::Beside {
-            standing: standing(app, &view.row),
+            standing: standing(app, &view.row).await,
             folder: view.definition.as_ref().and_then(file_tool),
             approvals: asking::standing(app, &view).await?,
         };

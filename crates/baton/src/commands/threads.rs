@@ -27,8 +27,9 @@ use crate::failure::{Failure, exit};
 use crate::shape;
 use crate::terminal::{line, note};
 
-pub(crate) use args::ThreadsArgs;
 use args::{ListArgs, PushArgs, ShowArgs, ThreadsCommand};
+pub(crate) use args::{PolicyArg, ThreadsArgs, milliseconds};
+pub(crate) use render::{Rendered, shown};
 
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {

@@ -127,7 +127,8 @@ fn care(spec: &ToolSpec) -> Vec<&'static str> {
 }
 
 fn show(app: &App, name: &str) -> Result<u8, Failure> {
-    let Some(tool) = app.engine.tools().get(name) else {
+    let tools = app.engine.tools();
+    let Some(tool) = tools.get(name) else {
         return Err(
             Failure::failed(format!("there is no tool {name:?}")).hint("baton tools ls shows what there is")
         );
@@ -170,7 +171,14 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
     }
     let key = Uuid::now_v7().simple().to_string();
     let (cancel, roots) = (CancellationToken::new(), Vec::new());
-    let context = CallContext { call_id: key.clone(), key, cancel, roots };
+    let context = CallContext {
+        call_id: key.clone(),
+        key,
+        cancel,
+        roots,
+        tenant: app.tenant.clone(),
+        metadata: Value::Null,
+    };
     let begun = Instant::now();
     let ran = tools.call(&args.name, checked.arguments, context).await;
     let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -219,4 +219,5 @@ pub(crate) static SECTIONS: &[Section] = &[
     fields::CHANNELS,
     fields::CELLS,
     super::web::TOOLS,
+    super::service::TOKENS,
 ];

@@ -27,8 +27,29 @@ fn sections() -> Vec<(&'static str, Vec<&'static Setting>)> {
     sections
 }
 
+/// What a service among others is usually told, for `baton init --service`.
+const USUAL: [(&str, &str); 5] = [
+    ("log.level", "\"INFO\""),
+    ("services.execution.url", "\"http://localhost:8002\""),
+    ("services.context.url", "\"http://localhost:8001\""),
+    ("serve.port", "8000"),
+    ("store.url", "\"postgresql://baton@localhost:5433/baton\""),
+];
+
+/// Whose models it usually asks.
+const USUAL_MODELS: &str = "\n[providers.ollama]\nbase_url = \"http://localhost:11434\"\n";
+
 /// The commented file that `baton init` writes.
 pub(crate) fn commented_file() -> String {
+    file_with(&[])
+}
+
+/// The same with the usual values of a service among others, which hold.
+pub(crate) fn service_file() -> String {
+    file_with(&USUAL) + USUAL_MODELS
+}
+
+fn file_with(stated: &[(&str, &str)]) -> String {
     let mut page = HEAD.to_owned();
     for (section, settings) in sections() {
         if !section.is_empty() {
@@ -40,7 +61,10 @@ pub(crate) fn commented_file() -> String {
             if let Some(outside) = outside(setting) {
                 let _ = writeln!(page, "# ({outside})");
             }
-            let _ = writeln!(page, "# {} = {shown}", setting.name());
+            let _ = match stated.iter().find(|(key, _)| *key == setting.key) {
+                Some((_, value)) => writeln!(page, "{} = {value}", setting.name()),
+                None => writeln!(page, "# {} = {shown}", setting.name()),
+            };
         }
     }
     for section in SECTIONS {
@@ -143,6 +167,22 @@ fn default_of(field: &Field) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_of_a_service_says_the_usual_things() {
+        let settled = crate::config::tests::settle(&service_file(), &[], None).unwrap();
+        let said: Vec<(&str, String)> = settled
+            .fixed
+            .iter()
+            .filter(|found| matches!(found.origin, crate::config::Origin::File(..)))
+            .map(|found| (found.setting.key, found.value.as_ref().unwrap().to_string()))
+            .collect();
+        let mut expected = USUAL.map(|(key, value)| (key, value.replace("INFO", "info"))).to_vec();
+        expected.sort_by_key(|(key, _)| SETTINGS.iter().position(|setting| setting.key == *key));
+        assert_eq!(said, expected);
+        let ollama = settled.groups.iter().find(|group| group.name == "ollama").unwrap();
+        assert_eq!(ollama.get("base_url").unwrap().value.as_text(), Some("http://localhost:11434"));
+    }
 
     #[test]
     fn the_configuration_document_is_what_the_table_gives() {

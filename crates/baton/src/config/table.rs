@@ -1,9 +1,14 @@
 //! The one table of settings.
 
+mod around;
+mod service;
+
+use std::sync::LazyLock;
+
 use super::value::{Kind, Value};
 
 /// One setting.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Setting {
     /// Its name in `baton.toml`, with its section.
     pub(crate) key: &'static str,
@@ -72,7 +77,10 @@ const DAY: u64 = 86_400;
 const MANY: u64 = 1_000_000_000_000;
 
 /// Every setting, in the order in which people read them.
-pub(crate) static SETTINGS: &[Setting] = &[
+pub(crate) static SETTINGS: LazyLock<Vec<Setting>> =
+    LazyLock::new(|| GENERAL.iter().chain(around::AROUND).chain(service::SERVICE).copied().collect());
+
+const GENERAL: &[Setting] = &[
     place(
         "config",
         "--config",
@@ -254,9 +262,16 @@ pub(crate) static SETTINGS: &[Setting] = &[
         default: "\"warn\"",
         env: Some("LOG_LEVEL"),
         flag: Some("-v"),
-        doc: "What is logged to standard error: `off`, `error`, `warn`, `info`, `debug` or `trace`. `-v` means info, `-vv` debug.",
+        doc: "What is logged to standard error: `off`, `error`, `warn`, `info`, `debug` or `trace`. `-v` means info, `-vv` debug. `baton serve` logs `info` if nothing is said.",
         example: "\"info\"",
     },
+    plain(
+        "log.format",
+        Kind::OneOf(&["text", "json"]),
+        "",
+        "\"json\"",
+        "How it is logged: as lines for people, or as one JSON object a line. Not set: `json` for `baton serve` unless a terminal reads it, `text` otherwise.",
+    ),
     Setting {
         key: "telemetry.endpoint",
         kind: Kind::Text,

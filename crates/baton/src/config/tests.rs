@@ -1,3 +1,5 @@
+use baton_core::render::RenderPolicy;
+
 use super::*;
 use crate::cli::Color;
 use crate::failure::exit;
@@ -23,7 +25,8 @@ pub(super) fn settle(
     std::fs::write(&file, text).unwrap();
     let environment =
         |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
-    Outside { globals: &globals(&file), model, environment: &environment }.settle()
+    let flags = Flags { model, ..Flags::default() };
+    Outside { globals: &globals(&file), flags, environment: &environment }.settle()
 }
 
 fn refused(text: &str) -> String {
@@ -111,8 +114,8 @@ fn only_what_is_near_and_in_the_same_section_is_suggested() {
         "1: there is no setting `iterations`; did you mean `limits.iterations`?"
     );
     let hint = |text: &str| settle(text, &[], None).unwrap_err().hint.unwrap();
-    assert_eq!(hint("[log]\nx = 1"), "[log] takes level");
-    let all = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]], [prices.NAME], [policy.modes.NAME], [policy.channels.NAME], [policy.cells.NAME], [tools.NAME] are tables beside them";
+    assert_eq!(hint("[log]\nx = 1"), "[log] takes level, format");
+    let all = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]], [prices.NAME], [policy.modes.NAME], [policy.channels.NAME], [policy.cells.NAME], [tools.NAME], [serve.tokens.NAME] are tables beside them";
     assert_eq!(hint("zzz = 1"), all);
 }
 
@@ -198,7 +201,9 @@ fn where_a_key_file_is_is_not_shown() {
 #[test]
 fn levels_are_taken_in_any_case() {
     let level = |text: &str| {
-        settle("", &[("LOG_LEVEL", text)], None).map(|s| Config::new(&s).unwrap().log).map_err(|f| f.message)
+        settle("", &[("LOG_LEVEL", text)], None)
+            .map(|s| Config::new(&s).unwrap().log.level)
+            .map_err(|f| f.message)
     };
     use tracing::level_filters::LevelFilter;
     assert_eq!(level("INFO"), Ok(LevelFilter::INFO));
@@ -209,7 +214,8 @@ fn levels_are_taken_in_any_case() {
 #[test]
 fn a_named_file_must_be_there() {
     let missing = globals(Path::new("no-such-file.toml"));
-    let failure = Outside { globals: &missing, model: None, environment: &|_| None }.settle().unwrap_err();
+    let failure =
+        Outside { globals: &missing, flags: Flags::default(), environment: &|_| None }.settle().unwrap_err();
     assert!(failure.message.starts_with("no-such-file.toml cannot be read: "), "{}", failure.message);
 }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
+use super::database::DatabaseUrl;
+
 /// The levels of the log, from little to much.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -33,6 +35,8 @@ pub(crate) enum Kind {
     Variable,
     /// The path of a file that holds a key. Never shown: somebody might have put the key itself there.
     KeyFile,
+    /// The address of a database. Its password is never shown, and never stands in the file.
+    Database,
 }
 
 impl Kind {
@@ -50,6 +54,9 @@ impl Kind {
             Kind::Switch => "true or false".to_owned(),
             Kind::Variable => {
                 "the name of an environment variable, in capital letters, digits and _".to_owned()
+            }
+            Kind::Database => {
+                "an address that begins with postgresql://; in the file it has no password".to_owned()
             }
         }
     }
@@ -84,6 +91,8 @@ pub(crate) enum Value {
     Switch(bool),
     /// See [`Kind::KeyFile`].
     KeyFile(Unshown),
+    /// See [`Kind::Database`].
+    Database(DatabaseUrl),
 }
 
 impl Value {
@@ -115,6 +124,10 @@ impl Value {
         if let Value::KeyFile(path) = self { Some(path) } else { None }
     }
 
+    pub(crate) fn as_database(&self) -> Option<&DatabaseUrl> {
+        if let Value::Database(url) = self { Some(url) } else { None }
+    }
+
     /// As JSON.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
@@ -125,6 +138,7 @@ impl Value {
             Value::Names(names) => names.clone().into(),
             Value::Switch(on) => (*on).into(),
             Value::KeyFile(_) => SET.into(),
+            Value::Database(url) => url.shown().into(),
         }
     }
 }
@@ -140,6 +154,7 @@ impl fmt::Display for Value {
             Value::Names(names) => toml::Value::from(names.clone()).fmt(f),
             Value::Switch(on) => on.fmt(f),
             Value::KeyFile(_) => f.write_str(SET),
+            Value::Database(url) => toml::Value::from(url.shown()).fmt(f),
         }
     }
 }
@@ -165,6 +180,7 @@ pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
         Kind::Switch => text.trim().parse().map(Value::Switch).map_err(|_| expected()),
         Kind::Variable => variable(text).ok_or_else(expected),
         Kind::KeyFile => Ok(Value::KeyFile(Unshown(text.into()))),
+        Kind::Database => DatabaseUrl::read(text).map(Value::Database).ok_or_else(expected),
     }
 }
 
@@ -177,6 +193,9 @@ pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String
         (Kind::OneOf(words), DeValue::String(text)) => word(words, text),
         (Kind::Variable, DeValue::String(text)) => variable(text),
         (Kind::KeyFile, DeValue::String(text)) => Some(Value::KeyFile(Unshown(text.as_ref().into()))),
+        (Kind::Database, DeValue::String(text)) => {
+            DatabaseUrl::read(text).filter(|url| !url.has_password()).map(Value::Database)
+        }
         (Kind::Switch, DeValue::Boolean(on)) => Some(Value::Switch(*on)),
         (Kind::Whole(least, most), DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix()).ok();

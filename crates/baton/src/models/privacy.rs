@@ -19,16 +19,20 @@ pub(crate) struct Away {
     pub(crate) search: Option<String>,
     /// The collector that is sent spans, if that is not on this machine.
     pub(crate) collector: Option<Watcher>,
+    /// The host of the execution service, if that is not on this machine.
+    pub(crate) execution: Option<String>,
+    /// The context service that is told what happens, if that is not on this machine.
+    pub(crate) context: Option<Watcher>,
     /// Whether pages may be visited, where nothing else is decided.
     pub(crate) visits: bool,
 }
 
-/// Somebody elsewhere who is sent the spans of runs.
+/// Somebody elsewhere who is told of runs: their spans, or when they begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watcher {
     /// Where.
     pub(crate) host: String,
-    /// Whether the spans hold what is said.
+    /// Whether that holds what is said.
     pub(crate) content: bool,
 }
 
@@ -57,6 +61,10 @@ pub(crate) struct Destinations {
     pub(super) searches: Option<String>,
     /// Who is sent telemetry.
     pub(super) watcher: Option<Watcher>,
+    /// The host of the tools that are called elsewhere. Their arguments may hold any of it as well.
+    pub(super) execution: Option<String>,
+    /// Who is told what happens.
+    pub(super) context: Option<Watcher>,
     /// Whether pages may be visited. Their addresses come from a model, and may hold any of it, too.
     pub(super) visits: bool,
 }
@@ -78,8 +86,9 @@ impl Destinations {
         let mut first: Vec<String> = ladders.iter().filter_map(|ladder| ladder.first().cloned()).collect();
         first.dedup();
         let (searches, watcher) = (away.search.clone(), away.collector.clone());
-        let visits = away.visits;
-        let mut found = Destinations { searches, watcher, visits, ..Destinations::default() };
+        let (execution, context, visits) = (away.execution.clone(), away.context.clone(), away.visits);
+        let mut found =
+            Destinations { searches, watcher, execution, context, visits, ..Destinations::default() };
         found.first = found.new_hosts(first.iter().cloned(), away);
         let stand_ins = found.new_hosts(ladders.into_iter().flatten(), away);
         let who = if let [one] = first.as_slice() { one.clone() } else { "one of them".to_owned() };
@@ -120,9 +129,14 @@ impl Destinations {
         if let Some(host) = &self.searches {
             words.push_str(&format!("; searches go to {host}"));
         }
-        if let Some(Watcher { host, content }) = &self.watcher {
-            let all = if *content { ", with all that is said" } else { "" };
-            words.push_str(&format!("; telemetry goes to {host}{all}"));
+        if let Some(host) = &self.execution {
+            words.push_str(&format!("; calls of its tools go to {host}"));
+        }
+        for (what, watcher) in [("telemetry goes", &self.watcher), ("events go", &self.context)] {
+            if let Some(Watcher { host, content }) = watcher {
+                let all = if *content { ", with all that is said" } else { "" };
+                words.push_str(&format!("; {what} to {host}{all}"));
+            }
         }
         words
     }
@@ -131,8 +145,10 @@ impl Destinations {
     fn but(&self) -> String {
         let searches = self.searches.iter().map(|_| "searches");
         let visits = self.visits.then_some("page visits");
+        let calls = self.execution.iter().map(|_| "calls of tools");
         let telemetry = self.watcher.iter().map(|_| "telemetry");
-        let all: Vec<&str> = searches.chain(visits).chain(telemetry).collect();
+        let events = self.context.iter().map(|_| "events");
+        let all: Vec<&str> = searches.chain(visits).chain(calls).chain(telemetry).chain(events).collect();
         match all.as_slice() {
             [] => String::new(),
             [one] => format!(" but {one}"),

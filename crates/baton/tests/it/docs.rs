@@ -60,7 +60,7 @@ fn tests() -> BTreeSet<String> {
 }
 
 /// Macros that make a test, or one a store and mode, of every name in them.
-const LISTS: [&str; 3] = ["everywhere!(", "on_every_store!(", "caught! {"];
+const LISTS: [&str; 4] = ["everywhere!(", "on_every_store!(", "on_every_store_with_rows!(", "caught! {"];
 
 fn identifier(text: &str) -> String {
     text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()

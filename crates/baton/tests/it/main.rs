@@ -4,6 +4,7 @@
 
 mod approvals;
 mod ask;
+mod bench;
 mod bombs;
 mod chat;
 mod classes;
@@ -15,17 +16,21 @@ mod docs;
 mod doctor;
 mod errors;
 mod folders;
+mod gc;
 mod imitation;
 mod keys;
 mod lab;
 mod mask;
 mod models;
 mod policy;
+#[path = "../../../baton-store/tests/it/postgres_server.rs"]
+mod postgres_server;
 mod pty;
 mod rendering;
 mod roles;
 mod runs;
 mod scenarios;
+mod serve;
 #[path = "../../../baton-model/tests/it/server.rs"]
 mod server;
 mod session;

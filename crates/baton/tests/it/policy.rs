@@ -7,7 +7,7 @@ use crate::world::World;
 
 /// Without the tool that only builds for crash tests have.
 fn usual(text: &str) -> String {
-    let lines = text.lines().filter(|line| !line.starts_with("test_effect"));
+    let lines = text.lines().filter(|line| !line.starts_with("test_"));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
@@ -55,6 +55,12 @@ roles = ["coding", "reasoning", "router"]
 default_role = "coding"
 after_tools = "coding"
 tool_rule = "none"
+
+[policy.channels.EXECUTE]  # built in
+roles = ["router", "reasoning", "coding"]
+default_role = "auto"
+after_tools = "reasoning"
+tool_rule = "auto"
 
 [policy.channels.SYSTEM_HEALTH]  # built in
 roles = ["router", "reasoning"]
@@ -223,7 +229,7 @@ fn a_channel_that_is_not_there_is_wrong_use() {
     let world = World::new();
     world.settings("[policy.channels.DESK]\n");
     let expected = "error: there is no channel \"dsek\"; did you mean `DESK`?\n  \
-                    there are CHAT, CODE_TASK, DESK, SYSTEM_HEALTH; [policy.channels.NAME] in baton.toml adds one\n";
+                    there are CHAT, CODE_TASK, DESK, EXECUTE, SYSTEM_HEALTH; [policy.channels.NAME] in baton.toml adds one\n";
     for args in [
         &["ask", "--channel", "dsek", "hi"][..],
         &["chat", "--channel", "dsek"],

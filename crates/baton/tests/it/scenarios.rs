@@ -12,7 +12,7 @@ use crate::lab::{Asked, Lab, Reply, by_rule, done, llm, result, says, started, s
 use crate::server::Answer;
 
 /// Every tool that a conversation has here.
-const CHAT: [&str; 13] = [
+const CHAT: [&str; 14] = [
     "ask_user",
     "calculator",
     "clock",
@@ -25,6 +25,7 @@ const CHAT: [&str; 13] = [
     "system_health",
     "system_logs",
     "test_effect",
+    "test_note",
     "update_plan",
 ];
 

@@ -1,6 +1,6 @@
 //! Telemetry: what a collector is sent over a real socket, and that nothing depends on it.
 
-mod collector;
+pub(crate) mod collector;
 mod content;
 mod trees;
 

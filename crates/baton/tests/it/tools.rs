@@ -28,6 +28,7 @@ fn the_tools_are_listed_with_what_a_client_needs_to_know() {
         free("system_health"),
         free("system_logs"),
         json!(["test_effect", false, false, false]),
+        json!(["test_note", false, true, false]),
         free("update_plan"),
     ];
     assert_eq!(flags, expected);

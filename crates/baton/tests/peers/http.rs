@@ -11,7 +11,7 @@ use crate::peer::{PATIENCE, Peer};
 pub(crate) fn get(peer: &Peer, path: &str) -> Value {
     let mut stream = TcpStream::connect(peer.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nhost: peer\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nhost: {}\r\n\r\n", peer.address()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -2,7 +2,8 @@
 //!
 //! `llama-server` speaks OpenAI's chat and Responses formats and Anthropic's Messages. No real Ollama was
 //! available: `aimock`, which imitates one, stands in for it, and where it differs from Ollama's own source is said
-//! with its tests. Every test starts a peer of its own on a port that the system chooses, and stops it.
+//! with its tests. `schemathesis` and `nginx` stand in front of the service, `mlflow` is where its spans go. Every test
+//! starts a peer of its own, where nobody else listens, and stops it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -12,12 +13,21 @@ mod http;
 mod llama_server;
 #[path = "../it/mask.rs"]
 mod mask;
+mod mlflow;
+mod nginx;
 mod peer;
+mod schemathesis;
+#[path = "../it/serve/served.rs"]
+#[allow(dead_code, reason = "the other binary of tests uses all of it")]
+mod served;
 #[path = "../it/stage.rs"]
 #[allow(dead_code, reason = "the other binary of tests uses all of it")]
 mod stage;
 mod tap;
 mod told;
+#[path = "../it/serve/wire.rs"]
+#[allow(dead_code, reason = "the other binary of tests uses all of it")]
+mod wire;
 #[path = "../it/world.rs"]
 #[allow(dead_code, reason = "the other binary of tests uses all of it")]
 mod world;

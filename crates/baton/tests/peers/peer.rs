@@ -4,11 +4,14 @@
 //! in whatever way.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long a peer may take for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,19 +27,21 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts an installed peer and waits until it listens. The folder is its own and goes when it does.
     pub(crate) fn start(name: &str, arguments: &[String], folder: tempfile::TempDir) -> Peer {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
-        assert!(program.exists(), "{name} is not installed: run peers/install");
-        let mut command = Command::new(program.canonicalize().unwrap());
-        command.args(arguments).current_dir(folder.path()).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Peer::saying("listening on http://", command(name, arguments, folder.path()), folder)
+    }
+
+    /// The same for a peer that was made ready, and that says in these words that it listens.
+    pub(crate) fn saying(words: &str, mut command: Command, folder: tempfile::TempDir) -> Peer {
+        // Whoever it starts itself is ended with it.
+        command.process_group(0);
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Log::default());
         log.follow(child.stdout.take().unwrap());
         log.follow(child.stderr.take().unwrap());
         let mut peer = Peer { child, log, address: String::new(), _folder: folder };
-        let line = peer.until_logged("listening on http://");
-        peer.address = line.rsplit("http://").next().unwrap_or_default().to_owned();
+        let line = peer.until_logged(words);
+        let address = line.rsplit("http://").next().and_then(|rest| rest.split(' ').next());
+        peer.address = address.unwrap_or_default().to_owned();
         peer
     }
 
@@ -59,9 +64,20 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
+}
+
+/// An installed peer, ready to be started in this folder.
+pub(crate) fn command(name: &str, arguments: &[String], folder: &Path) -> Command {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
+    assert!(program.exists(), "{name} is not installed: run peers/install");
+    let mut command = Command::new(program.canonicalize().unwrap());
+    command.args(arguments).current_dir(folder).env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// Lines, and whether more can come.

@@ -1,5 +1,7 @@
 //! What people are asked: a question, a decision about a call, and whether one happened.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::Turn;
@@ -81,11 +83,34 @@ impl Turn {
         at: Timestamp,
         record: &mut Record,
     ) {
-        let id = format!("ap-{}", open.call_id);
+        // A call that was open where a run was forked keeps its id, and is asked about by another.
+        let id = format!("ap-{}", self.call_id(open.n));
         let (n, deadline) =
             self.ask_about(&open, Question { id: &id, kind: ApprovalKind::Call, args, reason }, at, record);
         open.stage = Stage::Asked { n, approval_id: id, deadline };
         self.state.calls.push(open);
+    }
+
+    /// The turn goes on as another run: whatever was open is asked about again, as if nobody had said or done
+    /// anything about it.
+    pub(in crate::flow) fn forked(
+        &mut self,
+        arguments: &BTreeMap<i64, Value>,
+        at: Timestamp,
+        record: &mut Record,
+    ) {
+        for mut open in std::mem::take(&mut self.state.calls) {
+            if let Stage::Question { question, .. } = open.stage {
+                let deadline = at.plus_ms(self.setting.definition.decision.patience_ms);
+                record.append(waiting(WaitingKind::UserInput, deadline, &open.call_id));
+                open.stage = Stage::Question { n: self.state.number(), question, deadline };
+                self.state.calls.push(open);
+                continue;
+            }
+            let args = arguments.get(&open.entry).cloned().unwrap_or_default();
+            let reason = format!("{} was open at the step that this run was forked from", open.name);
+            self.ask_approval(open, args, reason, at, record);
+        }
     }
 
     /// Nobody knows what came of a call: a person is asked whether it happened.

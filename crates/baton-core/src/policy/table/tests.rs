@@ -114,7 +114,7 @@ fn each_built_in_channel_uses_tools_in_its_own_way() {
 fn a_channel_that_is_not_there_names_those_that_are() {
     let table = Table::new(channel("SUPPORT", Row::default())).unwrap();
     let error = table.evaluate(&Request { mode: Mode::Moderate, channel: "X" }, &[]).unwrap_err();
-    let said = "there is no channel \"X\"; there are CHAT, CODE_TASK, SUPPORT, SYSTEM_HEALTH";
+    let said = "there is no channel \"X\"; there are CHAT, CODE_TASK, EXECUTE, SUPPORT, SYSTEM_HEALTH";
     assert_eq!(error.to_string(), said);
 }
 

@@ -114,6 +114,7 @@ pub(super) fn tools(shop: &Arc<Shop>) -> Vec<Arc<dyn Tool>> {
             class,
             timeout_ms: TIMEOUT_MS,
             trust,
+            ..ToolSpec::default()
         };
         Arc::new(Clerk { spec, shop: shop.clone() }) as Arc<dyn Tool>
     };

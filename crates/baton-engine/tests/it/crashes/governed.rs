@@ -72,7 +72,7 @@ async fn a_second_run_that_is_interrupted_is_asked_about_again(mut world: World)
     assert_eq!(decided(&engine, run).await, Rested::Suspended);
     assert_eq!(world.ledger.count("once"), 2, "nobody asked for a third");
     check(&world, run, &[]).await.unwrap();
-    let mut asked = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), 9)).await;
+    let mut asked = insist(|| world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9)).await;
     let second = asked.pop().unwrap();
     assert_eq!((asked.len(), second.id != first, second.args), (0, true, json!({"do": "hold", "n": 5})));
     engine.decide(&TENANT, &second.id, Choice::Deny, None, None, None).await.unwrap();

@@ -85,7 +85,11 @@ fn many(snippet: &str) -> Value {
 struct NoBlobs;
 
 impl BlobSource for NoBlobs {
-    fn read(&self, _hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> {
+    fn read(
+        &self,
+        _tenant: baton_core::id::Tenant,
+        _hash: String,
+    ) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -110,7 +114,7 @@ fn configured(name: &str, fields: &[&str], class: EffectClass, trust: Trust) -> 
     });
     let description = format!("{name}, as the operator configured it.");
     let (name, timeout_ms) = (name.to_owned(), 10_000);
-    ToolSpec { name, description, input_schema, output_schema: None, class, timeout_ms, trust }
+    ToolSpec { name, description, input_schema, class, timeout_ms, trust, ..ToolSpec::default() }
 }
 
 /// What all of them say of themselves. To ask the real ones takes a moment, so they are asked once.

@@ -60,7 +60,7 @@ async fn what_cannot_be_taken_says_what_to_send_instead() {
     let engine = governed(&world, Policy::default());
     let agent = orchestrator(&engine);
     let rule = "use 1 to 128 of A-Z a-z 0-9 . _ : -";
-    let channels = "there is no channel \"PHONE\"; there are CHAT, CODE_TASK, SYSTEM_HEALTH";
+    let channels = "there is no channel \"PHONE\"; there are CHAT, CODE_TASK, EXECUTE, SYSTEM_HEALTH";
     let rows = [
         ("", "hi", "CHAT", format!("\"\" is not a valid session id: {rule}")),
         ("a b", "hi", "CHAT", format!("\"a b\" is not a valid session id: {rule}")),

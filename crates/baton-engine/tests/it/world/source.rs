@@ -24,6 +24,7 @@ pub(crate) fn source(name: &str, class: EffectClass, trust: Trust, ledger: &Arc<
         class,
         timeout_ms: 60_000,
         trust,
+        ..ToolSpec::default()
     };
     Arc::new(Source { spec, ledger: ledger.clone() })
 }

@@ -15,7 +15,7 @@ fn tools(names: &[impl AsRef<str>]) -> Vec<ToolSpec> {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     };
     names.iter().map(|name| tool(name.as_ref())).collect()
 }

@@ -12,7 +12,14 @@ use crate::wire::{Call, Names, failure};
 
 fn encode(request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
-    body(&Call { model: "qwen3:8b", name: "ollama/qwen3:8b", request, names: &names, is_openai: false })
+    serde_json::to_value(body(&Call {
+        model: "qwen3:8b",
+        name: "ollama/qwen3:8b",
+        request,
+        names: &names,
+        is_openai: false,
+    }))
+    .unwrap()
 }
 
 fn calculator() -> ToolSpec {
@@ -23,7 +30,7 @@ fn calculator() -> ToolSpec {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }
 

@@ -171,7 +171,7 @@ pub(super) fn definition() -> Definition {
             output_schema: Some(json!({"type": "string"})),
             class: EffectClass::Idempotent,
             timeout_ms: 30_000,
-            trust: Default::default(),
+            ..ToolSpec::default()
         }]
         .into(),
         last_n: Some(40),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use baton_core::id::Tenant;
 use baton_core::tool::Cause;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -60,7 +61,14 @@ impl House {
         let tools = tools(&paths(roots)).unwrap();
         let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
         let (cancel, roots) = (CancellationToken::new(), paths(to));
-        let context = CallContext { call_id: "c".into(), key: "k".into(), cancel, roots };
+        let context = CallContext {
+            call_id: "c".into(),
+            key: "k".into(),
+            cancel,
+            roots,
+            tenant: Tenant::local(),
+            metadata: Value::Null,
+        };
         tool.call(arguments, context).await
     }
 
@@ -127,7 +135,7 @@ async fn a_folder_that_is_gone_is_named_and_none_takes_its_place() {
              check that it exists and may be read.",
             house.path("gone").display()
         );
-        let expected = Err(ToolError { message, before_start: true, cause: Cause::Asked });
+        let expected = Err(ToolError::asked(message));
         assert_eq!(house.pinned(&["gone"], &["data"], tool, arguments).await, expected, "{tool}");
     }
     let no_folder = house.pinned(&["secret.txt"], &["data"], "list_files", json!({})).await.unwrap_err();
@@ -143,7 +151,7 @@ async fn what_leads_out_is_said_to_lead_out_of_the_folder() {
         let message = format!(
             "{path:?} cannot be used: it leads outside of this folder (data), and only what is in it can be read."
         );
-        let expected = Err(ToolError { message, before_start: true, cause: Cause::Asked });
+        let expected = Err(ToolError::asked(message));
         assert_eq!(house.read(path).await, expected, "{path}");
         let search = json!({"path": path, "pattern": "beta"});
         assert_eq!(house.call(&["data"], "search_files", search).await, expected, "{path}");

@@ -26,9 +26,10 @@ pub(crate) struct DriveArgs {
 
 /// Begins a run, or goes on with one.
 pub(super) async fn run(globals: &Globals, args: DriveArgs) -> Result<u8, Failure> {
-    let config = Config::new(&Settled::find(globals, args.model.as_deref())?)?;
+    let mut config = Config::new(&Settled::find(globals, args.model.as_deref())?)?;
+    config.store.url = None; // a demonstration leaves nothing where people keep things
     crate::log::begin(config.log);
-    let app = App::open(config, Purpose { json: true, test_tools: true })?;
+    let app = App::open(config, Purpose { json: true, test_tools: true }).await?;
     let handle = match args.run {
         Some(run) => app.engine.resume(&app.tenant, run, ClaimMode::IfFree).await?,
         None => {

@@ -173,7 +173,9 @@ async fn scenes(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failu
     say(format!("process {} begins run {}", first.id().unwrap_or_default(), run.short()))?;
 
     let settled = Settled::find(&place.globals(), None)?;
-    let app = App::open(Config::new(&settled)?, Purpose { json: true, test_tools: true })?;
+    let mut config = Config::new(&settled)?;
+    config.store.url = None; // a demonstration leaves nothing where people keep things
+    let app = App::open(config, Purpose { json: true, test_tools: true }).await?;
     let mut client = Client {
         reader: app.engine.events(&app.tenant, run, Cursor::default()).await?,
         sequence: Sequence::new(),

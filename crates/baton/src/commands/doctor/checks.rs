@@ -34,11 +34,15 @@ pub(super) fn configuration(settled: &Settled) -> Check {
     Check::ok("configuration", format!("no file at {}; baton init writes one", file.display()))
 }
 
-pub(super) fn store(config: &Config) -> Result<(Store, Check), Check> {
-    match open::store(config) {
+pub(super) async fn store(config: &Config) -> Result<(Store, Check), Check> {
+    match open::store(config).await {
         Ok(store) => {
-            let detail =
-                format!("{} opens; SQLite {}", config.data.join("baton.db").display(), sqlite_version());
+            let detail = match &config.store.url {
+                Some(url) => format!("{} answers", url.shown()),
+                None => {
+                    format!("{} opens; SQLite {}", config.data.join("baton.db").display(), sqlite_version())
+                }
+            };
             Ok((store, Check::ok("store", detail)))
         }
         Err(failure) => Err(Check::failed("store", failure.message, failure.hint.unwrap_or_default())),
@@ -85,7 +89,7 @@ pub(super) async fn tools_and_runs(
     agent: impl Fn(&[ToolSpec]) -> Vec<Check>,
 ) -> Vec<Check> {
     let tenant = Tenant::local();
-    match open::registry(store, &tenant, config, cfg!(feature = "failpoints")) {
+    match open::registry(store, config, cfg!(feature = "failpoints")) {
         Ok(tools) => {
             let mut checks = agent(&tools.specs());
             checks.extend([logs(&tools).await, runs(store, &tenant, &tools).await]);
@@ -101,7 +105,14 @@ pub(super) async fn tools_and_runs(
 async fn logs(tools: &Registry) -> Check {
     let cancel = tokio_util::sync::CancellationToken::new();
     let (call_id, key, roots) = ("doctor".to_owned(), "doctor".to_owned(), Vec::new());
-    let context = CallContext { call_id, key, cancel, roots };
+    let context = CallContext {
+        call_id,
+        key,
+        cancel,
+        roots,
+        tenant: Tenant::local(),
+        metadata: serde_json::Value::Null,
+    };
     let ran = tools.call("system_logs", json!({"limit": 1}), context).await;
     let result = ran.outcome.result;
     if result["available"] == json!(true) {
@@ -117,13 +128,13 @@ async fn logs(tools: &Registry) -> Check {
 
 /// Runs that somebody should drive and nobody does, with the reason where this build cannot.
 async fn runs(store: &Store, tenant: &Tenant, tools: &Registry) -> Check {
-    let due = match store.due(tenant, SystemClock.now()).await {
+    let due = match store.due(SystemClock.now()).await {
         Ok(due) => due,
         Err(error) => return Check::failed("runs", error.to_string(), "baton runs ls shows what there is"),
     };
     let mut left = Vec::new();
     let mut unclaimable = Vec::new();
-    for run in due {
+    for run in due.into_iter().filter(|(whose, _)| whose == tenant).map(|(_, run)| run) {
         match cannot_claim(store, tenant, tools, run).await {
             Some(why) => unclaimable.push(format!("{} ({why})", run.short())),
             None => left.push(run.short()),

@@ -4,28 +4,11 @@ use baton_core::id::RunId;
 use baton_core::time::Timestamp;
 use baton_engine::spans::names;
 use baton_engine::{Trace, TraceSpan};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::columns::columns;
+pub(super) use crate::shape::trace as document;
 use crate::terminal::brief;
-
-/// The document that `--json` prints.
-pub(super) fn document(trace: &Trace) -> Value {
-    json!({"trace_id": trace.trace_id, "spans": trace.spans.iter().map(shape).collect::<Vec<_>>()})
-}
-
-fn shape(span: &TraceSpan) -> Value {
-    json!({
-        "span_id": span.span_id,
-        "parent_span_id": span.parent_span_id,
-        "name": span.name,
-        "kind": span.kind,
-        "start": span.start,
-        "end": span.end,
-        "attributes": span.attributes,
-        "children": span.children.iter().map(shape).collect::<Vec<_>>(),
-    })
-}
 
 /// The tree as a person reads it. What goes on has lasted until `now`.
 pub(super) fn tree(run: RunId, trace: &Trace, now: Timestamp) -> String {
@@ -83,7 +66,7 @@ fn in_words(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Map;
+    use serde_json::{Map, json};
 
     fn span(name: &str, from: i64, to: Option<i64>, known: Value, children: Vec<TraceSpan>) -> TraceSpan {
         let attributes = known.as_object().cloned().unwrap_or_else(Map::new);

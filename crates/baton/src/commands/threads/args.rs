@@ -104,7 +104,7 @@ pub(super) struct RenderArgs {
 /// How much of a thread a model sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(super) enum PolicyArg {
+pub(crate) enum PolicyArg {
     /// All of it
     Full,
     /// The last so many entries
@@ -217,7 +217,7 @@ pub(super) struct ImportArgs {
 }
 
 /// A time like `90s`, `12h` or `7d`, in milliseconds.
-fn milliseconds(text: &str) -> Result<u64, String> {
+pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a time: give a number with s, m, h, d or w, like 12h or 7d");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| wrong())?;

@@ -26,7 +26,23 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
     let slice = Slice { before: None, last_n: None };
     let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
     let entries: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
-    let (policy, last_n) = how_much(app, &args)?;
+    let wanted = Rendered { policy: args.policy, last_n: args.last_n, exclude: args.exclude };
+    say_json(&json!({ "messages": shown(app, entries, wanted)? }))
+}
+
+/// How much of a thread is rendered.
+pub(crate) struct Rendered {
+    /// What the settings say if left out.
+    pub(crate) policy: Option<PolicyArg>,
+    /// Only the last so many entries.
+    pub(crate) last_n: Option<u32>,
+    /// Entries of these types are left out, too.
+    pub(crate) exclude: Vec<String>,
+}
+
+/// The messages that a model would be sent of these entries, in OpenAI's schema.
+pub(crate) fn shown(app: &App, entries: Vec<Entry>, wanted: Rendered) -> Result<Vec<Value>, Failure> {
+    let (policy, last_n) = how_much(app, &wanted)?;
     let (decision, tools) = offered(app)?;
     let system = instructions(app, &tools)?;
     let candidate = app.models.configured()?.role(REASONING).into_iter().next().unwrap_or_default();
@@ -50,13 +66,12 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
         Window::From { first, summary, question, .. } => (first, [summary, question]),
         Window::Summarise { .. } | Window::Full => (0, [None, None]),
     };
-    let exclude = [app.config.render.exclude.clone(), args.exclude].concat();
+    let exclude = [app.config.render.exclude.clone(), wanted.exclude].concat();
     let shown = messages(&system, chosen(&entries, 0, first, before, &exclude));
-    let shown: Vec<Value> = shown.iter().map(shape::message).collect();
-    say_json(&json!({ "messages": shown }))
+    Ok(shown.iter().map(shape::message).collect())
 }
 
-fn how_much(app: &App, args: &RenderArgs) -> Result<(RenderPolicy, Option<u32>), Failure> {
+fn how_much(app: &App, args: &Rendered) -> Result<(RenderPolicy, Option<u32>), Failure> {
     let (settings, last_n) = (&app.config.render, args.last_n.or(app.config.last_n));
     Ok(match args.policy {
         None => (settings.policy, last_n),

@@ -166,7 +166,7 @@ fn names_that_are_no_mode_channel_or_cell_are_refused() {
         refused("[policy.cells.CHATT-MODERATE]\nrounds = 4\n"),
         told(
             "1: `policy.cells.CHATT-MODERATE`: there is no channel \"CHATT\"; did you mean `CHAT`?",
-            "there are CHAT, CODE_TASK, SYSTEM_HEALTH; [policy.channels.NAME] adds one"
+            "there are CHAT, CODE_TASK, EXECUTE, SYSTEM_HEALTH; [policy.channels.NAME] adds one"
         )
     );
     let why = "a channel's name is made of at most 64 capital letters, digits and _";

@@ -1,6 +1,7 @@
 //! Nothing that is said in a field can pass for a frame, the end of one, or another field.
 
 use baton_core::effect::BlobRef;
+use baton_core::event::NumberedEvent;
 use baton_core::fault::{Code, Fault};
 use baton_core::run::ReceiptCall;
 use proptest::prelude::*;
@@ -183,5 +184,30 @@ proptest! {
             let read: Value = serde_json::from_str(&line).unwrap();
             prop_assert_eq!(read, expected);
         }
+    }
+
+    #[test]
+    fn a_stream_has_as_many_events_as_there_are_frames((event, expected) in told()) {
+        let seen = NumberedEvent { epoch: 1, seq: 5, event };
+        let mut out = Vec::new();
+        sse::Showing { dialect: sse::Dialect::Agent, reasoning: true }.event(&seen, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        // Whatever anybody takes for the end of a line is one here.
+        let lines: Vec<&str> = text.split(|c: char| c < ' ' || "\u{85}\u{2028}\u{2029}".contains(c)).collect();
+        let mut wanted = Vec::new();
+        for (n, frame) in expected.iter().enumerate() {
+            if n + 1 == expected.len() {
+                wanted.push("id: 1.5".to_owned());
+            }
+            wanted.push(format!("event: {}", frame["type"].as_str().unwrap()));
+            wanted.push("data".to_owned());
+            wanted.push(String::new());
+        }
+        wanted.push(String::new());
+        let shape = |line: &&str| if line.starts_with("data: ") { "data".to_owned() } else { (*line).to_owned() };
+        prop_assert_eq!(lines.iter().map(shape).collect::<Vec<_>>(), wanted);
+        let data = lines.iter().filter_map(|line| line.strip_prefix("data: "));
+        let read: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+        prop_assert_eq!(read, expected);
     }
 }

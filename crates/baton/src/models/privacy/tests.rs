@@ -130,3 +130,16 @@ fn telemetry_is_told() {
                telemetry goes to otel.example, with all that is said";
     assert_eq!(words(&away), all);
 }
+
+#[test]
+fn the_services_around_are_told() {
+    let words = |away: &Away| Destinations::of("offline", &Roles::new(), away).in_words();
+    let context = |content| Some(Watcher { host: "audit.example".to_owned(), content });
+    let away = Away { context: context(false), ..Away::default() };
+    assert_eq!(words(&away), "nothing but events leaves this machine; events go to audit.example");
+    let away =
+        Away { execution: Some("tools.example".to_owned()), context: context(true), visits: true, ..away };
+    let all = "nothing but page visits, calls of tools and events leaves this machine; calls of its tools go to \
+               tools.example; events go to audit.example, with all that is said";
+    assert_eq!(words(&away), all);
+}

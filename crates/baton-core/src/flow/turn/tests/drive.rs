@@ -35,7 +35,7 @@ pub(super) fn definition() -> Definition {
         output_schema: None,
         class: class(name),
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     };
     let mut decision = Decision {
         rule: "tests".to_owned(),

@@ -26,7 +26,7 @@ fn calculator() -> ToolSpec {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1000,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }
 

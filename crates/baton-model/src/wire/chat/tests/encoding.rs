@@ -28,7 +28,7 @@ fn tool(name: &str, schema: Value) -> ToolSpec {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1,
-        trust: Default::default(),
+        ..ToolSpec::default()
     }
 }
 

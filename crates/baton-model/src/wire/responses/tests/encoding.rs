@@ -70,7 +70,7 @@ fn a_whole_conversation_with_calls_and_reasoning() {
         output_schema: None,
         class: EffectClass::SideEffectFree,
         timeout_ms: 1,
-        trust: Default::default(),
+        ..ToolSpec::default()
     };
     let request = ModelRequest {
         tools: vec![tool("exec.calculator")].into(),

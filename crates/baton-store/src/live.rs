@@ -1,4 +1,4 @@
-//! Who lives, and whose turn it is to write: by locks that the operating system gives back.
+//! Who lives on this machine, and whose turn it is to write: by locks that the operating system gives back.
 //!
 //! An owner holds a lock on `live/INCARNATION`; it is dead exactly when that lock can be taken. Nothing
 //! here depends on a clock, so a stopped process counts as alive until it is really gone.
@@ -17,12 +17,23 @@ pub(crate) struct LifeLock {
 }
 
 impl LifeLock {
-    pub(super) fn take(folder: &Path, owner: OwnerId) -> io::Result<LifeLock> {
+    pub(crate) fn take(folder: &Path, owner: OwnerId) -> io::Result<LifeLock> {
         clear_away(folder);
+        // Under its own name the file is never there unlocked: whoever looked at it in that moment would take
+        // the owner for dead and remove the file, and the lock would be on one that nobody finds.
         let path = life_file(folder, owner);
-        let file = private_file(&path)?;
+        let unborn = folder.join("live").join(format!("unborn-{owner}"));
+        let file = private_file(&unborn)?;
         file.lock()?;
+        std::fs::rename(&unborn, &path)?;
         Ok(LifeLock { path, _file: file })
+    }
+}
+
+impl LifeLock {
+    /// The file that is locked.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -47,9 +58,13 @@ fn life_file(folder: &Path, owner: OwnerId) -> PathBuf {
 }
 
 /// Whether an owner's lock is held. A lock that can be taken is a dead owner's, and is cleared away.
-pub(super) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
-    let path = life_file(folder, owner);
-    let file = match File::open(&path) {
+pub(crate) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
+    is_held(&life_file(folder, owner))
+}
+
+/// The same for the file of an owner.
+pub(crate) fn is_held(path: &Path) -> bool {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return error.kind() != io::ErrorKind::NotFound, // when in doubt, it lives
     };
@@ -58,7 +73,7 @@ pub(super) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(_)) => true, // when in doubt, it lives
         Ok(()) => {
-            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(path);
             false
         }
     }
@@ -66,27 +81,27 @@ pub(super) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
 
 /// Makes an owner count as dead: its lock is still held, but on a file that nobody finds.
 #[cfg(feature = "failpoints")]
-pub(super) fn bury(folder: &Path, owner: OwnerId) {
+pub(crate) fn bury(folder: &Path, owner: OwnerId) {
     let _ = std::fs::remove_file(life_file(folder, owner));
 }
 
 /// Two locks that writers pass one behind the other: whoever waits for the second keeps all others from
 /// overtaking, so that no process starves.
 #[derive(Debug)]
-pub(super) struct Turnstile {
+pub(crate) struct Turnstile {
     gate: File,
     room: File,
 }
 
 impl Turnstile {
-    pub(super) fn open(folder: &Path) -> io::Result<Turnstile> {
+    pub(crate) fn open(folder: &Path) -> io::Result<Turnstile> {
         Ok(Turnstile {
             gate: private_file(&folder.join("live").join("gate"))?,
             room: private_file(&folder.join("live").join("room"))?,
         })
     }
 
-    pub(super) fn enter(&self) -> io::Result<Turn<'_>> {
+    pub(crate) fn enter(&self) -> io::Result<Turn<'_>> {
         self.gate.lock()?;
         let entered = self.room.lock();
         self.gate.unlock()?;
@@ -96,7 +111,7 @@ impl Turnstile {
 }
 
 /// The right to write, until it is dropped.
-pub(super) struct Turn<'a>(&'a File);
+pub(crate) struct Turn<'a>(&'a File);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -105,13 +120,16 @@ impl Drop for Turn<'_> {
 }
 
 /// Makes a folder that only its owner can read.
-pub(super) fn private_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Opens a file that only its owner can read, making it if it is not there.
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
+
+#[cfg(test)]
+mod tests;

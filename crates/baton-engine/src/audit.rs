@@ -1,0 +1,115 @@
+//! What is told of a run beside its log: what belongs together, what the caller said, and the lines of the
+//! audit trail, each written in the transition that it tells of.
+
+use baton_core::run::{Usage, Verdict};
+use baton_store::{AuditEvent, RunRow};
+use serde_json::{Map, Value, json};
+
+use crate::error::EngineError;
+use crate::request::RunRequest;
+use crate::settings::Audit;
+use crate::spans::{PARENT, trace_id_of};
+use baton_core::time::Timestamp;
+
+/// The remark under which a run keeps what it belongs to.
+const CORRELATION: &str = "correlation_id";
+/// The remarks that are not the caller's own.
+const RESERVED: [&str; 2] = [PARENT, CORRELATION];
+
+/// What a run belongs to, in logs and audit trails.
+pub fn correlation_of(row: &RunRow) -> String {
+    let said = row.metadata.get(CORRELATION).and_then(Value::as_str);
+    said.map_or_else(|| row.id.to_string(), str::to_owned)
+}
+
+/// What the caller said of a run, and nothing else.
+pub fn said_of(row: &RunRow) -> Value {
+    match &row.metadata {
+        Value::Object(fields) => {
+            let own = fields.iter().filter(|(name, _)| !RESERVED.contains(&name.as_str()));
+            let own: Map<String, Value> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+            if own.is_empty() { Value::Null } else { Value::Object(own) }
+        }
+        other => other.clone(),
+    }
+}
+
+/// The caller's remarks, the span that the run is started in and what it belongs to: they have to outlive
+/// this process. A remark under such a name would say something that nobody vouches for.
+pub(crate) fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
+    if let Some(name) = RESERVED.iter().find(|name| request.metadata.get(**name).is_some()) {
+        let why = format!("the metadata of a run hold no {name:?}: give it as the request's own");
+        return Err(EngineError::Invalid(why));
+    }
+    let own = [
+        (PARENT, request.traceparent.as_ref().map(ToString::to_string)),
+        (CORRELATION, request.correlation.clone()),
+    ];
+    if own.iter().all(|(_, value)| value.is_none()) {
+        return Ok(request.metadata.clone());
+    }
+    let mut fields = match &request.metadata {
+        Value::Null => serde_json::Map::new(),
+        Value::Object(fields) => fields.clone(),
+        _ => return Err(EngineError::Invalid("the metadata of a run are an object".to_owned())),
+    };
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?))));
+    fields.extend(own);
+    Ok(Value::Object(fields))
+}
+
+/// What a transition did, as the trail tells it.
+pub(crate) enum Told<'a> {
+    /// The run began with a message.
+    Started(&'a str),
+    /// It waits for people.
+    Suspended,
+    /// It is over.
+    Ended(&'a Verdict, Usage),
+}
+
+/// The line of the audit trail.
+pub(crate) fn line(
+    audit: &Audit,
+    row: &RunRow,
+    at: Timestamp,
+    told: &Told<'_>,
+    said: Option<&str>,
+) -> AuditEvent {
+    let mut payload = json!({"run_id": row.id, "thread_id": row.thread, "trace_id": trace_id_of(row)});
+    let caller = said_of(row);
+    if !caller.is_null() {
+        payload["metadata"] = caller;
+    }
+    let kind = match told {
+        Told::Started(text) => {
+            if audit.with_text {
+                payload["message"] = json!(text);
+            }
+            "agent.started"
+        }
+        Told::Suspended => "agent.suspended",
+        Told::Ended(verdict, usage) => {
+            payload["usage"] = json!(usage);
+            if let (true, Some(said)) = (audit.with_text, said) {
+                payload["response"] = json!(said);
+            }
+            match verdict {
+                Verdict::Ok => "agent.completed",
+                Verdict::Error(fault) => {
+                    payload["error"] = json!(fault.code.as_str());
+                    "agent.failed"
+                }
+                Verdict::Cancelled(_) => "agent.cancelled",
+            }
+        }
+    };
+    AuditEvent {
+        at,
+        correlation: correlation_of(row),
+        kind: kind.to_owned(),
+        source: audit.source.clone(),
+        payload,
+        send: audit.send,
+    }
+}

@@ -1,0 +1,83 @@
+//! Ends that are not the flow's own: a run that was given up, and one that never had its turn.
+
+use baton_core::fault::{Code, Fault};
+use baton_core::flow::{Node, Record};
+use baton_core::run::{ApprovalStatus, RunStatus, Step, StepKind, Verdict};
+use baton_core::thread::entry::AssistantMessage;
+use baton_core::thread::{Closing, Entry, WaitingKind};
+use baton_store::{NewRun, Rest, StoreError, Transition};
+use serde_json::Value;
+
+use super::commit::{begin, ended};
+use super::{Driver, Going, Rested};
+use crate::audit::Told;
+use crate::engine::started;
+use crate::error::EngineError;
+use crate::patience::patiently;
+use crate::plan::Plan;
+
+impl Driver {
+    /// Closes what is open, and says why the run ends, after what its account already says.
+    pub(super) fn last_words(&self, steps: Vec<Step>, fault: &Fault) -> Record {
+        let at_end = Record::at(self.tail.clone(), self.row.head, Node::Respond);
+        let mut record = Record { steps, ..at_end };
+        let metadata = [("error", Value::from(fault.code.as_str()))];
+        record.account(StepKind::Warning, fault.message.clone(), metadata);
+        for entry in self.tail.closing(Closing::Unknown, "the run was given up") {
+            record.append(entry);
+        }
+        record.append(Entry::AssistantMessage(AssistantMessage {
+            reasoning: None,
+            content: String::new(),
+            tool_calls: Vec::new(),
+            meta: Some(format!("error:{}", fault.code.as_str())),
+        }));
+        let asked = self.flow.waiting().into_iter().filter(|waiting| waiting.kind == WaitingKind::Approval);
+        record.settled.extend(asked.map(|waiting| (waiting.id, ApprovalStatus::Cancelled)));
+        record
+    }
+
+    /// Gives up a run that brought its process down again and again.
+    pub(super) async fn poisoned(&mut self) -> Result<Going, EngineError> {
+        let why = format!("it brought its process down {} times", self.row.attempts);
+        let fault = Fault::new(Code::Poisoned, why);
+        let record = self.last_words(Vec::new(), &fault);
+        self.again.clear();
+        self.inbox_read = self.row.inbox;
+        loop {
+            let end = Plan::End(Verdict::Error(fault.clone()));
+            match self.write(record.clone(), &end, self.budget.clone(), None, None, false).await {
+                // Whatever was said to it meanwhile does not matter any more.
+                Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
+                written => return written.map(|()| Going::Rest(Rested::Ended(RunStatus::Error))),
+            }
+        }
+    }
+
+    /// Writes the only transition of a run that waited for its turn and never had it.
+    pub(crate) async fn never_begun(mut self, new: NewRun, verdict: Verdict) -> Result<(), EngineError> {
+        let mut record = Record::at(self.tail.clone(), self.row.head, Node::Respond);
+        let (why, error) = match &verdict {
+            Verdict::Error(fault) => (fault.message.as_str(), Some(("error", fault.code.as_str().into()))),
+            _ => ("cancelled before its turn came", None),
+        };
+        record.account(StepKind::Warning, why.to_owned(), error);
+        let (status, ended) = ended(&verdict, &self.budget);
+        let events = vec![started(&self.row.thread, &self.row.branch, &self.definition), ended];
+        let usage = self.budget.usage();
+        let state = self.flow.record();
+        let mut transition = Transition {
+            rest: Rest::Ended(status),
+            ..self.transition(&record, events, &self.budget, self.row.inbox, Vec::new(), state)
+        };
+        let told = Told::Ended(&verdict, usage);
+        transition.audit.push(self.audit_line(transition.checkpoint.at, &told, None));
+        let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
+        let begun = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition));
+        match begun {
+            // Somebody was faster.
+            Err(StoreError::Ended { .. } | StoreError::NotFound { .. } | StoreError::Fenced { .. }) => Ok(()),
+            other => other.map(|_| self.row.status = status).map_err(Into::into),
+        }
+    }
+}

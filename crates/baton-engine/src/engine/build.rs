@@ -1,0 +1,125 @@
+//! Putting a driver together and setting it going: the same for a new run, a resumed one and one taken over.
+
+use std::sync::Arc;
+
+use baton_core::flow::Flow;
+use baton_core::id::{FramePath, Tenant};
+use baton_core::policy::CallRule;
+use baton_core::run::Definition;
+use baton_store::RunRow;
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::{Engine, Live, RunHandle};
+use crate::audit::said_of;
+use crate::driver::Driver;
+use crate::hub::Hub;
+use crate::perform::Performer;
+use crate::recent::Recent;
+use crate::spans::{RunSpan, Track};
+
+/// How many pieces of text may wait for a driver before the models are slowed down.
+const SIGNALS: usize = 256;
+
+impl Engine {
+    pub(super) fn driver(
+        &self,
+        row: RunRow,
+        tenant: &Tenant,
+        definition: Arc<Definition>,
+        flow: Flow,
+    ) -> Driver {
+        let shared = self.shared.clone();
+        let (sender, signals) = mpsc::channel(SIGNALS);
+        let (now, pinned) = (shared.clone(), definition.clone());
+        let denied_now = move |tool: &str| {
+            let now = now.decision(pinned.mode, &pinned.channel);
+            match now.map_or(CallRule::Denied, |now| now.call(tool)) {
+                CallRule::Allowed => false,
+                CallRule::NeedsApproval => pinned.decision.call(tool) == CallRule::Allowed,
+                CallRule::Denied => true,
+            }
+        };
+        let track = Track::of(&row);
+        let span = RunSpan::planned(&track);
+        let performer = Performer {
+            store: shared.store.clone(),
+            tools: {
+                let shared = shared.clone();
+                Arc::new(move || shared.tools())
+            },
+            models: shared.models.clone(),
+            renderers: shared.renderers.clone(),
+            clock: shared.clock.clone(),
+            settings: shared.settings.clone(),
+            tenant: tenant.clone(),
+            run: row.id,
+            path: FramePath::root(),
+            thread: row.thread.clone(),
+            branch: row.branch.clone(),
+            definition: definition.clone(),
+            denied_now: Arc::new(denied_now),
+            metadata: said_of(&row),
+            signals: sender,
+            recent: Recent::default(),
+            track,
+        };
+        Driver {
+            span,
+            hub: Arc::new(Hub::new(row.epoch, row.seq, shared.settings.ring)),
+            performer: Arc::new(performer),
+            signals,
+            wake: Arc::new(Notify::new()),
+            definition,
+            state: flow.record(),
+            flow,
+            waits: Vec::new(),
+            tail: Default::default(),
+            budget: row.budget.clone(),
+            inbox_read: 0,
+            inbox_known: row.inbox,
+            flying: Default::default(),
+            again: Vec::new(),
+            queue: Default::default(),
+            unsaved: Vec::new(),
+            unsaved_bytes: 0,
+            unsaved_since: None,
+            active_since: None,
+            row,
+            shared,
+        }
+    }
+
+    pub(super) fn spawn(&self, driver: Driver) -> RunHandle {
+        let (tell, rested) = watch::channel(None);
+        let (run, thread) = (driver.run(), driver.row.thread.clone());
+        let tenant = driver.performer.tenant.clone();
+        let (epoch, hub, wake) = (driver.row.epoch, driver.hub.clone(), driver.wake.clone());
+        let mut lives = self.shared.lives(); // held while spawning: the task cannot end before it is known
+        let shared = self.shared.clone();
+        let task = self.shared.tasks.spawn(async move {
+            tracing::info!(%run, epoch, "driving a run");
+            let end = driver.drive().await;
+            tracing::info!(%run, epoch, ?end, "the run rests");
+            shared.ended(run, epoch);
+            shared.figures.rested(&end);
+            shared.tell_those_who_wait();
+            tell.send_replace(Some(end));
+        });
+        #[cfg(not(feature = "failpoints"))]
+        drop(task);
+        let live = Live {
+            hub,
+            tenant: tenant.clone(),
+            thread: thread.clone(),
+            wake,
+            pulse: None,
+            missed: false,
+            rested: rested.clone(),
+            #[cfg(feature = "failpoints")]
+            task: task.abort_handle(),
+        };
+        lives.insert(run, live);
+        drop(lives);
+        RunHandle { run, thread, tenant, rested }
+    }
+}

@@ -1,0 +1,274 @@
+//! A tool that is called outside any run: decided like a request on its own channel, and with a key made only
+//! once, whatever dies meanwhile.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use baton_core::effect::BlobRef;
+use baton_core::id::{OwnerId, Tenant};
+use baton_core::json::as_text;
+use baton_core::policy::{CallRule, EXECUTE};
+use baton_core::thread::Closing;
+use baton_core::tool::EffectClass;
+use baton_store::{KeyRow, NewKey};
+use baton_tools::{CallContext, Ran, Registry};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Engine, Shared};
+use crate::error::EngineError;
+use crate::patience::patiently;
+use crate::request::{Execute, Executed};
+
+/// What somebody is told whose call was made and whose outcome nobody knows.
+const UNKNOWN: &str =
+    "the call was interrupted, and nobody knows whether it took effect; it is not made again";
+
+/// What somebody is told whose call is under way.
+const LATER: &str = "the call is still being made: ask again later";
+/// How long somebody waits for a call that another request makes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A keyed call: whose it is, where it was sent, and its key.
+type Named = (Tenant, String, String);
+
+/// The keyed calls of this process.
+#[derive(Debug, Default)]
+pub(super) struct Making {
+    /// Those that a request is at.
+    busy: HashSet<Named>,
+    /// Those that were started and not answered in the store.
+    started: HashSet<Named>,
+}
+
+fn named(tenant: &Tenant, key: &NewKey) -> Named {
+    (tenant.clone(), key.route.clone(), key.key.clone())
+}
+
+/// The only request of this process that is at a keyed call, until it is dropped.
+struct Busy {
+    shared: Arc<Shared>,
+    named: Named,
+}
+
+impl Busy {
+    fn take(shared: &Arc<Shared>, tenant: &Tenant, key: &NewKey) -> Option<Busy> {
+        let named = named(tenant, key);
+        let is_first = shared.making().busy.insert(named.clone());
+        is_first.then(|| Busy { shared: shared.clone(), named })
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.shared.making().busy.remove(&self.named);
+    }
+}
+
+/// Whether a keyed call is still to be made.
+enum Turn {
+    /// By us.
+    Ours,
+    /// It was made: this came of it.
+    Done(Executed),
+}
+
+impl Engine {
+    /// Calls a tool. Anything about the tool or its arguments is an answer that says so; only a store that
+    /// does not answer, or a key that was used for something else, is an error.
+    pub async fn execute(&self, call: Execute) -> Result<Executed, EngineError> {
+        if self.shared.closing.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let tools = self.shared.tools();
+        let decision = self.shared.decision(call.mode, EXECUTE);
+        let decision = decision.map_err(|error| EngineError::Invalid(error.to_string()))?;
+        let Some(tool) = tools.get(&call.name) else {
+            return Ok(refused(format!("there is no tool {:?}", call.name)));
+        };
+        let asks = tool.spec().trust.approve;
+        match decision.call(&call.name) {
+            CallRule::Denied => return Ok(refused(decision.refusal(&call.name).1)),
+            rule if asks || rule == CallRule::NeedsApproval => {
+                let why = format!("{} needs a person's approval, which only a run can ask for", call.name);
+                return Ok(refused(why));
+            }
+            _ => {}
+        }
+        if let Err(misfit) = tools.validate(&call.name, &call.arguments) {
+            return Ok(refused(misfit));
+        }
+        let class = tool.class(&call.arguments);
+        // A task of its own: a caller that goes away does not leave a call half made and unanswered.
+        let this = self.clone();
+        let making = self.shared.tasks.spawn(async move {
+            this.shared.executing.fetch_add(1, SeqCst);
+            let made = match call.key.clone() {
+                None => this.make(&tools, call).await,
+                Some(key) => this.make_once(&tools, call, &key, class).await,
+            };
+            this.shared.executing.fetch_sub(1, SeqCst);
+            made
+        });
+        making.await.unwrap_or_else(|_| Ok(refused("the call broke down".to_owned())))
+    }
+
+    async fn make_once(
+        &self,
+        tools: &Registry,
+        call: Execute,
+        key: &NewKey,
+        class: EffectClass,
+    ) -> Result<Executed, EngineError> {
+        let (shared, tenant, me) = (&self.shared, call.tenant.clone(), self.owner());
+        let turn = Busy::take(shared, &tenant, key); // none: another request of this process is at it
+        if turn.is_some() {
+            let now = shared.clock.now();
+            let known = patiently!(shared, shared.store.begin_key(&tenant, key, None, Some(me), now))?;
+            if let Some(known) = known
+                && let Turn::Done(executed) = self.known(&call, key, known, class, true).await?
+            {
+                return Ok(executed);
+            }
+        } else {
+            let now = shared.clock.now();
+            let known = patiently!(shared, shared.store.key(&tenant, &key.route, &key.key, now))?;
+            let known = known.unwrap_or_else(|| KeyRow {
+                body_hash: key.body_hash.clone(),
+                run: None,
+                owner: Some(me),
+                answer: None,
+            });
+            return match self.known(&call, key, known, class, false).await? {
+                Turn::Done(executed) => Ok(executed),
+                Turn::Ours => Ok(refused(LATER.to_owned())),
+            };
+        }
+        shared.making().started.insert(named(&tenant, key));
+        let executed = self.make(tools, call).await?;
+        let answer = serde_json::to_vec(&executed).unwrap_or_default();
+        let (route, of) = (&key.route, &key.key);
+        patiently!(shared, shared.store.answer_key(&tenant, route, of, me, answer.clone()))?;
+        shared.making().started.remove(&named(&tenant, key));
+        Ok(executed)
+    }
+
+    /// A call that was asked for before: what came of it, now or in a while. If whoever made it is gone, it is
+    /// made again only where that does no harm. `alone`: no other request of this process is at it.
+    async fn known(
+        &self,
+        call: &Execute,
+        key: &NewKey,
+        mut known: KeyRow,
+        class: EffectClass,
+        alone: bool,
+    ) -> Result<Turn, EngineError> {
+        let (shared, tenant, me) = (&self.shared, &call.tenant, self.owner());
+        let until = Instant::now() + call.timeout.unwrap_or(PATIENCE).min(PATIENCE);
+        loop {
+            if known.body_hash != key.body_hash {
+                return Err(EngineError::KeyMismatch);
+            }
+            if let Some(answer) = &known.answer {
+                let answer = serde_json::from_slice(answer);
+                return Ok(Turn::Done(answer.unwrap_or_else(|_| refused(UNKNOWN.to_owned()))));
+            }
+            let owner = known.owner.unwrap_or(OwnerId(Uuid::nil()));
+            let is_ours = owner == me && alone; // noted, but not told; or left by a call that broke down
+            if is_ours && !shared.making().started.contains(&named(tenant, key)) {
+                return Ok(Turn::Ours);
+            }
+            let (route, of) = (&key.route, &key.key);
+            let is_left = is_ours
+                || (owner != me
+                    && !shared.store.is_alive(owner).await
+                    && patiently!(shared, shared.store.retake_key(tenant, route, of, owner, me))?);
+            if is_left {
+                if class.may_run_again() {
+                    return Ok(Turn::Ours);
+                }
+                let unknown = refused(UNKNOWN.to_owned());
+                let answer = serde_json::to_vec(&unknown).unwrap_or_default();
+                patiently!(shared, shared.store.answer_key(tenant, route, of, me, answer.clone()))?;
+                shared.making().started.remove(&named(tenant, key));
+                return Ok(Turn::Done(unknown));
+            }
+            if Instant::now() >= until || shared.closing.is_cancelled() {
+                return Ok(Turn::Done(refused(LATER.to_owned())));
+            }
+            tokio::time::sleep(shared.settings.poll).await;
+            let now = shared.clock.now();
+            match patiently!(shared, shared.store.key(tenant, route, of, now))? {
+                Some(row) => known = row,
+                None => return Ok(Turn::Done(refused(UNKNOWN.to_owned()))), // it took longer than keys are kept
+            }
+        }
+    }
+
+    /// Makes the call. A process that goes down stops it at its last moment, and says nothing of what came of it.
+    async fn make(&self, tools: &Registry, call: Execute) -> Result<Executed, EngineError> {
+        let wants_context = tools.get(&call.name).is_some_and(|tool| tool.spec().requires_context);
+        let key = call.key.map_or_else(|| Uuid::now_v7().to_string(), |key| key.key);
+        let cancel = CancellationToken::new();
+        let context = CallContext {
+            call_id: key.clone(),
+            key,
+            cancel: cancel.clone(),
+            roots: Vec::new(),
+            tenant: call.tenant.clone(),
+            metadata: if wants_context { call.metadata } else { Value::Null },
+        };
+        let began = Instant::now();
+        let timeout = call.timeout.unwrap_or(Duration::MAX);
+        let making = tokio::time::timeout(timeout, tools.call(&call.name, call.arguments, context));
+        let ran = tokio::select! {
+            ran = making => ran,
+            () = self.shared.out_of_time() => {
+                cancel.cancel();
+                return Err(EngineError::ShuttingDown);
+            }
+        };
+        let execution_time_ms = began.elapsed().as_secs_f64() * 1000.0;
+        Ok(match ran {
+            Ok(ran) => self.told(&call.tenant, ran, execution_time_ms).await,
+            Err(_elapsed) => {
+                let output = json!(format!("{} did not finish in time and was stopped", call.name));
+                Executed { is_ok: false, output, execution_time_ms }
+            }
+        })
+    }
+
+    /// What a caller is told: a long output whole, where it was kept.
+    async fn told(&self, tenant: &Tenant, ran: Ran, execution_time_ms: f64) -> Executed {
+        if let (Some(bytes), Some(BlobRef { hash, .. })) = (ran.blob, &ran.outcome.blob)
+            && let Err(error) = self.shared.store.put_blob(tenant, hash, bytes, self.shared.clock.now()).await
+        {
+            tracing::warn!(%error, "a long output was not kept");
+        }
+        let is_ok = ran.outcome.status == Closing::Ok;
+        let output = if is_ok { ran.outcome.result } else { json!(as_text(&ran.outcome.result)) };
+        Executed { is_ok, output, execution_time_ms }
+    }
+}
+
+fn refused(why: String) -> Executed {
+    Executed { is_ok: false, output: Value::String(why), execution_time_ms: 0.0 }
+}
+
+impl Shared {
+    fn making(&self) -> MutexGuard<'_, Making> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes when a process that goes down has to let go of what is still under way.
+    async fn out_of_time(&self) {
+        self.went_down().await;
+        if let Some(at) = self.goes_down_at() {
+            tokio::time::sleep_until(at).await;
+        }
+    }
+}

@@ -1,0 +1,26 @@
+use super::*;
+
+fn definition(n: usize) -> (Tenant, String) {
+    (Tenant::local(), format!("hash {n}"))
+}
+
+#[test]
+fn what_was_learned_is_known() {
+    let known = Known::default();
+    known.learn(definition(1));
+    assert_eq!([1, 2].map(|n| known.knows(&definition(n))), [true, false]);
+}
+
+#[test]
+fn no_more_than_a_few_thousand_are_known() {
+    let known = Known::default();
+    (0..MOST).for_each(|n| known.learn(definition(n)));
+    known.learn(definition(7));
+    assert_eq!(
+        [0, 7, MOST - 1].map(|n| known.knows(&definition(n))),
+        [true; 3],
+        "one that is known takes no room"
+    );
+    known.learn(definition(MOST));
+    assert_eq!([0, 7, MOST].map(|n| known.knows(&definition(n))), [false, false, true]);
+}

@@ -1,0 +1,207 @@
+//! PostgreSQL, for any number of processes on any number of machines.
+//!
+//! What was acknowledged survives power loss: `synchronous_commit` is on, and a server with `fsync=off` is
+//! refused. The hot writes (start, advance, post) are one statement each and go through [`group`]: what has
+//! queued up is committed in one go. Every other write is an ordinary transaction ([`PgStore::write`]), on a task
+//! of its own, so that a caller that goes away never leaves a connection inside it. A read is one statement
+//! ([`PgStore::rows`]), which is one snapshot and needs no transaction.
+//!
+//! Whoever owns runs has a lease, a row that it renews ([`lease`]); on one machine the lock of a file says
+//! sooner that an owner is gone.
+
+mod advance;
+mod approvals;
+mod audit;
+mod blobs;
+mod claim;
+mod connect;
+mod due;
+mod entries;
+mod fault;
+mod gc;
+mod group;
+mod inbox;
+mod keys;
+mod lease;
+mod migrate;
+mod outbox;
+mod pack;
+mod prune;
+mod queue;
+mod row;
+mod runs;
+mod start;
+mod statement;
+mod threads;
+mod tls;
+mod tokens;
+mod tree;
+mod untrusted;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Pool, Transaction};
+use futures_util::future::BoxFuture;
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::error::StoreError;
+use crate::known::Known;
+use connect::{ANSWER, Dial};
+pub use fault::PgError;
+use group::Group;
+pub(crate) use lease::Lease;
+use lease::Place;
+
+/// A transaction, inside [`PgStore::write`].
+pub(crate) type Db<'a> = Transaction<'a>;
+
+/// A value of a statement.
+pub(crate) type Param = Box<dyn ToSql + Sync + Send>;
+
+/// How a process uses the database.
+#[derive(Debug, Clone)]
+pub struct PgOptions {
+    /// A private folder of this machine, where lock files say who lives.
+    pub lock_folder: PathBuf,
+    /// How long an owner that is not heard of counts as alive.
+    pub lease: Duration,
+    /// How many connections write transitions.
+    pub writers: usize,
+    /// How many connections serve everything else.
+    pub readers: usize,
+}
+
+impl PgOptions {
+    /// The usual numbers.
+    pub fn new(lock_folder: impl Into<PathBuf>) -> PgOptions {
+        PgOptions { lock_folder: lock_folder.into(), lease: Duration::from_secs(15), writers: 4, readers: 8 }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct PgStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    dial: Dial,
+    pool: Pool,
+    group: Group,
+    place: Place,
+    options: PgOptions,
+    /// Definitions that are known to be stored, so that a start need not write them again.
+    definitions: Known,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    async fn connection(&self) -> Result<Object, StoreError> {
+        self.pool.get().await.map_err(|error| fault::no_connection(&error))
+    }
+}
+
+impl PgStore {
+    /// Connects, refuses a server that cannot be trusted with data, and brings the tables up to date.
+    pub async fn connect(url: &str, options: PgOptions) -> Result<PgStore, PgError> {
+        let dial = Dial::read(url)?;
+        let place = Place::new(&options.lock_folder)?;
+        let (client, served) = dial.connect().await.map_err(PgError::Unreachable)?;
+        connect::inspect(&client).await?;
+        migrate::bring_up_to_date(&client).await?;
+        drop(client);
+        served.abort();
+        let (pool, group) = (dial.pool(options.readers)?, Group::begin(&dial, options.writers));
+        let shared = Shared { dial, pool, group, place, options, definitions: Known::default() };
+        Ok(PgStore { shared: Arc::new(shared) })
+    }
+
+    /// One transaction, committed if the job is `Ok`: then none of its statements may have failed.
+    ///
+    /// A commit whose answer is lost is [`StoreError::Ambiguous`]; any other failure wrote nothing.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        job: impl for<'a> FnOnce(&'a Db<'a>) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = self.shared.clone();
+        on_a_task(async move {
+            let mut connection = shared.connection().await?;
+            let work = async {
+                let db = connection.transaction().await?;
+                let value = job(&db).await?;
+                Ok::<_, StoreError>((db, value))
+            };
+            let done = match timeout(ANSWER, work).await {
+                Ok(Ok((db, value))) => match timeout(ANSWER, db.commit()).await {
+                    Ok(committed) => return committed.map(|()| value).map_err(|e| fault::at_commit(&e)),
+                    Err(_) => StoreError::Ambiguous(SILENT.to_owned()),
+                },
+                Ok(Err(error)) => return Err(error),
+                Err(_) => StoreError::Unavailable(SILENT.to_owned()),
+            };
+            throw_away(connection);
+            Err(done)
+        })
+        .await
+    }
+
+    /// The rows of one statement that only reads, outside any transaction.
+    pub(crate) async fn rows(
+        &self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut again = true;
+        loop {
+            let connection = self.shared.connection().await?;
+            let work = async { connection.query(&connection.prepare_cached(sql).await?, values).await };
+            let failed = match timeout(ANSWER, work).await {
+                Ok(Ok(rows)) => return Ok(rows),
+                Ok(Err(error)) if fault::is_certain(&error) => return Err(error.into()),
+                Ok(Err(error)) => error.into(),
+                Err(_) => StoreError::Unavailable(SILENT.to_owned()),
+            };
+            throw_away(connection);
+            if !std::mem::take(&mut again) {
+                return Err(failed);
+            }
+        }
+    }
+
+    /// The same for a statement with one row at most.
+    pub(crate) async fn one(
+        &self,
+        sql: &'static str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(sql, values).await?.into_iter().next())
+    }
+}
+
+const SILENT: &str = "the database did not answer in time";
+
+/// A task of its own: a caller that goes away does not leave anything half done.
+async fn on_a_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    let gone = |error: tokio::task::JoinError| StoreError::Unavailable(error.to_string());
+    tokio::spawn(work).await.map_err(gone)?
+}
+
+/// Closes a connection that nobody knows the state of.
+fn throw_away(connection: Object) {
+    drop(Object::take(connection));
+}
+
+#[cfg(test)]
+mod tests;

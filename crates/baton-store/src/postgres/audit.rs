@@ -1,0 +1,140 @@
+//! The chain in PostgreSQL. One process at a time seals: a lock of the database, given back with the commit.
+
+use baton_core::id::Tenant;
+use baton_core::json::sha256_hex;
+use baton_core::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::outbox::remove_done;
+use super::row::checksum;
+use super::tree::name;
+use super::{Db, PgStore};
+use crate::error::StoreError;
+use crate::record;
+use crate::service::{AuditEvent, AuditRow, Unsealed};
+
+/// The first half of the lock's number; the second is the schema.
+const LOCK: i32 = 0x6261_7573;
+
+/// Rows of the chain.
+pub(super) const CHAIN: &str =
+    "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal FROM audit
+    WHERE n > $1 ORDER BY n LIMIT $2";
+/// Rows of the chain that are a tenant's.
+pub(super) const CHAIN_OF: &str =
+    "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal FROM audit
+    WHERE n > $1 AND tenant = $3 ORDER BY n LIMIT $2";
+/// The last row of the chain.
+pub(super) const LAST: &str = "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal FROM audit
+    ORDER BY n DESC LIMIT 1";
+/// The oldest events that are not in the chain.
+pub(super) const UNSEALED: &str = "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
+    WHERE NOT sealed ORDER BY n LIMIT $1";
+
+impl PgStore {
+    pub(crate) async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
+        self.write(move |db| Box::pin(async move { seal(db, limit).await })).await
+    }
+
+    pub(crate) async fn audit(
+        &self,
+        tenant: Option<&Tenant>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError> {
+        let limit = i64::from(limit);
+        let rows = match tenant {
+            Some(tenant) => self.rows(CHAIN_OF, &[&after, &limit, &tenant.as_str()]).await?,
+            None => self.rows(CHAIN, &[&after, &limit]).await?,
+        };
+        rows.iter().map(audit_row).collect()
+    }
+}
+
+fn audit_row(row: &Row) -> Result<AuditRow, StoreError> {
+    Ok(AuditRow {
+        n: row.try_get(0)?,
+        tenant: name("tenant", row.try_get(1)?)?,
+        at: Timestamp(row.try_get(2)?),
+        correlation: row.try_get(3)?,
+        kind: row.try_get(4)?,
+        source: row.try_get(5)?,
+        digest: row.try_get(6)?,
+        prev: row.try_get(7)?,
+        seal: row.try_get(8)?,
+    })
+}
+
+async fn seal(db: &Db<'_>, limit: u32) -> Result<u64, StoreError> {
+    let sql = "SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema()))";
+    if !db.query_one(&db.prepare_cached(sql).await?, &[&LOCK]).await?.try_get::<_, bool>(0)? {
+        return Ok(0);
+    }
+    let unsealed = db.query(&db.prepare_cached(UNSEALED).await?, &[&i64::from(limit)]).await?;
+    if unsealed.is_empty() {
+        return Ok(0);
+    }
+    let last = db.query_opt(&db.prepare_cached(LAST).await?, &[]).await?;
+    let mut last = last.as_ref().map(audit_row).transpose()?;
+    let (mut numbers, mut rows) = (Vec::new(), Vec::new());
+    for event in &unsealed {
+        let event = unsealed_row(event)?;
+        numbers.push(event.n);
+        let row = AuditRow::sealed(last.as_ref(), event);
+        rows.push(row.clone());
+        last = Some(row);
+    }
+    insert(db, &rows).await?;
+    let sql = "UPDATE outbox SET sealed = true WHERE n = ANY($1)";
+    db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;
+    remove_done(db, &numbers).await?;
+    Ok(rows.len() as u64)
+}
+
+fn unsealed_row(row: &Row) -> Result<Unsealed, StoreError> {
+    let (n, body): (i64, &[u8]) = (row.try_get(0)?, row.try_get(6)?);
+    let mut event = AuditEvent {
+        at: Timestamp(row.try_get(2)?),
+        correlation: row.try_get(3)?,
+        kind: row.try_get(4)?,
+        source: row.try_get(5)?,
+        payload: Default::default(),
+        send: false,
+    };
+    let digest = match record::decode("event", n, body, checksum(row, 7)?) {
+        Ok(payload) => {
+            event.payload = payload;
+            event.digest()
+        }
+        // One that cannot be read must not keep all others out of the chain.
+        Err(error) => {
+            tracing::warn!(%error, "sealed as it is");
+            sha256_hex(body)
+        }
+    };
+    let AuditEvent { at, correlation, kind, source, .. } = event;
+    Ok(Unsealed { n, tenant: name("tenant", row.try_get(1)?)?, at, correlation, kind, source, digest })
+}
+
+async fn insert(db: &Db<'_>, rows: &[AuditRow]) -> Result<(), StoreError> {
+    let sql = "INSERT INTO audit(n, tenant, at, correlation, kind, source, digest, prev, seal)
+               SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[],
+                 $7::text[], $8::text[], $9::text[])";
+    let numbers: Vec<i64> = rows.iter().map(|row| row.n).collect();
+    let moments: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
+    let texts = |pick: fn(&AuditRow) -> &str| rows.iter().map(pick).collect::<Vec<&str>>();
+    let values: [&(dyn ToSql + Sync); 9] = [
+        &numbers,
+        &texts(|row| row.tenant.as_str()),
+        &moments,
+        &texts(|row| &row.correlation),
+        &texts(|row| &row.kind),
+        &texts(|row| &row.source),
+        &texts(|row| &row.digest),
+        &texts(|row| &row.prev),
+        &texts(|row| &row.seal),
+    ];
+    db.execute(&db.prepare_cached(sql).await?, &values).await?;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What PostgreSQL and the way to it can say, in our words.
+//!
+//! The one question that matters: is it certain that nothing was written? An answer of the server that ends
+//! a statement and not the connection is certain; silence and a broken connection are not.
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::{Severity, SqlState};
+
+use crate::error::StoreError;
+
+/// Why there is no store.
+#[derive(Debug, thiserror::Error)]
+pub enum PgError {
+    /// The address cannot be used.
+    #[error("the address of the database cannot be used: {0}")]
+    Address(String),
+    /// The certificates cannot be used.
+    #[error("TLS with the database cannot be set up: {0}")]
+    Tls(String),
+    /// Nobody answers there, or it says no.
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server is too old.
+    #[error("PostgreSQL {0} is too old: 13 or newer is needed")]
+    OldServer(String),
+    /// The server may lose what it acknowledged.
+    #[error(
+        "PostgreSQL runs with {0}=off, so it can lose what it said was written: set {0} = on in its \
+         configuration (postgresql.conf) and reload it, then start Baton again"
+    )]
+    Unsafe(&'static str),
+    /// A newer Baton made the tables.
+    #[error(
+        "the tables are of format {found}, and this Baton ({}) knows up to {known}: use Baton {needs} or newer",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Newer {
+        /// Their version.
+        found: i32,
+        /// The newest known.
+        known: i32,
+        /// The Baton that they ask for.
+        needs: String,
+    },
+    /// The tables cannot be made or brought up to date.
+    #[error("the tables cannot be brought to format {version}: {why}")]
+    Migration {
+        /// To which version.
+        version: i32,
+        /// Why not.
+        why: String,
+    },
+    /// The folder for lock files cannot be used.
+    #[error("the folder for lock files cannot be used: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl From<tokio_postgres::Error> for PgError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        PgError::Unreachable(said(&error))
+    }
+}
+
+/// What went wrong, without the values that were sent.
+pub(super) fn said(error: &tokio_postgres::Error) -> String {
+    if let Some(db) = error.as_db_error() {
+        return format!("{} ({})", db.message(), db.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
+}
+
+/// Whether the server itself said that the statement or transaction failed: then nothing of it was written.
+pub(super) fn is_certain(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error))
+}
+
+/// What a statement's failure means where it may have been the one that committed.
+pub(super) fn at_commit(error: &tokio_postgres::Error) -> StoreError {
+    if is_certain(error) { unavailable(error) } else { StoreError::Ambiguous(said(error)) }
+}
+
+/// Whether a statement failed because a row of that key was there.
+pub(super) fn is_taken(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::UNIQUE_VIOLATION)
+}
+
+/// What a failure means before anything was committed.
+pub(super) fn unavailable(error: &tokio_postgres::Error) -> StoreError {
+    match error.code() {
+        Some(code) if *code == SqlState::DISK_FULL => StoreError::Unavailable("the disk is full".to_owned()),
+        Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+            StoreError::corrupt("database", "", format!("{}; restore a copy of it", said(error)))
+        }
+        _ => StoreError::Unavailable(said(error)),
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        unavailable(&error)
+    }
+}
+
+/// Why no connection was to be had.
+pub(super) fn no_connection(error: &PoolError) -> StoreError {
+    match error {
+        PoolError::Backend(error) => unavailable(error),
+        PoolError::Timeout(_) => StoreError::Unavailable("no connection to the database in time".to_owned()),
+        other => StoreError::Unavailable(other.to_string()),
+    }
+}

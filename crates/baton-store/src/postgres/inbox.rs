@@ -1,0 +1,134 @@
+//! Messages to runs, from any process.
+
+use baton_core::id::{RunId, Tenant};
+use baton_core::run::Message;
+use baton_core::time::Timestamp;
+use tokio_postgres::types::ToSql;
+
+use super::approvals::{locked_approval, update_approval};
+use super::group::{Failed, Member};
+use super::row::{checksum, number, run_row, select_run};
+use super::statement::Form;
+use super::{Db, PgStore};
+use crate::error::StoreError;
+use crate::record;
+use crate::view::{Posted, RunRow};
+
+/// The number of an input that was posted before.
+pub(super) const POSTED: &str = "SELECT n FROM inbox WHERE tenant = $1 AND run = $2 AND input_hash = $3";
+/// Messages of a run beyond a number; one row without any if the run is there and they are not.
+pub(super) const INBOX: &str = "SELECT i.n, i.body, i.crc FROM runs r
+    LEFT JOIN inbox i ON i.tenant = r.tenant AND i.run = r.run AND i.n > $3
+    WHERE r.tenant = $1 AND r.run = $2 ORDER BY i.n";
+
+impl PgStore {
+    pub(crate) async fn post(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+        at: Timestamp,
+    ) -> Result<u32, StoreError> {
+        let (body, crc) = record::encode(&message)?;
+        let kind = match &message {
+            Message::Cancel => "cancel",
+            Message::Input { .. } => "input",
+            Message::Decision { .. } => return self.decide(tenant, run, message, by, at, (body, crc)).await,
+        };
+        let hash = crate::runs::input_hash(&message);
+        let member = Member::new(
+            Form::Post,
+            run,
+            vec![
+                Box::new(tenant.as_str().to_owned()),
+                Box::new(run.0),
+                Box::new(kind),
+                Box::new(at.0),
+                Box::new(body),
+                Box::new(i64::from(crc)),
+                Box::new(hash.clone()),
+            ],
+        );
+        match self.shared.group.run(member).await {
+            Ok(done) if !done.rows.is_empty() => return number(&done.rows[0], 0),
+            // Refused, or the same input was posted at the same moment.
+            Ok(_) | Err(Failed::Taken(_)) => {}
+            Err(other) => return Err(other.into()),
+        }
+        match self.one(POSTED, &[&tenant.as_str(), &run.0, &hash]).await? {
+            Some(row) => number(&row, 0),
+            None => Err(not_posted(&self.run(tenant, run).await?)),
+        }
+    }
+
+    /// Posts what a person decided, and takes the decision in the same write.
+    async fn decide(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+        at: Timestamp,
+        (body, crc): (Vec<u8>, u32),
+    ) -> Result<u32, StoreError> {
+        let tenant = tenant.clone();
+        self.write(move |db| {
+            Box::pin(async move {
+                // The run first and then the approval, as a transition has them.
+                let row = locked(db, &tenant, run).await?;
+                if row.status.has_ended() {
+                    return Err(not_posted(&row));
+                }
+                if let Message::Decision { approval_id, choice, arguments, .. } = &message {
+                    let mut approval = locked_approval(db, &tenant, approval_id).await?;
+                    if approval.run_id != run {
+                        return Err(StoreError::not_found("approval", approval_id));
+                    }
+                    crate::runs::decide(&mut approval, *choice, arguments.as_ref(), by, at)?;
+                    update_approval(db, &tenant, &approval).await?;
+                }
+                let statement = db.prepare_cached(&Form::Post.sql()).await?;
+                let (kind, crc, no_input) = ("decision", i64::from(crc), None::<String>);
+                let values: [&(dyn ToSql + Sync); 7] =
+                    [&tenant.as_str(), &run.0, &kind, &at.0, &body, &crc, &no_input];
+                number(&db.query_one(&statement, &values).await?, 0)
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn inbox(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        after: u32,
+    ) -> Result<Vec<Posted>, StoreError> {
+        let rows = self.rows(INBOX, &[&tenant.as_str(), &run.0, &(after as i32)]).await?;
+        if rows.is_empty() {
+            return Err(StoreError::not_found("run", run));
+        }
+        let mut out = Vec::new();
+        for row in rows.iter().filter(|row| !matches!(row.try_get::<_, Option<i32>>(0), Ok(None))) {
+            let n = number(row, 0)?;
+            let message =
+                record::decode("message", format!("{run}#{n}"), row.try_get(1)?, checksum(row, 2)?)?;
+            out.push(Posted { n, message });
+        }
+        Ok(out)
+    }
+}
+
+/// A run that nobody else changes before this transaction ends.
+pub(super) async fn locked(db: &Db<'_>, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
+    let sql = select_run!("WHERE tenant = $1 AND run = $2 FOR UPDATE");
+    let row = db.query_opt(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &run.0]).await?;
+    run_row(&row.ok_or_else(|| StoreError::not_found("run", run))?)
+}
+
+fn not_posted(row: &RunRow) -> StoreError {
+    match row.status.has_ended() {
+        true => StoreError::Ended { run: row.id, status: row.status },
+        false => StoreError::Unavailable("the run changed while it was written to".to_owned()),
+    }
+}

@@ -1,0 +1,133 @@
+//! Events on their way, in PostgreSQL: written with what they tell of, sent and sealed afterwards.
+//!
+//! A row leaves when both are done. Whoever does one of them first marks it and then, by a statement of its
+//! own, looks whether the other is done as well: so of two at the same time one sees it.
+
+use baton_core::id::Tenant;
+use baton_core::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::row::{checksum, listed};
+use super::tree::name;
+use super::{Db, PgStore, keys};
+use crate::error::StoreError;
+use crate::record;
+use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing};
+
+/// The oldest events that are to be sent.
+pub(super) const UNSENT: &str = "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
+    WHERE send ORDER BY n LIMIT $1";
+
+/// How many there are of those, up to a number.
+pub(super) const DEPTH: &str = "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE send LIMIT $1) u";
+
+/// The unsent events from before a moment, and the oldest of those that are too much.
+const TOO_MUCH: &str = "SELECT n FROM (
+      SELECT n, at, sum(octet_length(payload)) OVER (ORDER BY n DESC) AS bytes FROM outbox WHERE send) u
+    WHERE at < $1 OR bytes > $2::bigint";
+
+impl PgStore {
+    pub(crate) async fn receive(
+        &self,
+        tenant: &Tenant,
+        event: AuditEvent,
+        key: Option<NewKey>,
+    ) -> Result<bool, StoreError> {
+        let tenant = tenant.clone();
+        let event = AuditEvent { send: false, ..event };
+        self.write(move |db| {
+            Box::pin(async move {
+                if let Some(key) = &key
+                    && keys::take(db, &tenant, key, (None, None), event.at).await?.is_some()
+                {
+                    return Ok(false);
+                }
+                note(db, &tenant, &event).await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+        let mut out = Vec::new();
+        for row in self.rows(UNSENT, &[&i64::from(limit)]).await? {
+            out.extend(listed(outgoing(&row))?);
+        }
+        Ok(out)
+    }
+
+    pub(crate) async fn outbox_depth(&self) -> Result<u64, StoreError> {
+        let row = self.one(DEPTH, &[&i64::from(OUTBOX_COUNTED)]).await?;
+        Ok(row.map_or(Ok(0), |row| row.try_get::<_, i64>(0))? as u64)
+    }
+
+    pub(crate) async fn sent(&self, numbers: &[i64]) -> Result<(), StoreError> {
+        let numbers = numbers.to_vec();
+        self.write(move |db| Box::pin(async move { no_longer_sent(db, &numbers).await.map(drop) })).await
+    }
+
+    pub(crate) async fn trim_outbox(
+        &self,
+        before: Timestamp,
+        most_bytes: u64,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
+        self.write(move |db| {
+            Box::pin(async move {
+                let statement = db.prepare_cached(TOO_MUCH).await?;
+                let rows = db.query(&statement, &[&before.0, &most_bytes]).await?;
+                let numbers: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+                // Somebody may have sent one of them meanwhile.
+                let count = no_longer_sent(db, &numbers).await?;
+                if count > 0 {
+                    note(db, &Tenant::local(), &AuditEvent::dropped(count, now)).await?;
+                }
+                Ok(count)
+            })
+        })
+        .await
+    }
+}
+
+/// Writes an event down.
+async fn note(db: &Db<'_>, tenant: &Tenant, event: &AuditEvent) -> Result<(), StoreError> {
+    let sql = "INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let (payload, crc) = record::encode(&event.payload)?;
+    let AuditEvent { at, correlation, kind, source, send, .. } = event;
+    let values: [&(dyn ToSql + Sync); 8] =
+        [&tenant.as_str(), correlation, &at.0, kind, source, &payload, &i64::from(crc), send];
+    db.execute(&db.prepare_cached(sql).await?, &values).await?;
+    Ok(())
+}
+
+fn outgoing(row: &Row) -> Result<Outgoing, StoreError> {
+    let n: i64 = row.try_get(0)?;
+    let event = AuditEvent {
+        at: Timestamp(row.try_get(2)?),
+        correlation: row.try_get(3)?,
+        kind: row.try_get(4)?,
+        source: row.try_get(5)?,
+        payload: record::decode("event", n, row.try_get(6)?, checksum(row, 7)?)?,
+        send: true,
+    };
+    Ok(Outgoing { n, tenant: name("tenant", row.try_get(1)?)?, event })
+}
+
+/// Events need not be sent any more; answers for how many that is new.
+async fn no_longer_sent(db: &Db<'_>, numbers: &[i64]) -> Result<u64, StoreError> {
+    let sql = "UPDATE outbox SET send = false WHERE n = ANY($1) AND send";
+    let changed = db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;
+    remove_done(db, numbers).await?;
+    Ok(changed)
+}
+
+/// Removes those events that have nothing left to do.
+pub(super) async fn remove_done(db: &Db<'_>, numbers: &[i64]) -> Result<(), StoreError> {
+    let sql = "DELETE FROM outbox WHERE n = ANY($1) AND sealed AND NOT send";
+    db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! The statements of the hot path: each is one write of a run, whole or not at all.
+//!
+//! The part that comes first decides (its row is there or it is not), and everything else is written from its
+//! row. A refused statement therefore changes nothing and answers no row; why it was refused is asked
+//! afterwards, for what the statement saw may be older than what refused it. Which parts a statement has
+//! follows from its form, so that a plain advance does not pay for what it does not need.
+
+use std::fmt::Write;
+
+/// A statement that is prepared once for each connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// Writes a transition.
+    Advance(Parts, Halt),
+    /// Begins a run.
+    Begin(Origin, Parts),
+    /// Posts a message that decides nothing.
+    Post,
+    /// Lets go of a run.
+    Release,
+    /// Says that somebody watches.
+    Watch,
+}
+
+/// What is written beside the run and its step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Parts {
+    pub(super) entries: bool,
+    pub(super) untrusted: bool,
+    pub(super) asked: bool,
+    pub(super) audit: bool,
+    /// Only where a run begins.
+    pub(super) key: bool,
+    /// The same.
+    pub(super) definition: bool,
+}
+
+/// How a run stands after a transition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Halt {
+    No,
+    Suspended,
+    Ended,
+}
+
+/// Where a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    /// On a thread that is made with it.
+    Fresh,
+    /// On a branch that may extend its lane.
+    Branch,
+}
+
+impl Form {
+    /// The statement. The numbers of its values are given in the order in which [`super::pack`] puts them.
+    pub(super) fn sql(self) -> String {
+        match self {
+            Form::Advance(parts, halt) => advance(parts, halt),
+            Form::Begin(origin, parts) => begin(origin, parts),
+            Form::Post => POST.to_owned(),
+            Form::Release => RELEASE.to_owned(),
+            Form::Watch => WATCH.to_owned(),
+        }
+    }
+}
+
+const POST: &str = "WITH p AS (
+    UPDATE runs SET inbox = inbox + 1, due_at = CASE WHEN status = 2 THEN 0 ELSE due_at END
+    WHERE tenant = $1 AND run = $2 AND status < 3
+    AND NOT EXISTS (SELECT 1 FROM inbox WHERE tenant = $1 AND run = $2 AND input_hash = $7::text)
+    RETURNING inbox)
+  INSERT INTO inbox(tenant, run, n, kind, at, body, crc, input_hash)
+  SELECT $1, $2::uuid, p.inbox, $3, $4::bigint, $5::bytea, $6::bigint, $7::text FROM p RETURNING n";
+
+const RELEASE: &str =
+    "UPDATE runs SET owner = NULL WHERE tenant = $1 AND run = $2 AND epoch = $3 AND status = 1";
+
+const WATCH: &str = "UPDATE runs SET watched_until = $3 WHERE tenant = $1 AND run = $2";
+
+/// What becomes of a definition that is there: nothing, but its row is locked, and cannot be thrown away meanwhile.
+pub(super) const KEEP: &str = "ON CONFLICT (tenant, hash) DO UPDATE SET kind = 'run' WHERE false";
+
+/// Gives values their numbers.
+struct Values(u32);
+
+impl Values {
+    fn next(&mut self, kind: &str) -> String {
+        self.0 += 1;
+        format!("${}::{kind}", self.0)
+    }
+}
+
+fn advance(parts: Parts, halt: Halt) -> String {
+    let mut values = Values(13);
+    // Both are the same in every form that needs either.
+    let (thread, lane) = match parts.entries || parts.untrusted || halt == Halt::Ended {
+        true => (values.next("text"), values.next("int")),
+        false => Default::default(),
+    };
+    let mut rest = String::new();
+    if parts.entries {
+        rest += &entries("r", &thread, &lane, "$6::bigint", &mut values);
+    }
+    if parts.untrusted {
+        let index = values.next("bigint");
+        let _ = write!(
+            rest,
+            ", u AS (INSERT INTO untrusted(tenant, thread, lane, idx)
+               SELECT $1, {thread}, {lane}, {index} FROM r ON CONFLICT DO NOTHING)"
+        );
+    }
+    if parts.asked {
+        rest += &asked(&mut values);
+    }
+    if parts.audit {
+        rest += &audit("r", &mut values);
+    }
+    let mut set = String::new();
+    match halt {
+        Halt::No => {}
+        Halt::Suspended => {
+            let (wake, read) = (values.next("bigint"), values.next("int"));
+            let _ = write!(
+                set,
+                ", status = 2, owner = NULL, wake_at = {wake},
+                  due_at = CASE WHEN inbox > {read} THEN 0 ELSE {wake} END"
+            );
+        }
+        Halt::Ended => {
+            let (status, at) = (values.next("smallint"), values.next("bigint"));
+            let _ =
+                write!(set, ", status = {status}, owner = NULL, wake_at = NULL, due_at = NULL, ended = {at}");
+            let _ = write!(
+                rest,
+                ", b AS (UPDATE branches SET run = NULL, lane = {lane}, head = $6::bigint, touched = {at} FROM r
+                   WHERE branches.tenant = $1 AND branches.thread = {thread} AND branches.branch = r.branch
+                   AND branches.run = $2::uuid)"
+            );
+        }
+    }
+    format!(
+        "WITH r AS (
+           UPDATE runs SET step = $4::int, seq = $5::bigint, head = $6::bigint, budget = $7::bytea,
+             attempts = CASE WHEN $8::bool THEN 0 ELSE attempts END{set}
+           WHERE tenant = $1 AND run = $2::uuid AND epoch = $3::int AND step = $4::int - 1
+           AND owner IS NOT NULL AND status = 1 AND seq = $5::bigint - $10::bigint
+           AND ($9::int IS NULL OR inbox = $9::int) RETURNING branch){rest}
+         INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
+         SELECT $1, $2::uuid, $4::int, $3::int, $11::text, $5::bigint - $10::bigint + 1, $5::bigint, $12::bytea,
+           $13::bigint FROM r"
+    )
+}
+
+fn begin(origin: Origin, parts: Parts) -> String {
+    let mut values = Values(16);
+    // A definition that is brought along is kept below; one that is known is held, so that nobody throws it away
+    // before there is a run that names it. If that has happened already, there is no row, and no run.
+    let (held, from) = match parts.definition {
+        true => ("", ""),
+        false => (
+            "d AS (SELECT 1 FROM definitions WHERE tenant = $1 AND hash = $9::text FOR KEY SHARE), ",
+            "FROM d",
+        ),
+    };
+    let first = match origin {
+        Origin::Fresh => {
+            let (created, ttl, meta) = (values.next("bigint"), values.next("bigint"), values.next("bytea"));
+            format!(
+                "WITH {held}f AS (
+                   INSERT INTO threads(tenant, thread, current, created, ttl_at, meta)
+                   SELECT $1, $3, $4, {created}, {ttl}, {meta} {from} ON CONFLICT DO NOTHING RETURNING tenant),
+                 b AS (INSERT INTO branches(tenant, thread, branch, lane, head, run, touched)
+                   SELECT $1, $3, $4, $5::int, -1, $2::uuid, $12::bigint FROM f)"
+            )
+        }
+        Origin::Branch => {
+            let head = values.next("bigint");
+            format!(
+                "WITH {held}f AS (
+                   UPDATE branches SET run = $2::uuid, touched = $12::bigint {from}
+                   WHERE tenant = $1 AND thread = $3 AND branch = $4 AND lane = $5::int AND head = {head}
+                   AND run IS NULL
+                   AND NOT EXISTS (SELECT 1 FROM queued WHERE tenant = $1 AND thread = $3 AND branch = $4)
+                   RETURNING tenant)"
+            )
+        }
+    };
+    let mut rest = String::new();
+    if parts.entries {
+        rest += &entries("f", "$3::text", "$5::int", "$8::bigint", &mut values);
+    }
+    if parts.audit {
+        rest += &audit("f", &mut values);
+    }
+    if parts.key {
+        // One that is there is an error, and undoes the whole: it may have expired, so it is looked at in peace.
+        let _ = write!(
+            rest,
+            ", k AS (INSERT INTO keys(tenant, route, key, body_hash, run, expires_at)
+               SELECT $1, {}, {}, {}, $2::uuid, {} FROM f)",
+            values.next("text"),
+            values.next("text"),
+            values.next("text"),
+            values.next("bigint"),
+        );
+    }
+    if parts.definition {
+        let _ = write!(
+            rest,
+            ", d AS (INSERT INTO definitions(tenant, hash, kind, body, crc)
+               SELECT $1, $9::text, 'run', {}, {} FROM f {KEEP})",
+            values.next("bytea"),
+            values.next("bigint"),
+        );
+    }
+    format!(
+        "{first},
+         r AS (INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
+             attempts, definition, min_version, budget, created, metadata)
+           SELECT $1, $2::uuid, $3, $4, $5::int, 1, $6::uuid, 1, 1, $7::bigint, 0, $8::bigint,
+             0, $9::text, $10::int, $11::bytea, $12::bigint, $13::bytea FROM f){rest}
+         INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
+         SELECT $1, $2::uuid, 1, 1, $14::text, 1, $7::bigint, $15::bytea, $16::bigint FROM f"
+    )
+}
+
+/// Appends the entries that end at `head`.
+fn entries(from: &str, thread: &str, lane: &str, head: &str, values: &mut Values) -> String {
+    let (ids, envelopes, crcs) = (values.next("uuid[]"), values.next("bytea[]"), values.next("bigint[]"));
+    format!(
+        ", e AS (INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc)
+           SELECT $1, {thread}, {lane}, {head} - cardinality({ids}) + x.n, x.id, $2::uuid, x.envelope, x.crc
+           FROM {from}, unnest({ids}, {envelopes}, {crcs}) WITH ORDINALITY x(id, envelope, crc, n))"
+    )
+}
+
+/// Asks people.
+fn asked(values: &mut Values) -> String {
+    let kinds = ["text[]", "text[]", "bigint[]", "bigint[]", "bytea[]", "bigint[]"];
+    let lists = kinds.map(|kind| values.next(kind)).join(", ");
+    format!(
+        ", a AS (INSERT INTO approvals(tenant, approval, run, status, created, expires_at, body, crc)
+           SELECT $1, x.approval, $2::uuid, x.status, x.created, x.expires_at, x.body, x.crc
+           FROM r, unnest({lists}) x(approval, status, created, expires_at, body, crc))"
+    )
+}
+
+/// Tells the audit trail, in order.
+fn audit(from: &str, values: &mut Values) -> String {
+    let kinds = ["text[]", "bigint[]", "text[]", "text[]", "bytea[]", "bigint[]", "bool[]"];
+    let lists = kinds.map(|kind| values.next(kind)).join(", ");
+    format!(
+        ", o AS (INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send)
+           SELECT $1, x.correlation, x.at, x.kind, x.source, x.payload, x.crc, x.send
+           FROM {from}, unnest({lists}) x(correlation, at, kind, source, payload, crc, send))"
+    )
+}

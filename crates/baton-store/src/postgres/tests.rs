@@ -1,0 +1,124 @@
+//! What can only be seen from inside: how statements are carried out.
+
+#[path = "../../tests/it/postgres_server.rs"]
+pub(super) mod server;
+
+use super::statement::{Form, Halt, Origin, Parts};
+use super::{PgOptions, PgStore, approvals, due, entries, inbox, lease, outbox, row, runs};
+use server::Schema;
+
+/// A store in a schema of its own.
+pub(super) async fn store(writers: usize) -> (PgStore, Schema, tempfile::TempDir) {
+    let (schema, folder) = (Schema::new(), tempfile::tempdir().unwrap());
+    let options = PgOptions { writers, ..PgOptions::new(folder.path()) };
+    (PgStore::connect(&schema.url, options).await.unwrap(), schema, folder)
+}
+
+/// Rows of every table that hot statements touch, enough for an index to be worth it.
+const MANY: &str = "
+INSERT INTO threads(tenant, thread, current, created, meta)
+  SELECT 't' || n % 3, 'th' || n, 'main', n, '{}' FROM generate_series(1, 4000) n;
+INSERT INTO branches(tenant, thread, branch, lane, head, touched)
+  SELECT 't' || n % 3, 'th' || n, 'main', 0, 5, n FROM generate_series(1, 4000) n;
+INSERT INTO entries SELECT 't' || n % 3, 'th' || n, 0, i, gen_random_uuid(), NULL, 'x', 1
+  FROM generate_series(1, 4000) n, generate_series(0, 5) i;
+INSERT INTO lanes SELECT 't' || n % 3, 'th' || n, 1, 0, 3, 'main' FROM generate_series(1, 4000) n;
+INSERT INTO untrusted SELECT 't' || n % 3, 'th' || n, 0, 3 FROM generate_series(1, 4000) n;
+INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head, attempts, definition,
+    min_version, budget, due_at, created, metadata)
+  SELECT 't' || n % 3, gen_random_uuid(), 'th' || n, 'main', 0,
+    CASE WHEN n % 100 = 0 THEN 1 WHEN n % 100 = 1 THEN 2 ELSE 3 END,
+    CASE WHEN n % 100 = 0 AND n % 200 = 0 THEN gen_random_uuid() END, 1, 3, 9, 0, 5, 0, 'd', 1, '{}',
+    CASE WHEN n % 100 = 1 THEN n END, n, '{}' FROM generate_series(1, 4000) n;
+INSERT INTO steps SELECT tenant, run, i, 1, 'root', i, i, 'x', 1 FROM runs, generate_series(1, 3) i;
+INSERT INTO claims SELECT tenant, run, 2, 1, gen_random_uuid(), 1 FROM runs;
+INSERT INTO inbox SELECT tenant, run, 1, 'input', 1, 'x', 1 FROM runs;
+INSERT INTO approvals SELECT tenant, run::text, run, CASE WHEN created % 50 = 0 THEN 'pending' ELSE 'approved' END,
+    created, 1, 'x', 1 FROM runs;
+INSERT INTO definitions SELECT 't' || n % 3, 'd' || n, 'run', 'x', 1 FROM generate_series(1, 4000) n;
+INSERT INTO keys SELECT 't' || n % 3, '/v1/runs', 'k' || n, 'h', NULL, NULL, NULL, 1 FROM generate_series(1, 4000) n;
+INSERT INTO queued(tenant, thread, branch, run, body, crc)
+  SELECT tenant, thread, branch, run, 'x', 1 FROM runs WHERE created <= 2000;
+INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send, sealed)
+  SELECT 't1', 'c' || n, n, 'k', 's', 'x', 1, n % 50 = 0, n % 50 <> 0 FROM generate_series(1, 4000) n;
+INSERT INTO owners SELECT gen_random_uuid(), 'm', 'l', now(), now() FROM generate_series(1, 4000) n;
+ANALYZE;";
+
+/// Every statement of the hot path, and those that processes ask again and again.
+fn hot() -> Vec<(String, String)> {
+    let mut forms = vec![Form::Post, Form::Release, Form::Watch];
+    let both = [false, true];
+    for (entries, untrusted) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
+        for (asked, audit) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
+            let parts = Parts { entries, untrusted, asked, audit, ..Parts::default() };
+            forms.extend([Halt::No, Halt::Suspended, Halt::Ended].map(|halt| Form::Advance(parts, halt)));
+        }
+    }
+    for (key, definition) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
+        let parts = Parts { entries: true, audit: true, key, definition, ..Parts::default() };
+        forms.extend([Origin::Fresh, Origin::Branch].map(|origin| Form::Begin(origin, parts)));
+    }
+    let reads = [
+        ("run", row::RUN),
+        ("runs", runs::RUNS),
+        ("runs of a thread", runs::RUNS_OF_THREAD),
+        ("usage", runs::USAGE),
+        ("steps", runs::STEPS),
+        ("steps with", runs::STEPS_WITH),
+        ("claims", runs::CLAIMS),
+        ("definition", runs::DEFINITION),
+        ("pulses", runs::PULSES),
+        ("heads", runs::HEADS),
+        ("watch all", runs::WATCH_ALL),
+        ("inbox", inbox::INBOX),
+        ("posted", inbox::POSTED),
+        ("approval", approvals::APPROVAL),
+        ("asked at", approvals::ASKED_AT),
+        ("approvals", approvals::APPROVALS),
+        ("pending", approvals::PENDING),
+        ("free", due::FREE),
+        ("holders", due::HOLDERS),
+        ("held", due::HELD),
+        ("in line", due::IN_LINE),
+        ("candidates", due::CANDIDATES),
+        ("the end of a branch", entries::END),
+        ("entries", entries::ENTRIES),
+        ("owner", lease::OWNER),
+        ("key", super::keys::KEY),
+        ("unsent", outbox::DEPTH),
+    ];
+    let forms = forms.into_iter().map(|form| (format!("{form:?}"), form.sql()));
+    forms.chain(reads.map(|(name, sql)| (name.to_owned(), sql.to_owned()))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_hot_statement_reads_a_whole_table() {
+    let (store, schema, _folder) = store(1).await;
+    schema.run(MANY);
+    let (db, _served) = store.shared.dial.connect().await.unwrap();
+    let planned = db.query_one("SHOW plan_cache_mode", &[]).await.unwrap();
+    assert_eq!(planned.get::<_, &str>(0), "force_generic_plan", "so that values make no difference");
+    let mut scans = Vec::new();
+    for (n, (name, sql)) in hot().into_iter().enumerate() {
+        db.batch_execute(&format!("PREPARE hot{n} AS {sql}"))
+            .await
+            .unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let count = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = $1";
+        let count: i32 = db.query_one(count, &[&format!("hot{n}")]).await.unwrap().get(0);
+        let values = vec!["NULL"; count as usize].join(", ");
+        let values = if values.is_empty() { values } else { format!("({values})") };
+        let plan = db.simple_query(&format!("EXPLAIN (FORMAT JSON) EXECUTE hot{n}{values}")).await.unwrap();
+        let plan: String = plan
+            .iter()
+            .filter_map(|message| match message {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            })
+            .collect();
+        assert!(plan.contains("Node Type"), "{name}: {plan}");
+        if plan.contains("\"Seq Scan\"") {
+            scans.push(format!("{name}: {plan}"));
+        }
+    }
+    assert!(scans.is_empty(), "{}", scans.join("\n"));
+}

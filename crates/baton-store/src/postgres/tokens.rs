@@ -1,0 +1,60 @@
+//! Tokens in PostgreSQL.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::PgStore;
+use super::row::{checksum, listed};
+use crate::error::StoreError;
+use crate::record;
+use crate::service::Token;
+
+/// All tokens.
+const TOKENS: &str = "SELECT id, body, crc FROM tokens ORDER BY id COLLATE \"C\"";
+
+impl PgStore {
+    pub(crate) async fn add_token(&self, token: &Token) -> Result<(), StoreError> {
+        let token = token.clone();
+        self.write(move |db| {
+            Box::pin(async move {
+                let sql =
+                    "INSERT INTO tokens(id, hash, body, crc) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+                let (body, crc) = record::encode(&token)?;
+                let values: [&(dyn ToSql + Sync); 4] = [&token.id, &token.hash, &body, &i64::from(crc)];
+                match db.execute(&db.prepare_cached(sql).await?, &values).await? {
+                    0 => Err(StoreError::Exists { what: "token", id: token.id }),
+                    _ => Ok(()),
+                }
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+        let mut out = Vec::new();
+        for row in self.rows(TOKENS, &[]).await? {
+            out.extend(listed(token(&row))?); // one that cannot be read opens nothing
+        }
+        out.sort_by_key(|token: &Token| token.created);
+        Ok(out)
+    }
+
+    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
+        let id = id.to_owned();
+        self.write(move |db| {
+            Box::pin(async move {
+                let statement = db.prepare_cached("DELETE FROM tokens WHERE id = $1").await?;
+                match db.execute(&statement, &[&id]).await? {
+                    0 => Err(StoreError::not_found("token", id)),
+                    _ => Ok(()),
+                }
+            })
+        })
+        .await
+    }
+}
+
+fn token(row: &Row) -> Result<Token, StoreError> {
+    let id: String = row.try_get(0)?;
+    record::decode("token", id, row.try_get(1)?, checksum(row, 2)?)
+}

@@ -1,0 +1,109 @@
+//! The chain in SQLite. Sealing is one write: whoever seals at the same time comes after.
+
+use baton_core::id::Tenant;
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, Row, params};
+
+use super::{SqliteStore, read};
+use crate::error::StoreError;
+use crate::service::{AuditRow, Unsealed};
+
+const COLUMNS: &str = "n, tenant, at, correlation, kind, source, digest, prev, seal";
+
+impl SqliteStore {
+    pub(crate) async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
+        self.write(move |db| seal(db, limit)).await
+    }
+
+    pub(crate) async fn audit(
+        &self,
+        tenant: Option<&Tenant>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError> {
+        let tenant = tenant.cloned();
+        self.read(move |db| {
+            let of_tenant = if tenant.is_some() { "tenant = ?3" } else { "?3 IS NULL" };
+            let sql = format!("SELECT {COLUMNS} FROM audit WHERE {of_tenant} AND n > ?1 ORDER BY n LIMIT ?2");
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query((after, limit, tenant.as_ref().map(Tenant::as_str)))?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                out.push(audit_row(row)?);
+            }
+            Ok(out)
+        })
+        .await
+    }
+}
+
+fn audit_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {
+    Ok(AuditRow {
+        n: row.get(0)?,
+        tenant: read::name("tenant", row.get(1)?)?,
+        at: Timestamp(row.get(2)?),
+        correlation: row.get(3)?,
+        kind: row.get(4)?,
+        source: row.get(5)?,
+        digest: row.get(6)?,
+        prev: row.get(7)?,
+        seal: row.get(8)?,
+    })
+}
+
+fn seal(db: &Connection, limit: u32) -> Result<u64, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM audit ORDER BY n DESC LIMIT 1");
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut last = rows.next()?.map(audit_row).transpose()?;
+    let unsealed = unsealed(db, limit)?;
+    let count = unsealed.len() as u64;
+    for event in unsealed {
+        let n = event.n;
+        let row = AuditRow::sealed(last.as_ref(), event);
+        insert(db, &row)?;
+        if db.prepare_cached("DELETE FROM outbox WHERE n = ?1 AND send = 0")?.execute([n])? == 0 {
+            db.prepare_cached("UPDATE outbox SET sealed = 1 WHERE n = ?1")?.execute([n])?;
+        }
+        last = Some(row);
+    }
+    Ok(count)
+}
+
+fn insert(db: &Connection, row: &AuditRow) -> Result<(), StoreError> {
+    let sql = format!("INSERT INTO audit({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
+    let AuditRow { n, tenant, at, correlation, kind, source, digest, prev, seal } = row;
+    db.prepare_cached(&sql)?.execute(params![
+        n,
+        tenant.as_str(),
+        at.0,
+        correlation,
+        kind,
+        source,
+        digest,
+        prev,
+        seal
+    ])?;
+    Ok(())
+}
+
+/// The oldest events that are not in the chain.
+fn unsealed(db: &Connection, limit: u32) -> Result<Vec<Unsealed>, StoreError> {
+    let sql = "SELECT n, tenant, at, correlation, kind, source, digest FROM outbox
+               WHERE sealed = 0 ORDER BY n LIMIT ?1";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query([limit])?;
+    let mut out = Vec::new();
+    while let Some(row) = rows.next()? {
+        out.push(Unsealed {
+            n: row.get(0)?,
+            tenant: read::name("tenant", row.get(1)?)?,
+            at: Timestamp(row.get(2)?),
+            correlation: row.get(3)?,
+            kind: row.get(4)?,
+            source: row.get(5)?,
+            digest: row.get(6)?,
+        });
+    }
+    Ok(out)
+}

@@ -1,0 +1,204 @@
+//! Throwing away in SQLite: look with a reader, remove in small writes.
+//!
+//! Each write removes one thread, or few rows, and asks again whether they may go: what became active or was
+//! touched since it was seen stays. So a large clearance never holds up whoever writes for long, and one that
+//! is cut off has removed whole things only.
+
+mod blobs;
+
+use std::collections::HashSet;
+
+use baton_core::id::{RunId, Tenant, ThreadId};
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, Params};
+
+use super::SqliteStore;
+use super::read::{self, Uuid16};
+use super::threads::remove_thread;
+use crate::error::StoreError;
+use crate::service::{Collected, GcRequest};
+
+/// How many rows one write removes, and one read looks at.
+const PAGE: usize = 500;
+/// How many runs one write removes: each has steps of its own.
+const RUNS: u32 = 50;
+/// What has no unfinished run, not even one that waits for its turn.
+const IDLE: &str = "NOT EXISTS (SELECT 1 FROM runs r
+                      WHERE r.tenant = threads.tenant AND r.thread = threads.thread AND r.status < 3)";
+
+/// What would go if it were not only looked at: so that nothing is counted twice, and nothing is kept because
+/// of it.
+#[derive(Debug, Default)]
+struct Doomed {
+    threads: HashSet<(Tenant, ThreadId)>,
+    runs: HashSet<(Tenant, RunId)>,
+}
+
+impl SqliteStore {
+    pub(crate) async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
+        let (now, dry) = (request.now, request.dry_run);
+        let mut doomed = Doomed::default();
+        let old = self.read(move |db| old_threads(db, now)).await?;
+        let threads = if dry {
+            let count = old.len() as u64;
+            doomed = self.read(move |db| with_runs(db, old)).await?;
+            count
+        } else {
+            self.drop_threads(old, now).await?
+        };
+        let runs = match request.runs_before {
+            Some(before) => self.drop_runs(&mut doomed, before, dry).await?,
+            None => 0,
+        };
+        if !dry {
+            self.drop_definitions().await?;
+        }
+        let (blobs, blob_bytes) = match request.blobs_before {
+            Some(before) => self.drop_blobs(doomed, before, dry).await?,
+            None => (0, 0),
+        };
+        Ok(Collected { threads, runs, blobs, blob_bytes, keys: self.drop_keys(now, dry).await? })
+    }
+
+    async fn drop_threads(
+        &self,
+        old: HashSet<(Tenant, ThreadId)>,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for (tenant, thread) in old {
+            let removed = self.write(move |db| {
+                let sql = format!(
+                    "SELECT 1 FROM threads WHERE tenant = ?1 AND thread = ?2 AND ttl_at <= ?3 AND {IDLE}"
+                );
+                let goes = db.prepare_cached(&sql)?.exists((tenant.as_str(), thread.as_str(), now.0))?;
+                if goes {
+                    remove_thread(db, &tenant, &thread)?;
+                }
+                Ok(goes)
+            });
+            count += u64::from(removed.await?);
+        }
+        Ok(count)
+    }
+
+    /// Removes runs that ended before a moment. A run that has ended never begins again.
+    async fn drop_runs(&self, doomed: &mut Doomed, before: Timestamp, dry: bool) -> Result<u64, StoreError> {
+        let (mut count, mut from) = (0, 0);
+        loop {
+            let (last, page) = self.read(move |db| ended_runs(db, before, from)).await?;
+            let Some(last) = last else { return Ok(count) };
+            from = last;
+            let page: Vec<_> = page.into_iter().filter(|run| !doomed.runs.contains(run)).collect();
+            count += page.len() as u64;
+            if dry {
+                doomed.runs.extend(page);
+            } else {
+                self.write(move |db| remove_runs(db, &page)).await?;
+            }
+        }
+    }
+
+    /// Removes definitions that no run names.
+    async fn drop_definitions(&self) -> Result<(), StoreError> {
+        let (unnamed, newest) = self.read(unnamed_definitions).await?;
+        for page in unnamed.chunks(PAGE).map(<[_]>::to_vec) {
+            self.write(move |db| {
+                // Runs that began since then, and those that were given another definition when they did.
+                let sql = "SELECT tenant, definition FROM runs WHERE rowid > ?1
+                           UNION SELECT tenant, definition FROM runs WHERE status < 3";
+                let named = pairs(db, sql, [newest])?;
+                let sql = "DELETE FROM definitions WHERE tenant = ?1 AND hash = ?2";
+                for definition in page.iter().filter(|definition| !named.contains(definition)) {
+                    db.prepare_cached(sql)?.execute((&definition.0, &definition.1))?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_keys(&self, now: Timestamp, dry: bool) -> Result<u64, StoreError> {
+        if dry {
+            let sql = "SELECT count(*) FROM keys WHERE expires_at <= ?1";
+            let count = self.read(move |db| Ok(db.query_row(sql, [now.0], |row| row.get::<_, i64>(0))?));
+            return Ok(count.await? as u64);
+        }
+        let sql = "DELETE FROM keys WHERE rowid IN (SELECT rowid FROM keys WHERE expires_at <= ?1 LIMIT ?2)";
+        let mut count = 0;
+        loop {
+            let removed = self.write(move |db| Ok(db.prepare_cached(sql)?.execute((now.0, PAGE as i64))?));
+            let removed = removed.await?;
+            count += removed as u64;
+            if removed < PAGE {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+fn old_threads(db: &Connection, now: Timestamp) -> Result<HashSet<(Tenant, ThreadId)>, StoreError> {
+    let sql = format!("SELECT tenant, thread FROM threads WHERE ttl_at <= ?1 AND {IDLE}");
+    let mut out = HashSet::new();
+    for (tenant, thread) in pairs(db, &sql, [now.0])? {
+        let id = || Ok((read::name("tenant", tenant)?, read::name("thread", thread)?));
+        out.extend(read::listed(id())?);
+    }
+    Ok(out)
+}
+
+/// Threads that would go, and the runs that would go with them.
+fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Doomed, StoreError> {
+    let mut runs = HashSet::new();
+    let mut statement = db.prepare_cached("SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2")?;
+    for (tenant, thread) in &threads {
+        let mut rows = statement.query((tenant.as_str(), thread.as_str()))?;
+        while let Some(row) = rows.next()? {
+            runs.insert((tenant.clone(), RunId(row.get::<_, Uuid16>(0)?.0)));
+        }
+    }
+    Ok(Doomed { threads, runs })
+}
+
+/// The place of a page's last row, and the runs on it.
+type RunPage = (Option<i64>, Vec<(Tenant, RunId)>);
+
+fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, StoreError> {
+    let sql = "SELECT rowid, tenant, run FROM runs WHERE rowid > ?1 AND status >= 3 AND ended < ?2
+               ORDER BY rowid LIMIT ?3";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query((from, before.0, RUNS))?;
+    let (mut last, mut page) = (None, Vec::new());
+    while let Some(row) = rows.next()? {
+        last = Some(row.get(0)?);
+        let run = RunId(row.get::<_, Uuid16>(2)?.0);
+        page.extend(read::listed(read::name("tenant", row.get(1)?))?.map(|tenant| (tenant, run)));
+    }
+    Ok((last, page))
+}
+
+fn remove_runs(db: &Connection, runs: &[(Tenant, RunId)]) -> Result<(), StoreError> {
+    for table in ["steps", "claims", "inbox", "approvals", "runs"] {
+        let sql = format!("DELETE FROM {table} WHERE tenant = ?1 AND run = ?2");
+        let mut statement = db.prepare_cached(&sql)?;
+        for (tenant, run) in runs {
+            statement.execute((tenant.as_str(), Uuid16(run.0)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Definitions that no run names, and the place of the newest run that was looked at.
+fn unnamed_definitions(db: &Connection) -> Result<(Vec<(String, String)>, i64), StoreError> {
+    let named = pairs(db, "SELECT DISTINCT tenant, definition FROM runs", [])?;
+    let newest: Option<i64> = db.query_row("SELECT max(rowid) FROM runs", [], |row| row.get(0))?;
+    let all = pairs(db, "SELECT tenant, hash FROM definitions", [])?;
+    Ok((all.difference(&named).cloned().collect(), newest.unwrap_or(0)))
+}
+
+fn pairs(db: &Connection, sql: &str, values: impl Params) -> Result<HashSet<(String, String)>, StoreError> {
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

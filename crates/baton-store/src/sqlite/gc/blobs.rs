@@ -1,0 +1,132 @@
+//! Long outputs that nobody names any more.
+//!
+//! Entries may be packed, so whoever wants to know what they name has to open all of them. That is done page
+//! by page, by readers, and ends as soon as everything in question was found to be named.
+
+use baton_core::id::{RunId, Tenant, ThreadId};
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, Row};
+
+use super::{Doomed, PAGE};
+use crate::error::StoreError;
+use crate::record;
+use crate::service::Unnamed;
+use crate::sqlite::SqliteStore;
+use crate::sqlite::read::{self, Uuid16};
+
+/// The rows that can name a blob: their place, their tenant, what they belong to, their bytes and checksum.
+#[derive(Debug, Clone, Copy)]
+enum Rows {
+    Entries,
+    Steps,
+}
+
+impl Rows {
+    fn sql(self) -> &'static str {
+        match self {
+            Rows::Entries => {
+                "SELECT rowid, tenant, thread, envelope, crc FROM entries WHERE rowid > ?1 ORDER BY rowid LIMIT ?2"
+            }
+            Rows::Steps => {
+                "SELECT rowid, tenant, run, body, crc FROM steps WHERE rowid > ?1 ORDER BY rowid LIMIT ?2"
+            }
+        }
+    }
+
+    fn goes(self, tenant: &Tenant, row: &Row<'_>, doomed: &Doomed) -> Result<bool, StoreError> {
+        Ok(match self {
+            Rows::Entries => {
+                let thread: ThreadId = read::name("thread", row.get(2)?)?;
+                doomed.threads.contains(&(tenant.clone(), thread))
+            }
+            Rows::Steps => doomed.runs.contains(&(tenant.clone(), RunId(row.get::<_, Uuid16>(2)?.0))),
+        })
+    }
+
+    fn plain(self, row: &Row<'_>) -> Result<Vec<u8>, String> {
+        let bytes: Vec<u8> = row.get(3).map_err(|e| e.to_string())?;
+        let crc: u32 = row.get(4).map_err(|e| e.to_string())?;
+        let plain = record::plain(&bytes, crc)?;
+        match self {
+            Rows::Entries => crate::envelope::plain(&plain),
+            Rows::Steps => Ok(plain.into_owned()),
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Removes blobs that nobody touched since a moment and that nothing names; answers how many there were,
+    /// and their bytes.
+    pub(super) async fn drop_blobs(
+        &self,
+        doomed: Doomed,
+        before: Timestamp,
+        dry: bool,
+    ) -> Result<(u64, u64), StoreError> {
+        let mut unnamed = self.read(move |db| untouched(db, before)).await?;
+        let doomed = std::sync::Arc::new(doomed);
+        for rows in [Rows::Entries, Rows::Steps] {
+            let mut from = Some(0);
+            while let (Some(place), false) = (from, unnamed.is_empty()) {
+                let doomed = doomed.clone();
+                (unnamed, from) = self.read(move |db| look_at(db, rows, place, unnamed, &doomed)).await?;
+            }
+        }
+        if dry {
+            return Ok(unnamed.count());
+        }
+        let (mut count, mut bytes) = (0, 0);
+        let unnamed: Vec<_> = unnamed.into_keys().collect();
+        for page in unnamed.chunks(PAGE).map(<[_]>::to_vec) {
+            let removed = self.write(move |db| remove(db, &page, before)).await?;
+            (count, bytes) = (count + removed.0, bytes + removed.1);
+        }
+        Ok((count, bytes))
+    }
+}
+
+fn untouched(db: &Connection, before: Timestamp) -> Result<Unnamed, StoreError> {
+    let mut statement = db.prepare_cached("SELECT tenant, hash, size FROM blobs WHERE touched_at < ?1")?;
+    let mut rows = statement.query([before.0])?;
+    let mut out = Unnamed::default();
+    while let Some(row) = rows.next()? {
+        if let Some(tenant) = read::listed(read::name("tenant", row.get(0)?))? {
+            out.add(tenant, row.get(1)?, row.get::<_, i64>(2)? as u64);
+        }
+    }
+    Ok(out)
+}
+
+/// Strikes out whatever a page of rows names; answers the place of its last row, if it has any.
+fn look_at(
+    db: &Connection,
+    which: Rows,
+    from: i64,
+    mut unnamed: Unnamed,
+    doomed: &Doomed,
+) -> Result<(Unnamed, Option<i64>), StoreError> {
+    let mut statement = db.prepare_cached(which.sql())?;
+    let mut rows = statement.query((from, PAGE as i64))?;
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        last = Some(row.get(0)?);
+        let Some(tenant) = read::listed(read::name("tenant", row.get(1)?))? else { continue };
+        if !which.goes(&tenant, row, doomed)? {
+            unnamed.saw(&tenant, which.plain(row));
+        }
+    }
+    Ok((unnamed, last))
+}
+
+fn remove(db: &Connection, blobs: &[(Tenant, String)], before: Timestamp) -> Result<(u64, u64), StoreError> {
+    let sql = "DELETE FROM blobs WHERE tenant = ?1 AND hash = ?2 AND touched_at < ?3 RETURNING size";
+    let mut statement = db.prepare_cached(sql)?;
+    let (mut count, mut bytes) = (0, 0);
+    for (tenant, hash) in blobs {
+        let mut rows = statement.query((tenant.as_str(), hash, before.0))?;
+        while let Some(row) = rows.next()? {
+            (count, bytes) = (count + 1, bytes + row.get::<_, i64>(0)? as u64);
+        }
+    }
+    Ok((count, bytes))
+}

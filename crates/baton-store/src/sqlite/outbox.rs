@@ -1,0 +1,172 @@
+//! Events on their way, in SQLite: written with what they tell of, sent and sealed afterwards.
+//!
+//! A row leaves when both are done, whichever comes first.
+
+use baton_core::id::Tenant;
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, Row, params};
+
+use super::{SqliteStore, keys, read};
+use crate::error::StoreError;
+use crate::record;
+use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing};
+
+/// An event as bytes: encoded and digested before the writer's thread sees it.
+pub(super) struct PackedEvent {
+    at: i64,
+    correlation: String,
+    kind: String,
+    source: String,
+    digest: String,
+    body: (Vec<u8>, u32),
+    send: bool,
+}
+
+impl PackedEvent {
+    pub(super) fn new(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
+        Ok(PackedEvent {
+            at: event.at.0,
+            correlation: event.correlation.clone(),
+            kind: event.kind.clone(),
+            source: event.source.clone(),
+            digest: event.digest(),
+            body: record::encode(&event.payload)?,
+            send: event.send,
+        })
+    }
+}
+
+impl SqliteStore {
+    pub(crate) async fn receive(
+        &self,
+        tenant: &Tenant,
+        event: AuditEvent,
+        key: Option<NewKey>,
+    ) -> Result<bool, StoreError> {
+        let (tenant, at) = (tenant.clone(), event.at);
+        let packed = PackedEvent::new(&AuditEvent { send: false, ..event })?;
+        self.write(move |db| {
+            match keys::unused(db, &tenant, key.as_ref(), at) {
+                Err(StoreError::KeyUsed(_)) => return Ok(false),
+                other => other?,
+            }
+            if let Some(key) = &key {
+                keys::note(db, &tenant, key, None, None)?;
+            }
+            note(db, &tenant, &packed)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    pub(crate) async fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+        self.read(move |db| {
+            let sql = "SELECT n, tenant, at, correlation, kind, source, body, crc FROM outbox
+                       WHERE send = 1 ORDER BY n LIMIT ?1";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query([limit])?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                out.extend(read::listed(outgoing(row))?);
+            }
+            Ok(out)
+        })
+        .await
+    }
+
+    pub(crate) async fn outbox_depth(&self) -> Result<u64, StoreError> {
+        self.read(|db| {
+            let sql = "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE send = 1 LIMIT ?1)";
+            let depth: i64 = db.prepare_cached(sql)?.query_row([OUTBOX_COUNTED], |row| row.get(0))?;
+            Ok(depth as u64)
+        })
+        .await
+    }
+
+    pub(crate) async fn sent(&self, numbers: &[i64]) -> Result<(), StoreError> {
+        let numbers = numbers.to_vec();
+        self.write(move |db| no_longer_sent(db, &numbers)).await
+    }
+
+    pub(crate) async fn trim_outbox(
+        &self,
+        before: Timestamp,
+        most_bytes: u64,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.write(move |db| {
+            let dropped = too_much(db, before, most_bytes)?;
+            no_longer_sent(db, &dropped)?;
+            let count = dropped.len() as u64;
+            if count > 0 {
+                note(db, &Tenant::local(), &PackedEvent::new(&AuditEvent::dropped(count, now))?)?;
+            }
+            Ok(count)
+        })
+        .await
+    }
+}
+
+/// Writes an event down.
+pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Result<(), StoreError> {
+    let sql =
+        "INSERT INTO outbox(tenant, at, correlation, kind, source, digest, body, crc, bytes, send, sealed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)";
+    let PackedEvent { at, correlation, kind, source, digest, body: (body, crc), send } = event;
+    let bytes = body.len() as i64;
+    db.prepare_cached(sql)?.execute(params![
+        tenant.as_str(),
+        at,
+        correlation,
+        kind,
+        source,
+        digest,
+        body,
+        crc,
+        bytes,
+        send
+    ])?;
+    Ok(())
+}
+
+fn outgoing(row: &Row<'_>) -> Result<Outgoing, StoreError> {
+    let n: i64 = row.get(0)?;
+    let (body, crc): (Vec<u8>, u32) = (row.get(6)?, row.get(7)?);
+    let event = AuditEvent {
+        at: Timestamp(row.get(2)?),
+        correlation: row.get(3)?,
+        kind: row.get(4)?,
+        source: row.get(5)?,
+        payload: record::decode("event", n, &body, crc)?,
+        send: true,
+    };
+    Ok(Outgoing { n, tenant: read::name("tenant", row.get(1)?)?, event })
+}
+
+/// Events need not be sent any more; those that are in the chain, too, have done their duty.
+fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<(), StoreError> {
+    let mut gone = db.prepare_cached("DELETE FROM outbox WHERE n = ?1 AND sealed = 1")?;
+    let mut unsent = db.prepare_cached("UPDATE outbox SET send = 0 WHERE n = ?1")?;
+    for n in numbers {
+        if gone.execute([n])? == 0 {
+            unsent.execute([n])?;
+        }
+    }
+    Ok(())
+}
+
+/// The unsent events from before a moment, and the oldest of those that are too much. Read from an index
+/// alone, the newest first.
+fn too_much(db: &Connection, before: Timestamp, most_bytes: u64) -> Result<Vec<i64>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT n, at, bytes FROM outbox WHERE send = 1 ORDER BY n DESC")?;
+    let mut rows = statement.query([])?;
+    let (mut bytes, mut out) = (0_u64, Vec::new());
+    while let Some(row) = rows.next()? {
+        bytes = bytes.saturating_add(row.get::<_, i64>(2)? as u64);
+        if bytes > most_bytes || row.get::<_, i64>(1)? < before.0 {
+            out.push(row.get(0)?);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,182 @@
+//! How runs begin in SQLite: the row, the branch, the definition and the first transition in one write.
+
+use std::sync::Arc;
+
+use baton_core::id::Tenant;
+use baton_core::run::RUN_VERSION;
+use rusqlite::{Connection, params};
+
+use super::advance::{Packed, advance};
+use super::read::{self, Uuid16};
+use super::runs::{exists, insert_claim, stored};
+use super::threads::{add_thread, append_lane};
+use super::{SqliteStore, keys, queue};
+use crate::error::StoreError;
+use crate::record;
+use crate::transition::{NewRun, Pinned, Transition};
+use crate::view::{ClaimRow, RunRow};
+
+impl SqliteStore {
+    pub(crate) async fn start(
+        &self,
+        tenant: &Tenant,
+        new: NewRun,
+        first: Transition,
+    ) -> Result<u32, StoreError> {
+        let tenant = tenant.clone();
+        let known = (tenant.clone(), new.definition.hash.clone());
+        let definition = self.pack_definition(&tenant, &new.definition)?;
+        let mut packed = Packed::new(&Transition { lane: 0, ..first })?;
+        self.write(move |db| {
+            if new.queued {
+                return queue::start(db, &tenant, &new, &definition, packed);
+            }
+            let (run, thread) = (packed.run, packed.thread.clone());
+            if exists(db, &tenant, run)? {
+                return Err(StoreError::Exists { what: "run", id: run.to_string() });
+            }
+            crate::runs::own_key(keys::unused(db, &tenant, new.key.as_ref(), new.at), run, false)?;
+            let is_fresh = match &new.new_thread {
+                Some(thread) => add_thread(db, &tenant, thread)?,
+                None => false,
+            };
+            if !is_fresh {
+                let mut loaded = free_branch(db, &tenant, &packed, &new)?;
+                packed.lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
+            }
+            let row = RunRow {
+                lane: packed.lane,
+                owner: Some(new.owner),
+                definition: new.definition.hash.clone(),
+                metadata: new.metadata.clone(),
+                ..RunRow::begun(run, &thread, &new.branch, new.expected_head, new.at)
+            };
+            insert_run(db, &tenant, &row, &packed.budget)?;
+            take_branch(db, &tenant, &new, &packed)?;
+            begin(db, &tenant, &new, &definition, &packed)
+        })
+        .await
+        .inspect(|_| self.shared.definitions.learn(known))
+    }
+
+    pub(super) fn pack_definition(
+        &self,
+        tenant: &Tenant,
+        pinned: &Arc<Pinned>,
+    ) -> Result<PackedDefinition, StoreError> {
+        let is_known = self.shared.definitions.knows(&(tenant.clone(), pinned.hash.clone()));
+        let body = if is_known { None } else { Some(record::encode(&pinned.definition)?) };
+        Ok(PackedDefinition { pinned: pinned.clone(), body })
+    }
+}
+
+/// A definition on its way to the store: its hash, and its bytes unless it is known to be there.
+pub(super) struct PackedDefinition {
+    pinned: Arc<Pinned>,
+    body: Option<(Vec<u8>, u32)>,
+}
+
+/// Keeps a definition. One that was known to be there may have been thrown away meanwhile.
+pub(super) fn keep_definition(
+    db: &Connection,
+    tenant: &Tenant,
+    packed: &PackedDefinition,
+) -> Result<(), StoreError> {
+    let hash = &packed.pinned.hash;
+    let encoded;
+    let (body, crc) = match &packed.body {
+        Some(packed) => packed,
+        None => {
+            let sql = "SELECT 1 FROM definitions WHERE tenant = ?1 AND hash = ?2";
+            if db.prepare_cached(sql)?.exists((tenant.as_str(), hash))? {
+                return Ok(());
+            }
+            encoded = record::encode(&packed.pinned.definition)?;
+            &encoded
+        }
+    };
+    let sql =
+        "INSERT OR IGNORE INTO definitions(tenant, hash, kind, body, crc) VALUES (?1, ?2, 'run', ?3, ?4)";
+    db.prepare_cached(sql)?.execute((tenant.as_str(), hash, body, crc))?;
+    Ok(())
+}
+
+/// Writes the row of a new run as it is before its first transition.
+pub(super) fn insert_run(
+    db: &Connection,
+    tenant: &Tenant,
+    row: &RunRow,
+    budget: &[u8],
+) -> Result<(), StoreError> {
+    let sql =
+        "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
+                 attempts, definition, min_version, budget, created, metadata)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, ?11, ?12, ?13)";
+    let metadata = row.metadata.to_string().into_bytes();
+    let owner = row.owner.map(|owner| Uuid16(owner.0));
+    db.prepare_cached(sql)?.execute(params![
+        tenant.as_str(),
+        Uuid16(row.id.0),
+        row.thread.as_str(),
+        row.branch.as_str(),
+        row.lane,
+        stored(row.status),
+        owner,
+        row.head,
+        row.definition,
+        RUN_VERSION,
+        budget,
+        row.created.0,
+        metadata,
+    ])?;
+    Ok(())
+}
+
+/// Gives the branch to the run.
+pub(super) fn take_branch(
+    db: &Connection,
+    tenant: &Tenant,
+    new: &NewRun,
+    first: &Packed,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE branches SET run = ?4, touched = ?5 WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
+    let run = Uuid16(first.run.0);
+    let key = (tenant.as_str(), first.thread.as_str(), new.branch.as_str(), run, new.at.0);
+    db.prepare_cached(sql)?.execute(key)?;
+    Ok(())
+}
+
+/// Writes the first transition of a run whose row is there; answers the lane that it writes to.
+pub(super) fn begin(
+    db: &Connection,
+    tenant: &Tenant,
+    new: &NewRun,
+    definition: &PackedDefinition,
+    first: &Packed,
+) -> Result<u32, StoreError> {
+    keep_definition(db, tenant, definition)?;
+    if let Some(key) = &new.key {
+        keys::note(db, tenant, key, Some(first.run), None)?;
+    }
+    insert_claim(db, tenant, first.run, ClaimRow { epoch: 1, base_seq: 0 }, new.owner, new.at)?;
+    advance(db, tenant, first)?;
+    Ok(first.lane)
+}
+
+/// A thread's tree, if the branch is free, its turn is the run's, and it is where the run thinks it is.
+pub(super) fn free_branch(
+    db: &Connection,
+    tenant: &Tenant,
+    first: &Packed,
+    new: &NewRun,
+) -> Result<read::LoadedTree, StoreError> {
+    let loaded = read::tree(db, tenant, &first.thread)?;
+    loaded.not_busy(&new.branch)?;
+    let head = loaded.tree.branch(&new.branch)?.head;
+    let next = queue::first_in_line(db, tenant, &first.thread, &new.branch)?;
+    crate::runs::in_turn(&new.branch, first.run, next)?;
+    if head.index != new.expected_head {
+        return Err(StoreError::Moved { branch: new.branch.to_string() });
+    }
+    Ok(loaded)
+}

@@ -1,0 +1,51 @@
+//! Tokens in SQLite.
+
+use rusqlite::Row;
+
+use super::{SqliteStore, read};
+use crate::error::StoreError;
+use crate::record;
+use crate::service::Token;
+
+impl SqliteStore {
+    pub(crate) async fn add_token(&self, token: &Token) -> Result<(), StoreError> {
+        let (id, hash) = (token.id.clone(), token.hash.clone());
+        let (body, crc) = record::encode(token)?;
+        self.write(move |db| {
+            let sql = "INSERT OR IGNORE INTO tokens(id, hash, body, crc) VALUES (?1, ?2, ?3, ?4)";
+            match db.prepare_cached(sql)?.execute((&id, hash, body, crc))? {
+                0 => Err(StoreError::Exists { what: "token", id }),
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+        self.read(move |db| {
+            let mut statement = db.prepare_cached("SELECT id, body, crc FROM tokens ORDER BY id")?;
+            let mut rows = statement.query([])?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                out.extend(read::listed(token(row))?); // one that cannot be read opens nothing
+            }
+            out.sort_by_key(|token| token.created);
+            Ok(out)
+        })
+        .await
+    }
+
+    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
+        let id = id.to_owned();
+        self.write(move |db| match db.prepare_cached("DELETE FROM tokens WHERE id = ?1")?.execute([&id])? {
+            0 => Err(StoreError::not_found("token", id)),
+            _ => Ok(()),
+        })
+        .await
+    }
+}
+
+fn token(row: &Row<'_>) -> Result<Token, StoreError> {
+    let (id, body, crc): (String, Vec<u8>, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    record::decode("token", id, &body, crc)
+}

@@ -1,0 +1,5 @@
+//! What only PostgreSQL can do or suffer.
+
+mod leases;
+mod server;
+mod tls;

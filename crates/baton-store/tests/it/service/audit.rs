@@ -1,0 +1,139 @@
+//! The chain: one row an event, each naming the one before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use baton_core::id::Tenant;
+use baton_store::{AuditRow, BrokenChain, Store, verify};
+
+use super::{event, tamper, theirs};
+use crate::home::Home;
+use crate::values::tenant;
+
+on_every_store!(
+    the_chain_has_no_gaps_over_all_tenants,
+    a_chain_is_read_in_pages,
+    two_who_seal_at_once_make_one_chain,
+);
+
+/// So many events, every third of which is theirs.
+async fn received(store: &Store, count: u64) {
+    for n in 1..=count {
+        let tenant = if n % 3 == 0 { theirs() } else { tenant() };
+        store.receive(&tenant, event(n, false), None).await.unwrap();
+    }
+}
+
+async fn chain(store: &Store) -> Vec<AuditRow> {
+    store.audit(None, 0, 1000).await.unwrap()
+}
+
+async fn the_chain_has_no_gaps_over_all_tenants(home: Home) {
+    let store = &home.store;
+    assert_eq!((store.seal(9).await, chain(store).await), (Ok(0), vec![]));
+    received(store, 4).await;
+    assert_eq!(store.seal(3).await, Ok(3), "no more than that");
+    assert_eq!((store.seal(3).await, store.seal(3).await), (Ok(1), Ok(0)));
+    let mut prev = AuditRow::FIRST.to_owned();
+    let expected = [(1, tenant()), (2, tenant()), (3, theirs()), (4, tenant())].map(|(n, tenant)| {
+        let event = event(n, false);
+        let mut row = AuditRow {
+            n: n as i64,
+            tenant,
+            at: event.at,
+            correlation: event.correlation.clone(),
+            kind: event.kind.clone(),
+            source: event.source.clone(),
+            digest: event.digest(),
+            prev: prev.clone(),
+            seal: String::new(),
+        };
+        row.seal = row.hash();
+        prev = row.seal.clone();
+        row
+    });
+    assert_eq!(chain(store).await, expected);
+    assert_eq!(verify(expected, None), Ok(prev));
+}
+
+async fn a_chain_is_read_in_pages(home: Home) {
+    let store = &home.store;
+    received(store, 7).await;
+    store.seal(100).await.unwrap();
+    let numbers = async |tenant: Option<Tenant>, after, limit| {
+        let rows = store.audit(tenant.as_ref(), after, limit).await.unwrap();
+        rows.into_iter().map(|row| row.n).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(None, 0, 3).await, [1, 2, 3]);
+    assert_eq!(numbers(None, 3, 3).await, [4, 5, 6]);
+    assert_eq!(numbers(None, 6, 3).await, [7]);
+    assert_eq!(numbers(Some(theirs()), 0, 9).await, [3, 6]);
+    assert_eq!(numbers(Some(theirs()), 3, 9).await, [6]);
+    assert_eq!(numbers(Some(tenant()), 2, 2).await, [4, 5]);
+}
+
+async fn two_who_seal_at_once_make_one_chain(home: Home) {
+    received(&home.store, 40).await;
+    let sealed = Arc::new(AtomicU64::new(0));
+    let seal = |store: Store| {
+        let sealed = sealed.clone();
+        tokio::spawn(async move {
+            // Whoever finds that the other is at it has sealed nothing.
+            while sealed.load(Ordering::SeqCst) < 40 {
+                sealed.fetch_add(store.seal(2).await.unwrap(), Ordering::SeqCst);
+            }
+        })
+    };
+    let (one, other) = (seal(home.store.clone()), seal(home.elsewhere()));
+    one.await.unwrap();
+    other.await.unwrap();
+    assert_eq!(sealed.load(Ordering::SeqCst), 40);
+    let rows = chain(&home.store).await;
+    let mut sealed: Vec<_> = rows.iter().map(|row| row.at).collect();
+    sealed.sort();
+    assert_eq!(sealed, (1..=40).map(crate::values::at).collect::<Vec<_>>(), "each event once");
+    verify(rows, None).unwrap();
+}
+
+/// Whatever column of whatever row is changed, that row is named.
+async fn whatever_is_changed_is_named(home: Home) {
+    received(&home.store, 4).await;
+    home.store.seal(9).await.unwrap();
+    let whole = chain(&home.store).await;
+    let head = verify(whole.clone(), None).unwrap();
+    tamper(&home, "CREATE TABLE kept AS SELECT * FROM audit");
+    let found = async |sql: &str, head: Option<&str>| {
+        tamper(&home, sql);
+        let found = verify(chain(&home.store).await, head);
+        tamper(&home, "DELETE FROM audit; INSERT INTO audit SELECT * FROM kept");
+        found
+    };
+    for n in 1..=4 {
+        for column in ["tenant", "correlation", "kind", "source", "digest", "prev", "seal"] {
+            let sql = format!("UPDATE audit SET {column} = {column} || 'x' WHERE n = {n}");
+            assert_eq!(found(&sql, None).await, Err(BrokenChain::Changed { n }), "{column}");
+        }
+        let sql = format!("UPDATE audit SET at = at + 1 WHERE n = {n}");
+        assert_eq!(found(&sql, None).await, Err(BrokenChain::Changed { n }));
+        let sql = format!("UPDATE audit SET n = 100 WHERE n = {n}");
+        assert_eq!(found(&sql, None).await, Err(BrokenChain::Missing { n }));
+        let missing = match n {
+            // Nothing in what is left says that there was a last one.
+            4 => BrokenChain::OtherHead { head: head.clone() },
+            n => BrokenChain::Missing { n },
+        };
+        let sql = format!("DELETE FROM audit WHERE n = {n}");
+        assert_eq!(found(&sql, Some(&head)).await, Err(missing));
+    }
+    assert_eq!((chain(&home.store).await, verify(whole.clone(), Some(&head))), (whole, Ok(head)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_changed_in_a_file_is_named() {
+    whatever_is_changed_is_named(Home::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_changed_in_a_database_is_named() {
+    whatever_is_changed_is_named(Home::postgres()).await;
+}

@@ -1,0 +1,55 @@
+//! Tokens.
+
+use baton_core::policy::Mode;
+use baton_store::{StoreError, Token};
+
+use super::theirs;
+use crate::home::Home;
+use crate::values::at;
+
+on_every_store!(tokens_are_kept_until_they_are_revoked, a_token_is_added_once);
+
+pub(crate) fn token(id: &str, created_ms: u64) -> Token {
+    Token {
+        id: id.to_owned(),
+        hash: format!("hash of {id}"),
+        tenant: theirs(),
+        name: "for ann".to_owned(),
+        scopes: vec!["run".to_owned(), "read".to_owned()],
+        max_mode: Mode::Moderate,
+        agents: vec!["helper".to_owned()],
+        created: at(created_ms),
+        expires_at: Some(at(9000)),
+    }
+}
+
+async fn tokens_are_kept_until_they_are_revoked(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    assert_eq!(store.tokens().await, Ok(vec![]));
+    let [a, b, c] =
+        [token("a", 3), token("b", 1), Token { expires_at: None, agents: vec![], ..token("c", 2) }];
+    for token in [&a, &b, &c] {
+        store.add_token(token).await.unwrap();
+    }
+    assert_eq!(elsewhere.tokens().await, Ok(vec![b.clone(), c.clone(), a]), "oldest first");
+    elsewhere.revoke_token("a").await.unwrap();
+    assert_eq!(store.tokens().await, Ok(vec![b, c]));
+    let gone = StoreError::NotFound { what: "token", id: "a".to_owned() };
+    assert_eq!(store.revoke_token("a").await, Err(gone));
+}
+
+async fn a_token_is_added_once(home: Home) {
+    let store = &home.store;
+    let first = token("a", 1);
+    store.add_token(&first).await.unwrap();
+    let exists = |id: &str| Err(StoreError::Exists { what: "token", id: id.to_owned() });
+    let same_id = Token { hash: "another".to_owned(), ..token("a", 2) };
+    let same_hash = Token { hash: first.hash.clone(), ..token("b", 2) };
+    assert_eq!(
+        (store.add_token(&same_id).await, store.add_token(&same_hash).await),
+        (exists("a"), exists("b"))
+    );
+    assert_eq!(store.tokens().await, Ok(vec![first]));
+    store.revoke_token("a").await.unwrap();
+    assert_eq!(store.add_token(&same_hash).await, Ok(()), "what was revoked does not stand in the way");
+}

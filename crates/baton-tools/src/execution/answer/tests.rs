@@ -1,0 +1,35 @@
+use serde_json::json;
+
+use super::*;
+
+fn said(document: Value) -> Result<Output, ToolError> {
+    let of = Connection::new("http://127.0.0.1:1", None).unwrap();
+    let body = document.to_string().into_bytes();
+    understood(Answer { status: 200, comes_back: false, body, is_cut: false }, &of)
+}
+
+fn failed(words: &str) -> Result<Output, ToolError> {
+    Err(ToolError { cause: Cause::Asked, ..ToolError::new(words) })
+}
+
+#[test]
+fn a_service_may_say_more_than_is_read() {
+    let document =
+        json!({"status": "success", "output": "x", "error": null, "message": "done", "detail": []});
+    assert_eq!(said(document), Ok(Output::Text("x".to_owned())));
+}
+
+#[test]
+fn the_first_that_says_anything_is_what_went_wrong() {
+    let of = |document| said(document);
+    assert_eq!(
+        of(json!({"status": "error", "output": "", "error": " ", "message": "no disk", "detail": "at 3"})),
+        failed("no disk")
+    );
+    assert_eq!(
+        of(json!({"status": "error", "error": {"code": 7}, "message": "no disk"})),
+        failed(r#"{"code":7}"#)
+    );
+    assert_eq!(of(json!({"status": "error", "output": null, "detail": "at 3"})), failed("at 3"));
+    assert_eq!(of(json!({"status": "odd"})), failed("The execution service says \"odd\" and nothing more."));
+}

@@ -1,0 +1,266 @@
+//! What `[serve]`, `[store]` and `[retention]` come to.
+//!
+//! Values only, checked against one another; nothing is opened, and no token is read.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use baton_core::id::Tenant;
+use baton_core::policy::Mode;
+use reqwest::Url;
+
+use super::groups::{Group, Stated};
+use super::named::{Section, field};
+use super::serving::wrong;
+use super::value::Kind;
+use super::{DatabaseUrl, Origin, Settled, Value, narrow};
+use crate::failure::Failure;
+use crate::serve::auth::{Caller, Pass, Scope};
+use crate::serve::guard::HostName;
+use crate::serve::limits::Limits;
+
+/// Who may come in, as far as the file says.
+pub(super) const TOKENS: Section = Section {
+    key: "serve.tokens",
+    is_list: false,
+    example: "ci",
+    doc: "Who may use the service, beside those whom `baton tokens add` let in. Only a token's hash stands here: `printf %s \"$TOKEN\" | sha256sum` prints it.",
+    fields: &[
+        field(
+            "serve.tokens.*.hash",
+            Kind::Text,
+            "",
+            "\"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"",
+            "The SHA-256 of the token.",
+        ),
+        field("serve.tokens.*.tenant", Kind::Text, "local", "\"acme\"", "Whose data it opens."),
+        field(
+            "serve.tokens.*.scopes",
+            Kind::Names,
+            "`run`, `read` and `approve`",
+            "[\"run\", \"read\"]",
+            "What it may do: `run` begins and steers runs and changes threads, `read` reads, `approve` decides about approvals, `admin` does everything.",
+        ),
+        field(
+            "serve.tokens.*.max_mode",
+            Kind::OneOf(&["CONSERVATIVE", "MODERATE", "EXPLORATORY"]),
+            "MODERATE",
+            "\"CONSERVATIVE\"",
+            "How much it may allow an agent.",
+        ),
+        field(
+            "serve.tokens.*.agents",
+            Kind::Names,
+            "all of them",
+            "[\"support\"]",
+            "The agents that it may use.",
+        ),
+    ],
+};
+
+/// What a token may do of which nobody says it.
+pub(crate) const USUAL_SCOPES: [Scope; 3] = [Scope::Run, Scope::Read, Scope::Approve];
+
+/// How the service is reached, and by whom.
+#[derive(Debug, Clone)]
+pub(crate) struct ServeSetting {
+    pub(crate) bind: IpAddr,
+    pub(crate) port: u16,
+    /// Further names under which it may be asked for.
+    pub(crate) hosts: Vec<HostName>,
+    /// Pages of others that may use it.
+    pub(crate) origins: Vec<String>,
+    /// What the token in the environment may allow.
+    pub(crate) token_mode: Mode,
+    /// The tokens of the file: the hash in hexadecimal, and who has it.
+    pub(crate) tokens: Vec<(String, Caller)>,
+    pub(crate) limits: Limits,
+}
+
+/// Where everything is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StoreSetting {
+    /// The database; absent: SQLite in the data folder.
+    pub(crate) url: Option<DatabaseUrl>,
+    pub(crate) writers: usize,
+    pub(crate) readers: usize,
+    pub(crate) lease: Duration,
+}
+
+/// What is thrown away, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Retention {
+    /// Ended runs that are older; absent: none.
+    pub(crate) runs: Option<Duration>,
+    /// Long outputs that nothing names.
+    pub(crate) blobs: Duration,
+    /// How often that is looked for.
+    pub(crate) every: Duration,
+}
+
+impl ServeSetting {
+    pub(super) fn of(settled: &Settled) -> Result<ServeSetting, Failure> {
+        let tokens = settled.groups.iter().filter(|group| group.section.key == TOKENS.key);
+        Ok(ServeSetting {
+            bind: bind(settled)?,
+            port: u16::try_from(settled.whole("serve.port").unwrap_or_default()).unwrap_or_default(),
+            hosts: hosts(settled)?,
+            origins: origins(settled)?,
+            token_mode: mode(&settled.text("serve.token_mode")),
+            tokens: tokens.map(token).collect::<Result<_, _>>()?,
+            limits: limits(settled),
+        })
+    }
+}
+
+fn bind(settled: &Settled) -> Result<IpAddr, Failure> {
+    let text = settled.text("serve.bind");
+    let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
+    let address = if bare.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { bare };
+    address.parse().map_err(|_| {
+        let why = format!("`serve.bind`: {:?} is no address", baton_core::id::excerpt(&text));
+        wrong(&origin_of(settled, "serve.bind"), &why)
+            .hint("write it like 127.0.0.1, ::1 or 0.0.0.0; names are not looked up")
+    })
+}
+
+fn hosts(settled: &Settled) -> Result<Vec<HostName>, Failure> {
+    let read = |text: String| {
+        HostName::configured(&text).ok_or_else(|| {
+            let why = format!("`serve.hosts`: {:?} is no host", baton_core::id::excerpt(&text));
+            wrong(&origin_of(settled, "serve.hosts"), &why)
+                .hint("write it like \"baton.example.com\" or \"10.0.0.7:8000\"")
+        })
+    };
+    settled.names("serve.hosts").into_iter().map(read).collect()
+}
+
+fn origins(settled: &Settled) -> Result<Vec<String>, Failure> {
+    let read = |text: String| {
+        let url = Url::parse(&text).ok().filter(|url| url.path() == "/" && url.query().is_none());
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+        url.map(|url| url.origin().ascii_serialization()).ok_or_else(|| {
+            let why = format!("`serve.origins`: {:?} is no origin", baton_core::id::excerpt(&text));
+            wrong(&origin_of(settled, "serve.origins"), &why)
+                .hint("write it like \"https://app.example.com\": no path, and never *")
+        })
+    };
+    settled.names("serve.origins").into_iter().map(read).collect()
+}
+
+fn token(group: &Group) -> Result<(String, Caller), Failure> {
+    let text = |name: &str| group.get(name).and_then(|stated| stated.value.as_text());
+    let hash = group.get("hash").ok_or_else(|| {
+        wrong(&group.origin, &format!("`{}`: its hash is not set", group.key()))
+            .hint("add a line like hash = \"sha256:…\"; `baton tokens add` needs none of this")
+    })?;
+    let tenant = match group.get("tenant") {
+        None => Tenant::local(),
+        Some(stated) => {
+            text("tenant").unwrap_or_default().parse().map_err(|error: baton_core::id::BadId| {
+                wrong(&stated.origin, &format!("`{}.tenant`: {error}", group.key()))
+            })?
+        }
+    };
+    let caller = Caller {
+        tenant,
+        scopes: scopes(group)?.into_iter().collect(),
+        max_mode: text("max_mode").map_or(Mode::Moderate, mode),
+        agents: group.get("agents").and_then(|it| it.value.as_names()).unwrap_or_default().to_vec(),
+        by: Some(group.name.clone()),
+        pass: Pass::default(),
+    };
+    Ok((hash_of(group, hash)?, caller))
+}
+
+fn hash_of(group: &Group, stated: &Stated) -> Result<String, Failure> {
+    let text = stated.value.as_text().unwrap_or_default().trim();
+    let hash = text.strip_prefix("sha256:").filter(|hash| hash.len() == 64).map(str::to_ascii_lowercase);
+    let hash = hash.filter(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    // What stands there is not repeated: it may be the token itself.
+    hash.ok_or_else(|| {
+        wrong(&stated.origin, &format!("`{}.hash` is not the hash of a token", group.key()))
+            .hint("it is sha256: and 64 hexadecimal digits, which printf %s \"$TOKEN\" | sha256sum prints")
+    })
+}
+
+fn scopes(group: &Group) -> Result<Vec<Scope>, Failure> {
+    let Some(stated) = group.get("scopes") else { return Ok(USUAL_SCOPES.to_vec()) };
+    let read = |name: &String| {
+        Scope::named(name).ok_or_else(|| {
+            let why =
+                format!("`{}.scopes`: there is no scope {:?}", group.key(), baton_core::id::excerpt(name));
+            wrong(&stated.origin, &why).hint("there are run, read, approve and admin")
+        })
+    };
+    stated.value.as_names().unwrap_or_default().iter().map(read).collect()
+}
+
+fn mode(name: &str) -> Mode {
+    Mode::ALL.into_iter().find(|mode| mode.as_str() == name).unwrap_or_default()
+}
+
+fn limits(settled: &Settled) -> Limits {
+    let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
+    Limits {
+        body_bytes: size("serve.body_bytes"),
+        body_deadline: settled.seconds("serve.body_s"),
+        header_bytes: size("serve.header_bytes"),
+        headers: size("serve.headers"),
+        header_deadline: settled.seconds("serve.header_s"),
+        idle: settled.seconds("serve.idle_s"),
+        connections: size("serve.connections"),
+        runs: size("serve.runs"),
+        streams_per_run: size("serve.streams_per_run"),
+        streams_per_tenant: settled
+            .whole("serve.streams_per_tenant")
+            .map(|_| size("serve.streams_per_tenant")),
+        requests_per_s: settled.whole("serve.requests_per_s").map(narrow),
+        heartbeat: settled.seconds("serve.heartbeat_s"),
+        stall: settled.seconds("serve.stall_s"),
+        buffer_bytes: size("serve.buffer_bytes"),
+    }
+}
+
+impl StoreSetting {
+    pub(super) fn of(settled: &Settled) -> StoreSetting {
+        let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
+        StoreSetting {
+            url: settled.value("store.url").and_then(Value::as_database).cloned(),
+            writers: size("store.writers"),
+            readers: size("store.readers"),
+            lease: settled.seconds("store.lease_s"),
+        }
+    }
+}
+
+impl Retention {
+    pub(super) fn of(settled: &Settled) -> Retention {
+        Retention {
+            runs: settled.whole("retention.runs_days").map(days),
+            blobs: days(settled.whole("retention.blobs_days").unwrap_or_default()),
+            every: settled.seconds("retention.every_s"),
+        }
+    }
+}
+
+/// The folders that a service's file tools read: from the folder of the file that names them, if they are no whole paths.
+pub(super) fn folders(settled: &Settled) -> Vec<PathBuf> {
+    let beside = match origin_of(settled, "files.roots") {
+        Origin::File(file, _) => file.parent().map_or_else(PathBuf::new, PathBuf::from),
+        _ => PathBuf::new(),
+    };
+    settled.names("files.roots").into_iter().map(|folder| beside.join(folder)).collect()
+}
+
+fn days(days: u64) -> Duration {
+    Duration::from_secs(days.saturating_mul(86_400))
+}
+
+fn origin_of(settled: &Settled, key: &str) -> Origin {
+    settled.get(key).map_or(Origin::Default, |found| found.origin.clone())
+}
+
+#[cfg(test)]
+mod tests;

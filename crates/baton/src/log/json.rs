@@ -1,0 +1,150 @@
+//! One JSON object a line: `ts`, `level`, `target`, `msg`, then whatever else is known, under names that never change.
+
+use std::fmt::{self, Debug};
+
+use baton_engine::{Clock, SystemClock};
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// See the module.
+pub(super) struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let about = event.metadata();
+        let (ts, level) = (SystemClock.now().to_string(), about.level().as_str());
+        let known = [
+            ("ts", ts.as_str()),
+            ("level", level),
+            ("target", about.target()),
+            ("msg", fields.message.as_str()),
+        ];
+        for (nth, (name, value)) in known.into_iter().enumerate() {
+            let before = if nth == 0 { "{" } else { "," };
+            write!(writer, "{before}\"{name}\":{}", Value::from(value))?;
+        }
+        for (name, value) in &fields.others {
+            write!(writer, ",{}:{value}", Value::from(name.as_str()))?;
+        }
+        writeln!(writer, "}}")
+    }
+}
+
+/// What is said of one event.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Map<String, Value>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        let name = match field.name() {
+            "run" => "run_id",
+            "thread" => "thread_id",
+            "correlation" => "correlation_id",
+            "trace" => "trace_id",
+            // What stands first stands there once.
+            "ts" | "level" | "target" | "msg" => return,
+            other => other,
+        };
+        self.others.insert(name.to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            _ => self.put(field, format!("{value:?}").into()),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.message = value.to_owned(),
+            _ => self.put(field, value.into()),
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_object_whatever_is_said() {
+        let writer = Kept::default().0;
+        let into = Kept(writer.clone());
+        let layer = tracing_subscriber::fmt::layer().event_format(Lines).with_writer(move || into.clone());
+        let run = "0198-7";
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(run, ms = 12_u64, ok = true, "two\nlines \u{1b}[31m and \"quotes\"");
+            tracing::warn!(error = %"broken\r\n", level = "loud");
+        });
+        let text = String::from_utf8(writer.lock().unwrap().clone()).unwrap();
+        let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for line in &mut lines {
+            assert!(line.as_object_mut().unwrap().remove("ts").is_some());
+        }
+        let target = "baton::log::json::tests";
+        let expected = vec![
+            json!({"level": "INFO", "target": target, "msg": "two\nlines \u{1b}[31m and \"quotes\"",
+                   "run_id": run, "ms": 12, "ok": true}),
+            json!({"level": "WARN", "target": target, "msg": "", "error": "broken\r\n"}),
+        ];
+        assert_eq!(lines, expected);
+        assert!(!text.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,56 @@
+//! What agents may not do without a person, and the person's decision.
+//!
+//! The first decision counts. What is approved, or put in its place, is exactly what runs.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use baton_core::run::{Approval, Choice};
+use serde_json::Value;
+
+use super::auth::{Caller, Scope};
+use super::body::{self, Path, Query, run_id};
+use super::problem::Problem;
+use super::run::About;
+use super::runs::go_on;
+use super::shapes::{ApprovalsQuery, Decide};
+use super::state::Service;
+use super::threads::limit;
+use crate::shape;
+
+/// `GET /v1/approvals`.
+pub(crate) async fn list(
+    State(service): State<Service>,
+    caller: Caller,
+    Query(query): Query<ApprovalsQuery>,
+) -> Result<Json<Value>, Problem> {
+    caller.need(Scope::Read)?;
+    let limit = limit(query.limit)?;
+    let store = service.store();
+    let mut found = store.approvals(&caller.tenant, query.status, query.after.as_deref(), limit + 1).await?;
+    let next = shape::page(&mut found, limit, |approval: &Approval| approval.id.clone());
+    Ok(Json(shape::list(found.iter().map(shape::approval).collect(), next)))
+}
+
+/// `POST /v1/runs/{id}/approvals/{approval_id}`.
+pub(crate) async fn decide(
+    State(service): State<Service>,
+    caller: Caller,
+    Path((id, approval_id)): Path<(String, String)>,
+    body::Json(Decide { decision, arguments, reason }): body::Json<Decide>,
+) -> Result<Response, Problem> {
+    caller.need(Scope::Approve)?;
+    let (engine, tenant) = (service.engine(), &caller.tenant);
+    let run = run_id(&id)?;
+    let about = About::read(engine, tenant, run).await?;
+    let asked = engine.store().approval(tenant, &approval_id).await?;
+    if asked.run_id != run {
+        return Err(Problem::not_found("approval"));
+    }
+    if decision != Choice::Edit && arguments.is_some() {
+        return Err(Problem::invalid("`arguments` go with the decision `edit` alone"));
+    }
+    let decided = engine.decide(tenant, &approval_id, decision, arguments, reason, caller.by.clone()).await?;
+    go_on(&service, tenant, run);
+    Ok(about.on(Json(shape::approval(&decided)).into_response()))
+}

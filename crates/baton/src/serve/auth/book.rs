@@ -1,0 +1,203 @@
+//! The tokens that are known, by their hashes.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use baton_core::json::sha256_hex;
+use baton_core::time::Timestamp;
+use baton_engine::{Clock, SystemClock};
+use baton_store::{Store, StoreError, Token};
+use subtle::{Choice, ConstantTimeEq};
+
+use super::{Caller, Pass, Scope};
+use crate::serve::problem::{Code, Problem};
+
+/// How often the store's tokens are read, at least.
+pub(crate) const REFRESH: Duration = Duration::from_secs(2);
+/// How often they are read at most, however many unknown tokens arrive.
+const AT_MOST_EVERY: Duration = Duration::from_millis(500);
+/// How long the store has to say which tokens there are, when somebody waits for it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest token that is looked at.
+const MOST_BYTES: usize = 512;
+
+/// A token that is known.
+#[derive(Debug, Clone)]
+struct Known {
+    /// SHA-256 in hexadecimal.
+    hash: String,
+    caller: Caller,
+    expires_at: Option<Timestamp>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Auth {
+    store: Store,
+    /// Those of the file and of the environment.
+    fixed: Vec<Known>,
+    stored: RwLock<Stored>,
+    /// When the store was last asked. Held while it is, so that one question answers everybody.
+    asked: tokio::sync::Mutex<Option<Instant>>,
+    /// Said once.
+    warned: Mutex<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Stored {
+    known: Arc<Vec<Known>>,
+    /// Whether there ever was a token. Once there was, the service does not open again when the last one is revoked.
+    locked: bool,
+}
+
+impl Auth {
+    /// What is known from outside the store: hashes with those who have the tokens.
+    pub(crate) fn new(store: Store, fixed: Vec<(String, Caller)>) -> Auth {
+        let known = |(hash, caller)| Known { hash, caller, expires_at: None };
+        let stored = Stored { locked: !fixed.is_empty(), ..Stored::default() };
+        Auth {
+            store,
+            fixed: fixed.into_iter().map(known).collect(),
+            stored: RwLock::new(stored),
+            asked: tokio::sync::Mutex::new(None),
+            warned: Mutex::new(false),
+        }
+    }
+
+    /// Whether everybody on this machine may come in.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.stored().locked
+    }
+
+    /// How many tokens there are.
+    pub(crate) fn count(&self) -> usize {
+        self.fixed.len() + self.stored().known.len()
+    }
+
+    /// Reads the store's tokens.
+    pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
+        let mut asked = self.asked.lock().await;
+        self.read().await?;
+        *asked = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<(), StoreError> {
+        let tokens = self.store.tokens().await?;
+        let known: Vec<Known> = tokens.into_iter().map(known).collect();
+        let mut stored = self.stored.write().unwrap_or_else(PoisonError::into_inner);
+        stored.locked |= !known.is_empty();
+        stored.known = Arc::new(known);
+        Ok(())
+    }
+
+    /// The same for a token that is not known, unless that was done just now.
+    async fn refresh_soon(&self) {
+        let mut asked = self.asked.lock().await;
+        if asked.is_some_and(|at| at.elapsed() < AT_MOST_EVERY) {
+            return;
+        }
+        let done = match tokio::time::timeout(PATIENCE, self.read()).await {
+            Ok(done) => done.map_err(|error| error.to_string()),
+            Err(_elapsed) => Err(format!("the store did not answer within {} s", PATIENCE.as_secs())),
+        };
+        // From the end of it: whoever waited for this question does not ask the same again.
+        *asked = Some(Instant::now());
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = &done
+            && !*warned
+        {
+            tracing::warn!(error, "tokens cannot be read; those that are known go on working");
+        }
+        *warned = done.is_err();
+    }
+
+    /// Keeps the store's tokens fresh until the service ends.
+    pub(crate) async fn keep_fresh(&self) {
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            self.refresh_soon().await;
+        }
+    }
+
+    /// Who asks.
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let Some(hash) = offered(headers) else {
+            return if self.is_open() { Ok(Caller::open()) } else { Err(unauthorized(headers)) };
+        };
+        if let Some(caller) = self.known(&hash) {
+            return Ok(caller);
+        }
+        self.refresh_soon().await;
+        match self.known(&hash) {
+            Some(caller) => Ok(caller),
+            // Where there are no tokens, one that somebody sends all the same says nothing.
+            None if self.is_open() => Ok(Caller::open()),
+            None => Err(unauthorized(headers)),
+        }
+    }
+
+    /// Whether what somebody came in with still counts.
+    pub(crate) fn admits(&self, pass: &Pass) -> bool {
+        match &pass.0 {
+            Some(hash) => self.known(hash).is_some(),
+            None => self.is_open(),
+        }
+    }
+
+    /// Compares with all of them, and takes as long whichever fits.
+    fn known(&self, hash: &str) -> Option<Caller> {
+        let stored = self.stored().known.clone();
+        let now = SystemClock.now();
+        let mut found = None;
+        for known in self.fixed.iter().chain(stored.iter()) {
+            let lives = known.expires_at.is_none_or(|at| now < at);
+            let fits = known.hash.as_bytes().ct_eq(hash.as_bytes()) & Choice::from(u8::from(lives));
+            if bool::from(fits) {
+                found = Some(&known.caller);
+            }
+        }
+        found.map(|caller| Caller { pass: Pass(Some(hash.into())), ..caller.clone() })
+    }
+
+    fn stored(&self) -> std::sync::RwLockReadGuard<'_, Stored> {
+        self.stored.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The hash of what was sent as a token. A header that cannot be one is hashed all the same, and fits nobody.
+fn offered(headers: &HeaderMap) -> Option<String> {
+    let mut stated = headers.get_all(AUTHORIZATION).iter();
+    let (header, second) = (stated.next()?, stated.next());
+    let bytes = header.as_bytes();
+    let scheme = bytes.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
+    let token = scheme.and_then(|_| bytes.get(7..)).unwrap_or_default().trim_ascii();
+    let fits = second.is_none() && !token.is_empty() && token.len() <= MOST_BYTES;
+    Some(sha256_hex(if fits { token } else { b"" }))
+}
+
+fn unauthorized(headers: &HeaderMap) -> Problem {
+    let detail = match headers.contains_key(AUTHORIZATION) {
+        true => "this token is not known: `baton tokens ls` shows those that are",
+        false => "send a token, as Authorization: Bearer TOKEN; `baton tokens add NAME` makes one",
+    };
+    Problem::new(Code::Unauthorized, detail)
+}
+
+fn known(token: Token) -> Known {
+    let scopes = token.scopes.iter().filter_map(|name| Scope::named(name)).collect();
+    let caller = Caller {
+        tenant: token.tenant,
+        scopes,
+        max_mode: token.max_mode,
+        agents: token.agents,
+        by: Some(token.name),
+        pass: Pass::default(),
+    };
+    Known { hash: token.hash, caller, expires_at: token.expires_at }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+use axum::http::HeaderValue;
+use baton_core::id::Tenant;
+use baton_core::policy::Mode;
+
+use super::*;
+use crate::serve::auth::Scopes;
+
+fn headers(values: &[&str]) -> HeaderMap {
+    values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_str(value).unwrap())).collect()
+}
+
+fn token(secret: &str, tenant: &str, scopes: &[&str]) -> Token {
+    Token {
+        id: format!("id-{secret}"),
+        hash: sha256_hex(secret.as_bytes()),
+        tenant: tenant.parse().unwrap(),
+        name: secret.to_owned(),
+        scopes: scopes.iter().map(|name| (*name).to_owned()).collect(),
+        max_mode: Mode::Conservative,
+        agents: vec!["support".to_owned()],
+        created: Timestamp(0),
+        expires_at: None,
+    }
+}
+
+fn somebody(by: &str) -> Caller {
+    Caller { by: Some(by.to_owned()), ..Caller::open() }
+}
+
+async fn said(auth: &Auth, values: &[&str]) -> Result<Caller, Code> {
+    let caller = auth.caller(&headers(values)).await.map_err(|problem| problem.code)?;
+    Ok(Caller { pass: Pass::default(), ..caller })
+}
+
+#[tokio::test]
+async fn without_tokens_everybody_here_may_come_in() {
+    let auth = Auth::new(Store::memory(), Vec::new());
+    assert_eq!(said(&auth, &[]).await, Ok(Caller::open()));
+    assert_eq!(said(&auth, &["Bearer whatever"]).await, Ok(Caller::open()));
+    assert!(auth.is_open());
+}
+
+#[tokio::test]
+async fn with_tokens_only_those_who_have_one() {
+    let hash = sha256_hex(b"opensesame");
+    let auth = Auth::new(Store::memory(), vec![(hash, somebody("ci"))]);
+    for fits in ["Bearer opensesame", "bearer opensesame", "BEARER  opensesame "] {
+        assert_eq!(said(&auth, &[fits]).await, Ok(somebody("ci")), "{fits}");
+    }
+    let long = format!("Bearer {}", "x".repeat(2000));
+    let refused: [&[&str]; 9] = [
+        &[],
+        &["Bearer"],
+        &["Bearer "],
+        &["opensesame"],
+        &["Basic opensesame"],
+        &["Bearer opensesam"],
+        &["Bearer opensesame", "Bearer opensesame"],
+        &["Bearer ' OR '1'='1"],
+        &[&long],
+    ];
+    for values in refused {
+        assert_eq!(said(&auth, values).await, Err(Code::Unauthorized), "{values:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
+    let store = Store::memory();
+    let auth = Auth::new(store.clone(), Vec::new());
+    auth.refresh().await.unwrap();
+    store.add_token(&token("fresh", "acme", &["run", "nonsense"])).await.unwrap();
+    auth.refresh().await.unwrap();
+    let expected = Caller {
+        tenant: "acme".parse::<Tenant>().unwrap(),
+        scopes: [Scope::Run].into_iter().collect::<Scopes>(),
+        max_mode: Mode::Conservative,
+        agents: vec!["support".to_owned()],
+        by: Some("fresh".to_owned()),
+        pass: Pass::default(),
+    };
+    assert_eq!(said(&auth, &["Bearer fresh"]).await, Ok(expected));
+    assert_eq!(said(&auth, &[]).await, Err(Code::Unauthorized));
+    store.revoke_token("id-fresh").await.unwrap();
+    auth.refresh().await.unwrap();
+    // Nobody left: it stays closed all the same.
+    assert_eq!(said(&auth, &["Bearer fresh"]).await, Err(Code::Unauthorized));
+    assert!(!auth.is_open());
+}
+
+#[tokio::test]
+async fn what_somebody_came_in_with_counts_until_it_is_revoked_or_expires() {
+    let store = Store::memory();
+    let auth = Auth::new(store.clone(), vec![(sha256_hex(b"fixed"), somebody("fixed"))]);
+    let open = Auth::new(Store::memory(), Vec::new());
+    let soon = SystemClock.now().plus_ms(60_000);
+    for (secret, expires_at) in [("stays", None), ("goes", None), ("expires", Some(soon))] {
+        store.add_token(&Token { expires_at, ..token(secret, "acme", &["read"]) }).await.unwrap();
+    }
+    auth.refresh().await.unwrap();
+    let mut passes = Vec::new();
+    for secret in ["fixed", "stays", "goes", "expires"] {
+        passes.push(auth.caller(&headers(&[&format!("Bearer {secret}")])).await.unwrap().pass);
+    }
+    passes.push(Pass::default());
+    let admitted = |auth: &Auth| passes.iter().map(|pass| auth.admits(pass)).collect::<Vec<_>>();
+    assert_eq!(admitted(&auth), [true, true, true, true, false]);
+    assert_eq!(admitted(&open), [false, false, false, false, true]);
+    store.revoke_token("id-goes").await.unwrap();
+    store.revoke_token("id-expires").await.unwrap();
+    let expired = Token { expires_at: Some(Timestamp(1)), ..token("expires", "acme", &["read"]) };
+    store.add_token(&expired).await.unwrap();
+    auth.refresh().await.unwrap();
+    assert_eq!(admitted(&auth), [true, true, false, false, false]);
+}
+
+#[tokio::test]
+async fn an_unknown_token_is_looked_for_at_once_and_not_for_every_request() {
+    let store = Store::memory();
+    let auth = Auth::new(store.clone(), vec![(sha256_hex(b"a"), somebody("a"))]);
+    store.add_token(&token("late", "acme", &["read"])).await.unwrap();
+    assert!(said(&auth, &["Bearer late"]).await.is_ok());
+    store.add_token(&token("later", "acme", &["read"])).await.unwrap();
+    assert_eq!(said(&auth, &["Bearer later"]).await, Err(Code::Unauthorized), "it was asked just now");
+}
+
+#[tokio::test]
+async fn an_expired_token_is_none() {
+    let store = Store::memory();
+    let expired = Token { expires_at: Some(Timestamp(1)), ..token("old", "acme", &["admin"]) };
+    store.add_token(&expired).await.unwrap();
+    let auth = Auth::new(store, Vec::new());
+    auth.refresh().await.unwrap();
+    assert_eq!(said(&auth, &["Bearer old"]).await, Err(Code::Unauthorized));
+    assert_eq!(said(&auth, &[]).await, Err(Code::Unauthorized));
+}
+
+#[test]
+fn who_may_do_everything_may_do_each() {
+    let has = |scopes: &[Scope]| {
+        let scopes: Scopes = scopes.iter().copied().collect();
+        Scope::ALL.map(|scope| scopes.has(scope))
+    };
+    assert_eq!(has(&[]), [false; 4]);
+    assert_eq!(has(&[Scope::Read]), [false, true, false, false]);
+    assert_eq!(has(&[Scope::Run, Scope::Approve]), [true, false, true, false]);
+    assert_eq!(has(&[Scope::Admin]), [true; 4]);
+    let reader = Caller { scopes: [Scope::Read].into_iter().collect(), ..Caller::open() };
+    assert_eq!(reader.need(Scope::Read), Ok(()));
+    let refused = reader.need(Scope::Run).unwrap_err();
+    assert_eq!((refused.code, refused.more["scope"].clone()), (Code::Forbidden, "run".into()));
+}

@@ -1,0 +1,53 @@
+//! The transitions of a run, and runs that go on from one of them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::auth::{Caller, Scope};
+use super::body::{Path, Query, run_id};
+use super::key::Keyed;
+use super::problem::{Problem, internal};
+use super::run::{About, may_steer};
+use super::shapes::{ForkRun, StepsQuery};
+use super::state::Service;
+use super::threads::limit;
+use crate::shape;
+
+/// `GET /v1/runs/{id}/checkpoints`.
+pub(crate) async fn list(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<StepsQuery>,
+) -> Result<Response, Problem> {
+    caller.need(Scope::Read)?;
+    let (run, limit) = (run_id(&id)?, limit(query.limit)?);
+    let store = service.engine().store();
+    let row = store.run(&caller.tenant, run).await?;
+    let mut found = store.steps(&caller.tenant, run, query.after.unwrap_or_default(), limit + 1).await?;
+    let next = shape::page(&mut found, limit, |step| step.step.to_string());
+    let items = found.iter().map(|step| shape::checkpoint(&row, step)).collect();
+    Ok(About::of(&row).on(Json(shape::list(items, next)).into_response()))
+}
+
+/// `POST /v1/runs/{id}/fork`.
+pub(crate) async fn fork(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Keyed { body, key }: Keyed<ForkRun>,
+) -> Result<Response, Problem> {
+    caller.need(Scope::Run)?;
+    service.admit(&caller)?;
+    let run = run_id(&id)?;
+    may_steer(&service, &caller, &service.store().run(&caller.tenant, run).await?).await?;
+    let (engine, tenant) = (service.engine().clone(), caller.tenant.clone());
+    // A task of its own: a caller who goes away cuts nothing off half-way.
+    let forking = tokio::spawn(async move { engine.fork_run(&tenant, run, body.step, key).await });
+    let forked = forking.await.map_err(|_| internal("the task that forks a run is gone"))??.run();
+    let about = About::read(service.engine(), &caller.tenant, forked).await?;
+    Ok(about.on((StatusCode::CREATED, Json(json!({ "run_id": forked }))).into_response()))
+}

@@ -1,0 +1,130 @@
+//! What was said on a thread: reading it, adding to it, and what a model would be shown of it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use baton_core::id::EntryId;
+use baton_core::thread::{Entry, NewEntry, PlacedEntry};
+use baton_engine::{Clock, SystemClock};
+use baton_store::Slice;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::auth::{Caller, Scope};
+use super::body::{self, Path, Query};
+use super::problem::{Problem, internal};
+use super::shapes::{EntriesQuery, Push, RenderName, RenderQuery};
+use super::state::Service;
+use super::threads::{MOST, known, limit};
+use crate::commands::threads::{PolicyArg, Rendered, shown};
+use crate::failure::exit;
+use crate::shape;
+
+/// `GET /v1/threads/{id}/entries`.
+pub(crate) async fn list(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<EntriesQuery>,
+) -> Result<Json<Value>, Problem> {
+    caller.need(Scope::Read)?;
+    let id = known(&id)?;
+    let limit = limit(query.limit)?;
+    if query.last_n.is_some_and(|n| n == 0 || n > MOST) {
+        return Err(Problem::invalid(format!("`last_n` is 1 to {MOST}")));
+    }
+    let slice = slice(&query, limit);
+    let branch = query.branch.as_ref();
+    let mut found = service.engine().store().entries(&caller.tenant, &id, branch, slice).await?;
+    let after = query.after.unwrap_or(-1);
+    found.retain(|placed| placed.index > after);
+    let next = match query.last_n {
+        Some(_) => None,
+        None => shape::page(&mut found, limit, |placed| placed.index.to_string()),
+    };
+    Ok(Json(shape::list(found.iter().map(shape::entry).collect(), next)))
+}
+
+/// The entries that a page is cut from: one more than there is room for, so that it is known whether more follow.
+fn slice(query: &EntriesQuery, limit: u32) -> Slice {
+    if query.last_n.is_some() {
+        return Slice { before: query.before, last_n: query.last_n };
+    }
+    let end = query.after.unwrap_or(-1).max(-1).saturating_add(i64::from(limit) + 2);
+    let before = query.before.map_or(end, |before| before.min(end));
+    Slice { before: Some(before), last_n: Some(limit + 1) }
+}
+
+/// `POST /v1/threads/{id}/entries`.
+pub(crate) async fn push(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body::Json(Push { t, data, v, branch }): body::Json<Push>,
+) -> Result<Response, Problem> {
+    caller.need(Scope::Run)?;
+    let id = known(&id)?;
+    let version = v.unwrap_or(1);
+    if version == 0 {
+        return Err(Problem::invalid("`v` is at least 1"));
+    }
+    let entry = Entry::from_parts(&t, version, Value::Object(data));
+    let entry = entry.map_err(|error| Problem::invalid(error.to_string()))?;
+    let (entry_id, at) = (EntryId(Uuid::now_v7()), SystemClock.now());
+    let new = NewEntry { id: entry_id, at, entry: entry.with_id(entry_id) };
+    let entry = new.entry.clone();
+    let index = service.engine().store().push(&caller.tenant, &id, branch.as_ref(), new).await?;
+    let placed = PlacedEntry { index, id: entry_id, at, run: None, entry };
+    Ok((StatusCode::CREATED, Json(shape::entry(&placed))).into_response())
+}
+
+/// `GET /v1/threads/{id}/render`.
+pub(crate) async fn render(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<RenderQuery>,
+) -> Result<Json<Value>, Problem> {
+    caller.need(Scope::Read)?;
+    let id = known(&id)?;
+    if query.last_n == Some(0) {
+        return Err(Problem::invalid("`last_n` is at least 1"));
+    }
+    let slice = Slice { before: None, last_n: None };
+    let entries = service.engine().store().entries(&caller.tenant, &id, query.branch.as_ref(), slice).await?;
+    let policy = query.policy.map(|policy| match policy {
+        RenderName::Full => PolicyArg::Full,
+        RenderName::LastN => PolicyArg::LastN,
+        RenderName::TokenBudget => PolicyArg::TokenBudget,
+        RenderName::Summary => PolicyArg::Summary,
+    });
+    let names = query.exclude.unwrap_or_default();
+    let exclude =
+        names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let entries = entries.into_iter().map(|placed| placed.entry).collect();
+    let messages = shown(service.app(), entries, Rendered { policy, last_n: query.last_n, exclude });
+    let messages = messages.map_err(|failure| match failure.code {
+        exit::USAGE if query.policy == Some(RenderName::LastN) => {
+            Problem::invalid("`policy=last_n` needs `last_n`, the number of entries")
+        }
+        _ => internal(&failure.message),
+    })?;
+    Ok(Json(json!({ "messages": messages })))
+}
+
+/// `GET /v1/blobs/{sha256}`.
+pub(crate) async fn blob(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(hash): Path<String>,
+) -> Result<Response, Problem> {
+    caller.need(Scope::Read)?;
+    let found = service.engine().store().blob(&caller.tenant, &hash).await?;
+    let bytes = found.ok_or_else(|| Problem::not_found("blob"))?;
+    // Whatever it is, nobody shows it as a page.
+    let headers =
+        [(CONTENT_TYPE.as_str(), "application/octet-stream"), ("x-content-type-options", "nosniff")];
+    Ok((headers, bytes).into_response())
+}

@@ -1,0 +1,57 @@
+//! How much the service takes at once, and how long it waits for it. All of it is settings.
+
+use std::time::Duration;
+
+/// See the fields.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Limits {
+    /// The longest body, in bytes.
+    pub(crate) body_bytes: usize,
+    /// How long a whole body may take to arrive.
+    pub(crate) body_deadline: Duration,
+    /// The longest block of headers, in bytes.
+    pub(crate) header_bytes: usize,
+    /// The most headers.
+    pub(crate) headers: usize,
+    /// How long headers may take to arrive.
+    pub(crate) header_deadline: Duration,
+    /// How long a connection may be kept without a request.
+    pub(crate) idle: Duration,
+    /// The most connections.
+    pub(crate) connections: usize,
+    /// The most live runs of this process, with the calls that are being made.
+    pub(crate) runs: usize,
+    /// The most streams of one run.
+    pub(crate) streams_per_run: usize,
+    /// The most streams of one tenant; absent: any number.
+    pub(crate) streams_per_tenant: Option<usize>,
+    /// Requests a second of one tenant; absent: any number.
+    pub(crate) requests_per_s: Option<u32>,
+    /// How often a silent stream says that it is there.
+    pub(crate) heartbeat: Duration,
+    /// How long a watcher may take nothing before its stream is ended.
+    pub(crate) stall: Duration,
+    /// Bytes that are made ready for a watcher who does not take them, about.
+    pub(crate) buffer_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            body_bytes: 1 << 20,
+            body_deadline: Duration::from_secs(30),
+            header_bytes: 16 << 10,
+            headers: 64,
+            header_deadline: Duration::from_secs(10),
+            idle: Duration::from_secs(75),
+            connections: 10_000,
+            runs: 10_000,
+            streams_per_run: 100,
+            streams_per_tenant: None,
+            requests_per_s: None,
+            heartbeat: Duration::from_secs(15),
+            stall: Duration::from_secs(30),
+            buffer_bytes: 16 << 10,
+        }
+    }
+}

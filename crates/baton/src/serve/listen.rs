@@ -1,0 +1,136 @@
+//! The sockets: which connections are taken, how long they are waited for, and how they end.
+//!
+//! An accept loop of our own, because a connection costs something before its first request: one that says nothing, or
+//! too slowly, is closed ([`connection`]); there is a limit to how many are open, and the last of them serve nothing but
+//! `/health` and cancels, so that a service that is full can still be watched and relieved. What a request then passes
+//! through is [`super::answer`].
+
+mod activity;
+mod connection;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
+
+use super::limits::Limits;
+use super::state::Service;
+
+/// How long connections have to end on their own once the service is closing and its runs rest.
+const LEAVING: Duration = Duration::from_millis(500);
+/// How long is waited where no connection can be taken, for want of files.
+const FULL: Duration = Duration::from_millis(100);
+
+/// What all connections share.
+struct Listening {
+    service: Service,
+    router: Router,
+    builder: Builder<TokioExecutor>,
+    open: AtomicUsize,
+}
+
+/// Serves until the service is told to close; then ends what is open, as soon as `rest` says that its runs rest.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    service: Service,
+    router: Router,
+    rest: impl Future<Output = ()>,
+) {
+    let builder = builder(service.limits());
+    let shared = Arc::new(Listening { service, router, builder, open: AtomicUsize::new(0) });
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = shared.service.closing().cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => shared.take(stream, &connections),
+            Err(error) => pause(&error).await,
+        }
+    }
+    drop(listener);
+    rest.await;
+    connections.close();
+    let _ = tokio::time::timeout(LEAVING, connections.wait()).await;
+}
+
+impl Listening {
+    fn take(self: &Arc<Self>, stream: TcpStream, connections: &TaskTracker) {
+        let most = self.service.limits().connections;
+        let open = Place::taken(self.clone());
+        if open.number > most {
+            return; // dropping it closes it
+        }
+        let is_reserve = open.number > most - reserve(most);
+        connections.spawn(async move {
+            connection::drive(stream, &open.shared, is_reserve).await;
+            drop(open);
+        });
+    }
+}
+
+/// How many of all places are kept for `/health` and cancels.
+fn reserve(most: usize) -> usize {
+    (most / 20).clamp(1, 64)
+}
+
+/// A place among the open connections.
+struct Place {
+    shared: Arc<Listening>,
+    /// How many were taken, with this one.
+    number: usize,
+    _counted: super::metrics::Connected,
+}
+
+impl Place {
+    fn taken(shared: Arc<Listening>) -> Place {
+        let number = shared.open.fetch_add(1, Relaxed) + 1;
+        let _counted = shared.service.metrics().connected();
+        Place { shared, number, _counted }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A peer that went away before it was taken is nothing; no files left is worth a moment and a line.
+async fn pause(error: &io::Error) {
+    if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+        return;
+    }
+    tracing::warn!(%error, "a connection could not be taken");
+    tokio::time::sleep(FULL).await;
+}
+
+/// How HTTP is spoken. Deadlines for headers are kept by [`connection`]: here they would cut off connections that are
+/// only kept, too.
+fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.header_bytes);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(Some(128))
+        .max_pending_accept_reset_streams(Some(20))
+        .max_local_error_reset_streams(Some(128))
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_send_buf_size(64 << 10)
+        .keep_alive_interval(Some(Duration::from_secs(20)))
+        .keep_alive_timeout(Duration::from_secs(10));
+    builder
+}

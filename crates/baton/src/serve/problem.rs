@@ -1,0 +1,324 @@
+//! What is answered when something cannot be done: RFC 9457, `application/problem+json`.
+//!
+//! Every refusal of the service is a [`Problem`]: a code from a closed set, and a sentence that says what was wrong
+//! and what to send instead. What is nobody's business (which row is damaged, where the database is) goes to the log
+//! and not into the answer. Somebody else's id answers exactly as one that there is not: no id is repeated.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use baton_core::fault::Code as RunCode;
+use baton_core::thread::TreeError;
+use baton_engine::EngineError;
+use baton_store::StoreError;
+use serde_json::{Map, Value, json};
+
+/// The media type of a problem.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Seconds after which a store that does not answer is worth another try.
+const STORE_RETRY_S: u64 = 2;
+
+/// What kind of problem it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// What was sent cannot be understood.
+    InvalidRequest,
+    /// Who asks is not known.
+    Unauthorized,
+    /// Who asks may not.
+    Forbidden,
+    /// There is no such thing, or it is somebody else's.
+    NotFound,
+    /// There is no such method here.
+    MethodNotAllowed,
+    /// It does not go together with what there is.
+    Conflict,
+    /// A run is active on the branch.
+    BranchBusy,
+    /// Somebody decided already.
+    AlreadyDecided,
+    /// The run is over.
+    Finished,
+    /// It was thrown away.
+    #[allow(dead_code, reason = "part of the contract; nothing that was thrown away is remembered yet")]
+    Pruned,
+    /// The run was cancelled, and the caller waited for its answer.
+    Cancelled,
+    /// The body is too long.
+    PayloadTooLarge,
+    /// The body is not JSON, or it is encoded.
+    UnsupportedMediaType,
+    /// The name that was asked for is not ours.
+    BadHost,
+    /// The key was used before with another body.
+    IdempotencyMismatch,
+    /// The caller does too much at once.
+    RateLimited,
+    /// A fault of ours.
+    Internal,
+    /// This process has enough to do, or is about to end.
+    Overloaded,
+    /// The store cannot be reached.
+    StoreUnavailable,
+    /// The run that was waited for failed.
+    Run(RunCode),
+}
+
+impl Code {
+    /// All that are not a run's.
+    #[cfg(test)]
+    pub(crate) const ALL: [Code; 19] = [
+        Code::InvalidRequest,
+        Code::Unauthorized,
+        Code::Forbidden,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::Conflict,
+        Code::BranchBusy,
+        Code::AlreadyDecided,
+        Code::Finished,
+        Code::Pruned,
+        Code::Cancelled,
+        Code::PayloadTooLarge,
+        Code::UnsupportedMediaType,
+        Code::BadHost,
+        Code::IdempotencyMismatch,
+        Code::RateLimited,
+        Code::Internal,
+        Code::Overloaded,
+        Code::StoreUnavailable,
+    ];
+
+    /// The name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Code::InvalidRequest => "invalid_request",
+            Code::Unauthorized => "unauthorized",
+            Code::Forbidden => "forbidden",
+            Code::NotFound => "not_found",
+            Code::MethodNotAllowed => "method_not_allowed",
+            Code::Conflict => "conflict",
+            Code::BranchBusy => "branch_busy",
+            Code::AlreadyDecided => "already_decided",
+            Code::Finished => "finished",
+            Code::Pruned => "pruned",
+            Code::Cancelled => "cancelled",
+            Code::PayloadTooLarge => "payload_too_large",
+            Code::UnsupportedMediaType => "unsupported_media_type",
+            Code::BadHost => "bad_host",
+            Code::IdempotencyMismatch => "idempotency_mismatch",
+            Code::RateLimited => "rate_limited",
+            Code::Internal => "internal",
+            Code::Overloaded => "overloaded",
+            Code::StoreUnavailable => "store_unavailable",
+            Code::Run(code) => code.as_str(),
+        }
+    }
+
+    /// The status that goes with it.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Code::InvalidRequest => StatusCode::BAD_REQUEST,
+            Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Code::Conflict
+            | Code::BranchBusy
+            | Code::AlreadyDecided
+            | Code::Finished
+            | Code::Pruned
+            | Code::Cancelled => StatusCode::CONFLICT,
+            Code::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Code::BadHost => StatusCode::MISDIRECTED_REQUEST,
+            Code::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+            Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::Overloaded | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Run(code) => status_of_run(code),
+        }
+    }
+
+    /// The same for all problems of the kind.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Code::InvalidRequest => "The request cannot be understood",
+            Code::Unauthorized => "A token is needed",
+            Code::Forbidden => "This is not allowed",
+            Code::NotFound => "There is no such thing",
+            Code::MethodNotAllowed => "There is no such method here",
+            Code::Conflict => "It does not go together with what there is",
+            Code::BranchBusy => "A run is active on the branch",
+            Code::AlreadyDecided => "Somebody decided already",
+            Code::Finished => "The run has ended",
+            Code::Pruned => "It was thrown away",
+            Code::Cancelled => "The run was cancelled",
+            Code::PayloadTooLarge => "The body is too long",
+            Code::UnsupportedMediaType => "The body has to be JSON",
+            Code::BadHost => "This host is not served here",
+            Code::IdempotencyMismatch => "The key was used before with another body",
+            Code::RateLimited => "Too much at once",
+            Code::Internal => "Something is wrong with Baton",
+            Code::Overloaded => "Baton has enough to do",
+            Code::StoreUnavailable => "The store cannot be reached",
+            Code::Run(_) => "The run failed",
+        }
+    }
+}
+
+fn status_of_run(code: RunCode) -> StatusCode {
+    match code {
+        RunCode::LlmTimeout | RunCode::Deadline => StatusCode::GATEWAY_TIMEOUT,
+        RunCode::LlmInvalidResponse
+        | RunCode::LlmConnection
+        | RunCode::LlmServer
+        | RunCode::LlmRateLimited
+        | RunCode::LlmAuth
+        | RunCode::Refused
+        | RunCode::ContextTooLong => StatusCode::BAD_GATEWAY,
+        RunCode::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Problem {
+    /// What kind.
+    pub(crate) code: Code,
+    /// What was wrong, and what to send instead.
+    pub(crate) detail: String,
+    /// Further members.
+    pub(crate) more: Map<String, Value>,
+    /// Seconds after which the same may work.
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Problem {
+    /// A problem of a kind.
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
+        Problem { code, detail: detail.into(), more: Map::new(), retry_after: None }
+    }
+
+    /// There is no such thing, or it is somebody else's: nobody can tell which.
+    pub(crate) fn not_found(what: &str) -> Problem {
+        Problem::new(Code::NotFound, format!("there is no such {what}"))
+    }
+
+    /// What was sent cannot be understood.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
+        Problem::new(Code::InvalidRequest, detail)
+    }
+
+    /// With a further member.
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Problem {
+        self.more.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Worth another try after this many seconds.
+    pub(crate) fn after(mut self, seconds: u64) -> Problem {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// The document that is sent.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = self.more.clone();
+        let status = self.code.status().as_u16();
+        body.extend([
+            ("type".to_owned(), json!(format!("urn:baton:problem:{}", self.code.as_str()))),
+            ("title".to_owned(), json!(self.code.title())),
+            ("status".to_owned(), json!(status)),
+            ("detail".to_owned(), json!(self.detail)),
+            ("code".to_owned(), json!(self.code.as_str())),
+        ]);
+        Value::Object(body)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.code.status(), self.body().to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == Code::Unauthorized {
+            headers.insert("www-authenticate", HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Flow(_) | EngineError::MissingTools { .. } => {
+                Problem::new(Code::Conflict, error.to_string())
+            }
+            EngineError::BadCursor { .. } | EngineError::Invalid(_) => Problem::invalid(error.to_string()),
+            EngineError::KeyMismatch => Problem::new(Code::IdempotencyMismatch, error.to_string()),
+            EngineError::Forbidden(why) => Problem::new(Code::Forbidden, why),
+            EngineError::ShuttingDown => {
+                Problem::new(Code::Overloaded, "this process is about to end; try again, another one answers")
+                    .after(1)
+            }
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let words = error.to_string();
+        match error {
+            StoreError::NotFound { what, .. } => Problem::not_found(what),
+            StoreError::Tree(TreeError::NoBranch(_)) => Problem::not_found("branch"),
+            StoreError::Tree(TreeError::NoIndex { .. }) => Problem::invalid(words),
+            StoreError::Order(order) => Problem::new(Code::Conflict, words).with("expected", order.expected),
+            StoreError::Exists { .. }
+            | StoreError::Moved { .. }
+            | StoreError::Tree(_)
+            | StoreError::TooNew { .. }
+            | StoreError::KeyUsed(_) => Problem::new(Code::Conflict, words),
+            StoreError::Held { run, .. } => {
+                Problem::new(Code::Conflict, words).with("run_id", run.to_string())
+            }
+            StoreError::Busy { run, .. } => {
+                Problem::new(Code::BranchBusy, words).with("run_id", run.to_string())
+            }
+            StoreError::AlreadyDecided { status, .. } => {
+                Problem::new(Code::AlreadyDecided, words).with("approval_status", status.as_str())
+            }
+            StoreError::Ended { status, .. } => {
+                Problem::new(Code::Finished, words).with("run_status", status.as_str())
+            }
+            // The queue is the caller's own, and the same request works once a run of theirs has ended: that is what
+            // 429 means. 409 would say that it never will.
+            StoreError::QueueFull { .. } => Problem::new(Code::RateLimited, words).after(1),
+            StoreError::TooLong { .. } => Problem::new(Code::PayloadTooLarge, words),
+            StoreError::Unavailable(_) | StoreError::Ambiguous(_) => {
+                tracing::warn!(error = words, "the store is not available");
+                let detail =
+                    "the store cannot be reached at the moment; try again, with the same Idempotency-Key";
+                Problem::new(Code::StoreUnavailable, detail).after(STORE_RETRY_S)
+            }
+            StoreError::Fenced { .. } | StoreError::Unread { .. } | StoreError::Corrupt { .. } => {
+                internal(&words)
+            }
+        }
+    }
+}
+
+/// A fault of ours: the log says what, the answer does not.
+pub(crate) fn internal(words: &str) -> Problem {
+    tracing::error!(error = words, "a request failed");
+    Problem::new(Code::Internal, "this is a fault of Baton; its log says more")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Beginning a run: the one handler behind `/v1/agent/run`, `/process` and `/v1/runs`.
+//!
+//! They differ in what a message is called and in how the answer is shown. What is asked for is settled in [`asked`];
+//! here it is begun, in a task of its own: a caller who goes away cuts nothing off half-way.
+
+mod about;
+mod asked;
+mod standing;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use baton_core::id::{Cursor, RunId};
+use baton_engine::{EngineError, RunHandle, Seen, Submitted};
+use serde_json::json;
+use tokio::sync::oneshot;
+use tracing::Instrument;
+
+use super::admission::StreamPermit;
+use super::auth::{Caller, Scope};
+use super::key::Keyed;
+use super::problem::{Code, Problem, internal};
+use super::shapes::{AgentRun, FlowName, NewRun};
+use super::state::Service;
+use super::stream::{EVENT_STREAM, Gone, Until, Watch, rests};
+use crate::dialect::sse::{Dialect, Showing};
+pub(crate) use about::{About, traceparent};
+pub(crate) use asked::{Asked, agent, channel, mode};
+pub(crate) use standing::{may_answer, may_steer};
+
+/// `POST /v1/agent/run`: begins a run and streams its events.
+pub(crate) async fn agent_run(
+    State(service): State<Service>,
+    caller: Caller,
+    headers: HeaderMap,
+    Keyed { body, key }: Keyed<AgentRun>,
+) -> Result<Response, Problem> {
+    let AgentRun { input, thread_id, correlation_id, config } = body;
+    let config = config.unwrap_or_default();
+    let asked = Asked { text: input, thread: thread_id, correlation: correlation_id, config, key };
+    // Before anything is begun: a run that nobody may watch would be begun in vain.
+    let place = service.stream(&caller)?;
+    begin(&service, &caller, &headers, asked).await?.stream(&service, &caller, Dialect::Agent, place).await
+}
+
+/// `POST /v1/runs`: begins a run; streams it to whoever accepts a stream, and names it to everybody else.
+pub(crate) async fn create(
+    State(service): State<Service>,
+    caller: Caller,
+    headers: HeaderMap,
+    Keyed { body, key }: Keyed<NewRun>,
+) -> Result<Response, Problem> {
+    let NewRun { input, flow: FlowName::Turn, thread_id, correlation_id, config, dialect } = body;
+    let config = config.unwrap_or_default();
+    let asked = Asked { text: input, thread: thread_id, correlation: correlation_id, config, key };
+    let place = accepts_stream(&headers).then(|| service.stream(&caller)).transpose()?;
+    let begun = begin(&service, &caller, &headers, asked).await?;
+    if let Some(place) = place {
+        return begun.stream(&service, &caller, dialect.unwrap_or_default(), place).await;
+    }
+    if let Some(gone) = begun.gone {
+        gone.stays(); // nobody waits for it, so nobody goes away
+    }
+    let document = json!({"run_id": begun.about.run});
+    Ok(begun.about.on((StatusCode::ACCEPTED, axum::Json(document)).into_response()))
+}
+
+/// A run that was begun, answered, queued or found.
+pub(crate) struct Begun {
+    pub(crate) about: About,
+    /// If this process drives it.
+    handle: Option<RunHandle>,
+    /// What the caller has not seen comes after this place.
+    from: Cursor,
+    show_reasoning: bool,
+    gone: Option<Gone>,
+}
+
+/// Begins a run with what was asked.
+pub(crate) async fn begin(
+    service: &Service,
+    caller: &Caller,
+    headers: &HeaderMap,
+    asked: Asked,
+) -> Result<Begun, Problem> {
+    caller.need(Scope::Run)?;
+    service.admit(caller)?;
+    let (cancels, show_reasoning) = (asked.cancels(), asked.config.show_reasoning.unwrap_or_default());
+    let request = asked.request(service, caller, traceparent(headers))?;
+    let (correlation, traceparent) = (request.correlation.clone(), request.traceparent.clone());
+    let (service_too, caller_too) = (service.clone(), caller.clone());
+    let (tell, told) = oneshot::channel();
+    let submitting = async move {
+        let submitted = standing::submit(&service_too, &caller_too, request).await;
+        // It goes with the answer: whoever drops it unread cancels the run.
+        let gone = match &submitted {
+            Ok((submitted, _)) if cancels => {
+                Some(Gone::cancels(service_too.engine(), &caller_too.tenant, submitted.run()))
+            }
+            _ => None,
+        };
+        let _ = tell.send((submitted, gone));
+    };
+    tokio::spawn(submitting.in_current_span());
+    let (submitted, gone) = told.await.map_err(|_| internal("the task that begins a run is gone"))?;
+    let (submitted, from) = submitted?;
+    let (run, handle) = match submitted {
+        Submitted::Started(handle) => {
+            let about = About::started(&handle, correlation, traceparent.as_ref());
+            return Ok(Begun { about, handle: Some(handle), from, show_reasoning, gone });
+        }
+        Submitted::Answered(handle) => (handle.run, Some(handle)),
+        Submitted::AnsweredElsewhere(run) => (run, None),
+        Submitted::Queued(run) | Submitted::Repeated(run) => {
+            return Ok(Begun { show_reasoning, gone, ..Begun::found(service, caller, run).await? });
+        }
+    };
+    let about = About::read(service.engine(), &caller.tenant, run).await?;
+    Ok(Begun { about, handle, from, show_reasoning, gone })
+}
+
+fn accepts_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(axum::http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted.flat_map(|value| value.split(','));
+    kinds.any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+impl Begun {
+    /// A run that was begun by an earlier request.
+    pub(crate) async fn found(service: &Service, caller: &Caller, run: RunId) -> Result<Begun, Problem> {
+        let about = About::read(service.engine(), &caller.tenant, run).await?;
+        Ok(Begun { about, handle: None, from: Cursor::default(), show_reasoning: false, gone: None })
+    }
+
+    /// Its events, to the next rest, at a place that was kept for them. Once a run is begun its caller is told which,
+    /// also where there is nothing to be seen.
+    async fn stream(
+        self,
+        service: &Service,
+        caller: &Caller,
+        dialect: Dialect,
+        place: StreamPermit,
+    ) -> Result<Response, Problem> {
+        let Begun { about, from, show_reasoning, gone, .. } = self;
+        let permit = match place.of(about.run, service.limits()) {
+            Ok(permit) => permit,
+            Err(problem) => {
+                if let Some(gone) = gone {
+                    gone.stays();
+                }
+                return Ok(about.on(problem.into_response()));
+            }
+        };
+        let watch = Watch {
+            engine: service.engine().clone(),
+            tenant: caller.tenant.clone(),
+            pass: caller.pass.clone(),
+            auth: service.auth().clone(),
+            run: about.run,
+            from,
+            showing: Showing { dialect, reasoning: show_reasoning },
+            until: Until::Rest,
+            heartbeat: service.limits().heartbeat,
+            buffer: service.limits().buffer_bytes,
+            closing: service.closing().clone(),
+            gone,
+            permit: Some(permit),
+        };
+        Ok(about.on(watch.open().await.unwrap_or_else(Problem::into_response)))
+    }
+
+    /// Waits until it has ended or waits for somebody; answers whether it has ended.
+    pub(crate) async fn rested(&mut self, service: &Service, caller: &Caller) -> Result<bool, Problem> {
+        let run = self.about.run;
+        let resting = async {
+            if let Some(mut handle) = self.handle.take() {
+                handle.rested().await; // whatever came of it, the log says more
+            }
+            to_rest(service, caller, run).await
+        };
+        tokio::select! {
+            rested = resting => Ok(rested?),
+            () = service.closing().cancelled() => {
+                let detail = "this process is about to end; the run goes on, and GET /v1/runs/{id} shows it";
+                Err(Problem::new(Code::Overloaded, detail).with("run_id", run.to_string()).after(1))
+            }
+        }
+    }
+
+    /// The caller was told everything.
+    pub(crate) fn told(self) -> About {
+        if let Some(gone) = self.gone {
+            gone.stays();
+        }
+        self.about
+    }
+}
+
+/// Reads a log to the run's next rest; answers whether that was its end.
+async fn to_rest(service: &Service, caller: &Caller, run: RunId) -> Result<bool, EngineError> {
+    let (engine, tenant) = (service.engine(), &caller.tenant);
+    let row = engine.store().run(tenant, run).await?;
+    if row.status.has_ended() {
+        return Ok(true);
+    }
+    if rests(engine, tenant, run).await?.is_some() {
+        return Ok(false);
+    }
+    let mut reader = engine.events(tenant, run, Cursor { epoch: row.epoch, seq: row.seq }).await?;
+    loop {
+        match reader.next().await? {
+            None => return Ok(true),
+            Some(Seen::Event(seen)) if seen.event.is_terminal() => return Ok(true),
+            Some(Seen::Suspended) if rests(engine, tenant, run).await?.is_some() => return Ok(false),
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Which run an answer is about: the headers that every such answer carries.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use baton_core::id::{RunId, Tenant, ThreadId};
+use baton_core::trace::TraceParent;
+use baton_engine::{Engine, RunHandle, correlation_of, trace_id_of};
+use baton_store::{RunRow, StoreError};
+
+/// The run.
+pub(crate) const RUN: HeaderName = HeaderName::from_static("x-run-id");
+/// Its thread.
+pub(crate) const THREAD: HeaderName = HeaderName::from_static("x-thread-id");
+/// The trace that it is part of.
+pub(crate) const TRACE: HeaderName = HeaderName::from_static("x-trace-id");
+/// What belongs together.
+pub(crate) const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) run: RunId,
+    pub(crate) thread: ThreadId,
+    pub(crate) trace_id: String,
+    pub(crate) correlation: String,
+}
+
+impl About {
+    /// A run that this process has just begun: nothing has to be read for it.
+    pub(super) fn started(
+        handle: &RunHandle,
+        correlation: Option<String>,
+        parent: Option<&TraceParent>,
+    ) -> About {
+        let run = handle.run;
+        About {
+            run,
+            thread: handle.thread.clone(),
+            trace_id: parent.map_or_else(|| run.trace_id(), |parent| parent.trace_id.clone()),
+            correlation: correlation.unwrap_or_else(|| run.to_string()),
+        }
+    }
+
+    /// A run that was read.
+    pub(crate) fn of(row: &RunRow) -> About {
+        let (trace_id, correlation) = (trace_id_of(row), correlation_of(row));
+        About { run: row.id, thread: row.thread.clone(), trace_id, correlation }
+    }
+
+    /// A run by its id.
+    pub(crate) async fn read(engine: &Engine, tenant: &Tenant, run: RunId) -> Result<About, StoreError> {
+        Ok(About::of(&engine.store().run(tenant, run).await?))
+    }
+
+    /// Puts the headers on an answer.
+    pub(crate) fn on(&self, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        let texts = [
+            (RUN, self.run.to_string()),
+            (THREAD, self.thread.to_string()),
+            (TRACE, self.trace_id.clone()),
+            (CORRELATION, self.correlation.clone()),
+        ];
+        for (name, text) in texts {
+            // What somebody else stored may not fit into a header, and is left out.
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+/// The span that a request was made in. One that cannot be read is none, as the standard says.
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut given = headers.get_all("traceparent").iter();
+    let only = given.next().filter(|_| given.next().is_none())?;
+    only.to_str().ok()?.trim().parse().ok()
+}

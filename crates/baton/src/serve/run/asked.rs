@@ -1,0 +1,177 @@
+//! What is asked of the engine, from what a caller sent.
+//!
+//! A caller can only narrow. Names that the caller may not use are refused here and name the rule; numbers are passed on,
+//! and capped by the engine with a warning. Nothing is looked up in the store: what is not there is found when the run
+//! begins.
+
+use baton_core::id::ThreadId;
+use baton_core::policy::Mode;
+use baton_core::role::Roles;
+use baton_core::trace::TraceParent;
+use baton_engine::{Narrow, OnBusy, RunRequest};
+use baton_store::NewKey;
+use serde_json::Value;
+
+use super::super::auth::Caller;
+use super::super::problem::{Code, Problem};
+use super::super::shapes::{Config, OnDisconnect, WhenBusy};
+use super::super::state::Service;
+
+/// The one agent that there is.
+const AGENT: &str = "default";
+/// Where messages come in, if nobody says.
+const CHANNEL: &str = "CHAT";
+
+/// A message, whatever the route calls it.
+pub(crate) struct Asked {
+    pub(crate) text: String,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) correlation: Option<String>,
+    pub(crate) config: Config,
+    pub(crate) key: Option<NewKey>,
+}
+
+impl Asked {
+    /// Whether the run is cancelled if the caller goes away.
+    pub(super) fn cancels(&self) -> bool {
+        self.config.on_disconnect == Some(OnDisconnect::Cancel)
+    }
+
+    /// The request that the engine is given.
+    pub(super) fn request(
+        self,
+        service: &Service,
+        caller: &Caller,
+        traceparent: Option<TraceParent>,
+    ) -> Result<RunRequest, Problem> {
+        let Asked { text, thread, correlation, config, key } = self;
+        if text.trim().is_empty() {
+            return Err(Problem::invalid("the message is empty: say what you want"));
+        }
+        if let Some(correlation) = &correlation {
+            is_word("correlation_id", correlation)?;
+        }
+        agent(caller, config.agent.as_deref())?;
+        let mode = mode(caller, config.mode)?;
+        let channel = channel(service, config.channel.as_deref())?;
+        let narrow = narrow(&config)?;
+        let (model, roles) = model(service, config.model.as_deref())?;
+        let like = service.app().request(text, &service.chosen());
+        let like = like.map_err(|failure| super::internal(&failure.message))?;
+        Ok(RunRequest {
+            tenant: caller.tenant.clone(),
+            thread,
+            model,
+            roles,
+            branch: config.branch,
+            mode,
+            channel,
+            traceparent,
+            correlation,
+            narrow,
+            key,
+            on_busy: match config.on_busy {
+                None | Some(WhenBusy::Reject) => OnBusy::Reject,
+                Some(WhenBusy::Enqueue) => OnBusy::Enqueue,
+                Some(WhenBusy::Interrupt) => OnBusy::Interrupt,
+            },
+            metadata: config.metadata.map_or(Value::Null, Value::Object),
+            ..like
+        })
+    }
+}
+
+/// Whether the caller may use an agent, and there is one.
+pub(crate) fn agent(caller: &Caller, name: Option<&str>) -> Result<(), Problem> {
+    let name = name.unwrap_or(AGENT);
+    if !caller.agents.is_empty() && !caller.agents.iter().any(|allowed| allowed == name) {
+        let detail = format!("this token may use the agents {}, and no other", caller.agents.join(", "));
+        return Err(Problem::new(Code::Forbidden, detail).with("rule", "token.agents"));
+    }
+    match name {
+        AGENT => Ok(()),
+        _ => {
+            let detail = format!("there is no such agent; there is {AGENT:?}");
+            Err(Problem::new(Code::Forbidden, detail).with("rule", "config.agent"))
+        }
+    }
+}
+
+/// The mode that is meant, if the caller may use it.
+pub(crate) fn mode(caller: &Caller, wanted: Option<Mode>) -> Result<Mode, Problem> {
+    // Nobody is refused for what they did not ask.
+    let mode = wanted.unwrap_or_else(|| Mode::default().min(caller.max_mode));
+    if mode > caller.max_mode {
+        let most = caller.max_mode.as_str();
+        let detail = format!("this token may use modes up to {most}: send that, or less");
+        return Err(Problem::new(Code::Forbidden, detail).with("rule", "token.max_mode"));
+    }
+    Ok(mode)
+}
+
+/// The channel that is meant by a name in whatever case.
+pub(crate) fn channel(service: &Service, name: Option<&str>) -> Result<String, Problem> {
+    let found = service.app().channel(name.unwrap_or(CHANNEL));
+    found.map_err(|failure| {
+        let hint = failure.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        Problem::invalid(format!("{}{hint}", failure.message))
+    })
+}
+
+/// Who answers. A caller chooses among those that are configured: anything else might be a file of this machine, or
+/// somebody who is paid.
+fn model(service: &Service, name: Option<&str>) -> Result<(String, Roles), Problem> {
+    let chosen = service.chosen();
+    let Some(name) = name else { return Ok((chosen.model.clone(), chosen.roles.clone())) };
+    let mut known = chosen.everybody();
+    for priced in service.app().config.serving.models.keys() {
+        if !known.contains(priced) {
+            known.push(priced.clone());
+        }
+    }
+    if !known.iter().any(|known| known == name) {
+        let detail = format!("this model is not configured; there are {}", known.join(", "));
+        return Err(Problem::new(Code::Forbidden, detail).with("rule", "config.model"));
+    }
+    // What the settings say about it holds in every role that it answers in.
+    let Some(candidate) = chosen.roles.values().flatten().find(|candidate| candidate.model == name) else {
+        return Ok((name.to_owned(), Roles::new()));
+    };
+    let alone = |role: &str| (role.to_owned(), vec![candidate.clone()]);
+    Ok((name.to_owned(), chosen.role_names().into_iter().map(alone).collect()))
+}
+
+fn narrow(config: &Config) -> Result<Narrow, Problem> {
+    let rounds = |limit: u64| (limit - 1) / 2;
+    let wrong = |detail: &str| Err(Problem::invalid(detail));
+    if config.recursion_limit == Some(0) {
+        return wrong("`recursion_limit` is at least 1: n means (n − 1) / 2 rounds");
+    }
+    if config.max_tokens == Some(0) {
+        return wrong("`max_tokens` is at least 1");
+    }
+    if config.temperature.is_some_and(|it| it < 0.0) {
+        return wrong("`temperature` is not below 0");
+    }
+    if config.timeout_s.is_some_and(|it| it < 0.001) {
+        return wrong("`timeout_s` is above 0");
+    }
+    let iterations = [config.max_iterations, config.recursion_limit.map(rounds)].into_iter().flatten().min();
+    Ok(Narrow {
+        iterations: iterations.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+        active_ms: config.timeout_s.map(|seconds| (seconds * 1000.0) as u64), // saturates
+        answer_tokens: config.max_tokens,
+        temperature: config.temperature,
+    })
+}
+
+/// Whether a text can stand in a header.
+fn is_word(field: &str, text: &str) -> Result<(), Problem> {
+    if (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!("`{field}` is 1 to 255 visible ASCII characters")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! What a caller may do with a run that there is.
+//!
+//! A run is allowed what its definition says, whoever speaks to it. So nobody may answer, steer or fork one that may do
+//! more than they could have asked for themselves. A message to a branch is the answer to the run that asks there:
+//! which run that is, and where its log ends, is noted before the message is posted.
+
+use baton_core::id::{Cursor, RunId, ThreadId};
+use baton_core::policy::Mode;
+use baton_core::thread::WaitingKind;
+use baton_engine::{Clock, EngineError, RunRequest, Submitted, SystemClock};
+use baton_store::{RunRow, StoreError};
+
+use super::super::auth::Caller;
+use super::super::problem::Problem;
+use super::super::state::Service;
+use super::{agent, mode};
+
+/// Refuses a run that may do more than the caller.
+pub(crate) async fn may_steer(service: &Service, caller: &Caller, row: &RunRow) -> Result<(), Problem> {
+    agent(caller, None)?;
+    if caller.max_mode == Mode::Exploratory {
+        return Ok(()); // there is no more
+    }
+    let definition = service.store().definition(&caller.tenant, &row.definition).await?;
+    mode(caller, Some(definition.mode)).map(|_| ())
+}
+
+/// Gives a message to the engine; answers what became of it, and after which place the caller has seen nothing yet.
+pub(super) async fn submit(
+    service: &Service,
+    caller: &Caller,
+    request: RunRequest,
+) -> Result<(Submitted, Cursor), Problem> {
+    let engine = service.engine();
+    let busy = match engine.start(request.clone()).await {
+        Ok(handle) => return Ok((Submitted::Started(handle), Cursor::default())),
+        Err(EngineError::Store(StoreError::Busy { run, .. })) => Some(run),
+        Err(EngineError::Store(StoreError::KeyUsed(_))) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let asks = match busy {
+        Some(run) if !is_known(service, &request).await? => asking(service, caller, run).await?,
+        _ => None,
+    };
+    let submitted = engine.submit(request).await?;
+    let from = asks.filter(|row| row.id == submitted.run());
+    let from = from.map(|row| Cursor { epoch: row.epoch, seq: row.seq }).unwrap_or_default();
+    Ok((submitted, from))
+}
+
+/// Whether a message was sent before.
+async fn is_known(service: &Service, request: &RunRequest) -> Result<bool, Problem> {
+    let Some(key) = &request.key else { return Ok(false) };
+    let known = service.store().key(&request.tenant, &key.route, &key.key, SystemClock.now()).await?;
+    Ok(known.is_some())
+}
+
+/// A run that waits for an answer, if this one does, and the caller may answer it.
+async fn asking(service: &Service, caller: &Caller, run: RunId) -> Result<Option<RunRow>, Problem> {
+    let view = service.engine().view(&caller.tenant, run).await?;
+    let kinds: Vec<WaitingKind> = view.waiting.iter().map(|waiting| waiting.kind).collect();
+    if !kinds.contains(&WaitingKind::UserInput) {
+        return Ok(None);
+    }
+    may_steer(service, caller, &view.row).await?;
+    Ok(Some(view.row))
+}
+
+/// Refuses a message to a thread on whose current branch a run asks that the caller may not answer.
+pub(crate) async fn may_answer(service: &Service, caller: &Caller, thread: &ThreadId) -> Result<(), Problem> {
+    if caller.max_mode == Mode::Exploratory {
+        return Ok(());
+    }
+    let thread = match service.store().thread(&caller.tenant, thread).await {
+        Err(StoreError::NotFound { .. }) => return Ok(()), // it is about to be made
+        found => found?,
+    };
+    let held = thread.branches.iter().find(|branch| branch.name == thread.current).and_then(|it| it.run);
+    match held {
+        Some(run) => asking(service, caller, run).await.map(|_| ()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,151 @@
+//! What callers write behind the `?` of an address.
+
+use baton_core::id::{BranchName, RunId, ThreadId};
+use baton_core::run::{ApprovalStatus, RunStatus};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::answers;
+use super::forms::{Id, Name, Place};
+use crate::dialect::sse::Dialect;
+
+/// The query of `GET /v1/threads`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThreadsQuery {
+    /// At most so many.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<u32>,
+    /// Only those made before this one: `next` of the page before.
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    pub(crate) after: Option<ThreadId>,
+}
+
+/// The query of `GET /v1/threads/{id}/entries`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EntriesQuery {
+    /// Which branch; the current one if left out.
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    pub(crate) branch: Option<BranchName>,
+    /// Only the last so many.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) last_n: Option<u32>,
+    /// Only entries before this index.
+    #[serde(default)]
+    pub(crate) before: Option<i64>,
+    /// At most so many, oldest first.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<u32>,
+    /// Only entries after this index: `next` of the page before.
+    #[serde(default)]
+    pub(crate) after: Option<i64>,
+}
+
+/// The query of `GET /v1/threads/{id}/render`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RenderQuery {
+    /// Which branch; the current one if left out.
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    pub(crate) branch: Option<BranchName>,
+    /// How much of the thread; what the settings say if left out.
+    #[serde(default)]
+    pub(crate) policy: Option<RenderName>,
+    /// Only the last so many entries; a call and its result stay together.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub(crate) last_n: Option<u32>,
+    /// Leaves out entries of these types, separated by commas.
+    #[serde(default)]
+    pub(crate) exclude: Option<String>,
+}
+
+/// How much of a thread a model sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RenderName {
+    /// All of it.
+    Full,
+    /// The last so many entries.
+    LastN,
+    /// What fits the model's context window.
+    TokenBudget,
+    /// The same, with the summary that is there.
+    Summary,
+}
+
+/// The query of `GET /v1/runs`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunsQuery {
+    /// Only of this thread.
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    pub(crate) thread: Option<ThreadId>,
+    /// Only with this status.
+    #[serde(default)]
+    #[schemars(with = "Option<answers::RunStatusName>")]
+    pub(crate) status: Option<RunStatus>,
+    /// At most so many.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<u32>,
+    /// Only those made before this one: `next` of the page before.
+    #[serde(default)]
+    #[schemars(with = "Option<Id>")]
+    pub(crate) after: Option<RunId>,
+}
+
+/// The query of `GET /v1/runs/{id}/events`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsQuery {
+    /// How events are shown.
+    #[serde(default)]
+    pub(crate) dialect: Option<Dialect>,
+    /// Only what comes after this place; `Last-Event-ID` says the same, and is looked at first.
+    #[serde(default)]
+    #[schemars(with = "Option<Place>")]
+    pub(crate) after: Option<String>,
+    /// Whether a model's own reasoning is shown.
+    #[serde(default)]
+    pub(crate) show_reasoning: Option<bool>,
+}
+
+/// The query of `GET /v1/runs/{id}/checkpoints`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StepsQuery {
+    /// At most so many, oldest first.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<u32>,
+    /// Only those after this step: `next` of the page before.
+    #[serde(default)]
+    #[schemars(range(max = u32::MAX))]
+    pub(crate) after: Option<u32>,
+}
+
+/// The query of `GET /v1/approvals`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApprovalsQuery {
+    /// Only with this status; all if left out.
+    #[serde(default)]
+    #[schemars(with = "Option<answers::ApprovalStatusName>")]
+    pub(crate) status: Option<ApprovalStatus>,
+    /// At most so many.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<u32>,
+    /// Only those asked before this one: `next` of the page before.
+    #[serde(default)]
+    pub(crate) after: Option<String>,
+}

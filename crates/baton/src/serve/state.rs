@@ -1,0 +1,144 @@
+//! What every handler is given: the engine on its data, who answers, who may, and how much is taken at once. Cheap to
+//! clone.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use baton_engine::Engine;
+use baton_store::Store;
+use tokio_util::sync::CancellationToken;
+
+use super::admission::{Admission, StreamPermit};
+use super::auth::{Auth, Caller};
+use super::guard::Guard;
+use super::health::Probe;
+use super::limits::Limits;
+use super::metrics::Metrics;
+use super::problem::Problem;
+use crate::app::App;
+use crate::models::Chosen;
+
+/// How often it is looked who answers, where nobody said so.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Service(Arc<Inner>);
+
+struct Inner {
+    app: App,
+    limits: Limits,
+    auth: Arc<Auth>,
+    guard: Guard,
+    admission: Admission,
+    metrics: Metrics,
+    probe: Probe,
+    chosen: RwLock<Arc<Chosen>>,
+    closing: CancellationToken,
+    began: Instant,
+}
+
+impl Service {
+    /// A service on what was opened.
+    pub(crate) fn new(app: App, chosen: Chosen, auth: Auth) -> Service {
+        let serve = &app.config.serve;
+        let limits = serve.limits.clone();
+        let guard = Guard::new(serve.hosts.clone(), serve.origins.clone());
+        Service(Arc::new(Inner {
+            limits,
+            auth: Arc::new(auth),
+            guard,
+            admission: Admission::default(),
+            metrics: Metrics::new(app.engine.clone()),
+            probe: Probe::default(),
+            chosen: RwLock::new(Arc::new(chosen)),
+            closing: CancellationToken::new(),
+            began: Instant::now(),
+            app,
+        }))
+    }
+
+    /// Everything that commands have, too. Its tenant is the command line's: handlers use the caller's.
+    pub(crate) fn app(&self) -> &App {
+        &self.0.app
+    }
+
+    /// What drives runs.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.app.engine
+    }
+
+    /// Where everything is kept.
+    pub(crate) fn store(&self) -> &Store {
+        self.0.app.store()
+    }
+
+    /// Who answers now.
+    pub(crate) fn chosen(&self) -> Arc<Chosen> {
+        self.0.chosen.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How much is taken at once.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Who may come in.
+    pub(crate) fn auth(&self) -> &Arc<Auth> {
+        &self.0.auth
+    }
+
+    /// Under which names, and from which pages.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
+    /// What was done so far, in numbers.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Whether the store answers.
+    pub(crate) fn probe(&self) -> &Probe {
+        &self.0.probe
+    }
+
+    /// How much is taken on at once.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.0.admission
+    }
+
+    /// How long this process has been serving.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    /// Is cancelled when the process begins to end: open streams end with it, so that watchers come back elsewhere.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.0.closing
+    }
+
+    /// Whether one more run may begin, or one more call be made. Asked before anything is begun.
+    pub(crate) fn admit(&self, _caller: &Caller) -> Result<(), Problem> {
+        let figures = self.engine().figures();
+        self.0.admission.run(figures.live.saturating_add(figures.executing), &self.0.limits)
+    }
+
+    /// A place for one more stream, which is given back when it is dropped.
+    pub(crate) fn stream(&self, caller: &Caller) -> Result<StreamPermit, Problem> {
+        self.0.admission.stream(&caller.tenant, &self.0.limits)
+    }
+
+    /// Looks again and again who answers, as every command does: an Ollama may come or go.
+    pub(crate) async fn keep_choosing(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            match self.0.app.models.choose().await {
+                Ok(chosen) => {
+                    *self.0.chosen.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(chosen);
+                }
+                Err(failure) => tracing::warn!(error = failure.message, "nobody else was found who answers"),
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A run's events as the body of a response, at the reader's own pace.
+//!
+//! One future pumps a stream for as long as it is open: it reads the log, writes frames into a buffer, and hands the
+//! buffer over when nothing more is ready, so that many events leave in one piece. It is asked for more only when
+//! what it gave was taken: a slow reader costs one buffer of bounded size and delays nobody, and a reader that waits
+//! costs none. While the log is silent a comment says that somebody is there; with each of them it is looked
+//! whether the reader's token still counts.
+//!
+//! What is shown is decided by the dialect. Going away cancels nothing, unless it was asked for.
+
+mod gone;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use baton_core::id::{Cursor, RunId, Tenant};
+use baton_core::run::{RunStatus, Usage};
+use baton_engine::{Engine, EngineError, EventReader, Seen};
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::admission::StreamPermit;
+use super::auth::{Auth, Pass};
+use super::problem::Problem;
+use crate::dialect::sse::{self, Showing};
+pub(crate) use gone::Gone;
+
+/// What most pieces of text need.
+const USUAL: usize = 256;
+
+/// The media type of a stream.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+/// Asks proxies to hold nothing back.
+pub(crate) const ACCEL: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// When a stream ends although the process goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// When the run has ended, or waits for somebody.
+    Rest,
+    /// When the run has ended.
+    End,
+}
+
+/// What is streamed, and to whom.
+pub(crate) struct Watch {
+    pub(crate) engine: Engine,
+    pub(crate) tenant: Tenant,
+    /// What the reader came in with: when it does not count any more, the stream ends.
+    pub(crate) pass: Pass,
+    pub(crate) auth: Arc<Auth>,
+    pub(crate) run: RunId,
+    /// After this place of the log.
+    pub(crate) from: Cursor,
+    pub(crate) showing: Showing,
+    pub(crate) until: Until,
+    /// How long a stream may be silent.
+    pub(crate) heartbeat: Duration,
+    /// How many bytes go out at once, about: one event more than this may be waiting.
+    pub(crate) buffer: usize,
+    /// Cancelled when the process goes down.
+    pub(crate) closing: CancellationToken,
+    /// What is done if the reader leaves before the end.
+    pub(crate) gone: Option<Gone>,
+    /// Its place among the open streams.
+    pub(crate) permit: Option<StreamPermit>,
+}
+
+impl Watch {
+    /// Opens the stream. What is wrong is said before its first byte.
+    pub(crate) async fn open(self) -> Result<Response, Problem> {
+        let reader = match self.engine.events(&self.tenant, self.run, self.from).await {
+            Ok(reader) => reader,
+            Err(error) => {
+                // The caller is told, and has not gone away.
+                if let Some(gone) = self.gone {
+                    gone.stays();
+                }
+                return Err(error.into());
+            }
+        };
+        let mut response = Response::new(Body::new(self.body(reader)));
+        headers(response.headers_mut());
+        Ok(response)
+    }
+
+    fn body(mut self, reader: EventReader) -> Events {
+        let slot = Arc::new(Slot::default());
+        let (gone, permit) = (self.gone.take(), self.permit.take());
+        let pump = Box::pin(self.pump(reader, slot.clone()));
+        Events { pump: Some(pump), slot, gone, _permit: permit }
+    }
+
+    /// Reads the log to its end and writes it down.
+    async fn pump(self, mut reader: EventReader, slot: Arc<Slot>) {
+        let mut out = Vec::new();
+        sse::retry(soon(), &mut out);
+        let mut beat = pin!(sleep(self.heartbeat));
+        let mut closing = pin!(self.closing.cancelled());
+        let mut last = Instant::now();
+        loop {
+            let mut next = pin!(reader.next());
+            let seen = loop {
+                let woken = poll_fn(|cx| {
+                    if let Poll::Ready(seen) = next.as_mut().poll(cx) {
+                        return Poll::Ready(Woken::Seen(seen));
+                    }
+                    if slot.put(&mut out) {
+                        last = Instant::now();
+                    }
+                    if closing.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(Woken::Closing);
+                    }
+                    beat.as_mut().poll(cx).map(|()| Woken::Beat)
+                });
+                match woken.await {
+                    Woken::Seen(seen) => break seen,
+                    Woken::Closing => {
+                        sse::retry(soon(), &mut out);
+                        slot.put(&mut out);
+                        return;
+                    }
+                    Woken::Beat => {
+                        if !self.auth.admits(&self.pass) {
+                            sse::retry(soon(), &mut out);
+                            slot.put(&mut out);
+                            return;
+                        }
+                        if last + self.heartbeat <= Instant::now() {
+                            out.extend_from_slice(sse::PING);
+                            last = Instant::now();
+                        }
+                        beat.as_mut().reset(last + self.heartbeat);
+                    }
+                }
+            };
+            if self.is_last(seen, &mut out).await {
+                slot.put(&mut out);
+                return;
+            }
+            if out.len() >= self.buffer {
+                slot.taken(&mut out).await;
+                last = Instant::now();
+            }
+        }
+    }
+
+    /// Writes what was seen; answers whether nothing comes after it.
+    async fn is_last(&self, seen: Result<Option<Seen>, EngineError>, out: &mut Vec<u8>) -> bool {
+        if out.is_empty() {
+            out.reserve(USUAL);
+        }
+        match seen {
+            Ok(Some(Seen::Event(event))) => {
+                self.showing.event(&event, out);
+                event.event.is_terminal()
+            }
+            Ok(Some(Seen::Resumed { last_seq })) => {
+                self.showing.resumed(last_seq, out);
+                false
+            }
+            Ok(Some(Seen::Suspended)) => match self.until {
+                Until::End => false,
+                // Rare, and long: kept apart, so that a stream that waits is small.
+                Until::Rest => match Box::pin(rests(&self.engine, &self.tenant, self.run)).await {
+                    Ok(Some(usage)) => {
+                        self.showing.suspended(usage, out);
+                        true
+                    }
+                    Ok(None) => false,
+                    Err(error) => self.broken(error, out),
+                },
+            },
+            Ok(None) => true,
+            Err(error) => self.broken(error, out),
+        }
+    }
+
+    fn broken(&self, error: EngineError, out: &mut Vec<u8>) -> bool {
+        let problem = Problem::from(error);
+        self.showing.broken(problem.code.as_str(), &problem.detail, out);
+        true
+    }
+}
+
+/// What woke the pump.
+#[allow(clippy::large_enum_variant, reason = "almost always it is something to see")]
+enum Woken {
+    Seen(Result<Option<Seen>, EngineError>),
+    Closing,
+    Beat,
+}
+
+/// What a run that is suspended has used; none if it goes on already, or will as soon as somebody reads what was
+/// posted to it.
+pub(crate) async fn rests(
+    engine: &Engine,
+    tenant: &Tenant,
+    run: RunId,
+) -> Result<Option<Usage>, EngineError> {
+    let store = engine.store();
+    let row = store.run(tenant, run).await?;
+    if row.status != RunStatus::Suspended {
+        return Ok(None);
+    }
+    let last = store.steps(tenant, run, row.step.saturating_sub(1), 1).await?.pop();
+    let is_read = last.is_none_or(|last| last.checkpoint.inbox_read >= row.inbox);
+    Ok(is_read.then(|| row.budget.usage()))
+}
+
+/// The headers of every stream.
+fn headers(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(ACCEL, HeaderValue::from_static("no"));
+}
+
+/// After how many milliseconds a reader comes back: not everybody at once.
+fn soon() -> u32 {
+    let random = uuid::Uuid::now_v7().as_u128() as u32;
+    1000 + random % 2001
+}
+
+/// What is ready to go out.
+#[derive(Default)]
+struct Slot(Mutex<Vec<u8>>);
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands over what was written, if anything was.
+    fn put(&self, out: &mut Vec<u8>) -> bool {
+        if out.is_empty() {
+            return false;
+        }
+        let mut ready = self.lock();
+        if ready.is_empty() {
+            std::mem::swap(&mut *ready, out);
+        } else {
+            ready.append(out);
+        }
+        true
+    }
+
+    /// Hands it over, and goes on when it was taken.
+    async fn taken(&self, out: &mut Vec<u8>) {
+        // Nobody has to be woken: the pump is polled again when the reader wants more.
+        poll_fn(|_| if self.put(out) { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+type Pump = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See the module.
+struct Events {
+    /// None after the end.
+    pump: Option<Pump>,
+    slot: Arc<Slot>,
+    gone: Option<Gone>,
+    _permit: Option<StreamPermit>,
+}
+
+impl http_body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(pump) = &mut self.pump else { return Poll::Ready(None) };
+        let ended = pump.as_mut().poll(cx).is_ready();
+        if ended {
+            self.pump = None;
+            if let Some(gone) = self.gone.take() {
+                gone.stays();
+            }
+        }
+        let ready = self.slot.take();
+        match (ready.is_empty(), ended) {
+            (false, _) => Poll::Ready(Some(Ok(Frame::data(Bytes::from(ready))))),
+            (true, true) => Poll::Ready(None),
+            (true, false) => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

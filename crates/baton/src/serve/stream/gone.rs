@@ -1,0 +1,35 @@
+//! What happens to a run whose caller goes away: nothing, unless the caller wanted it cancelled.
+
+use baton_core::id::{RunId, Tenant};
+use baton_engine::Engine;
+
+/// Cancels a run when it is dropped, unless the caller stayed to the end.
+pub(crate) struct Gone {
+    cancels: Option<(Engine, Tenant, RunId)>,
+}
+
+impl Gone {
+    /// Dropping it cancels the run.
+    pub(crate) fn cancels(engine: &Engine, tenant: &Tenant, run: RunId) -> Gone {
+        Gone { cancels: Some((engine.clone(), tenant.clone(), run)) }
+    }
+
+    /// The caller was told everything: there is nothing to cancel.
+    pub(crate) fn stays(mut self) {
+        self.cancels = None;
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let Some((engine, tenant, run)) = self.cancels.take() else { return };
+        // Without a runtime the process is ending, and whoever goes on with the run is not told.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            tracing::info!(%run, "the caller went away: the run is cancelled");
+            if let Err(error) = engine.cancel(&tenant, run).await {
+                tracing::warn!(%run, %error, "a run whose caller went away could not be cancelled");
+            }
+        });
+    }
+}

@@ -1,0 +1,246 @@
+//! Sending what happened to the context service: at least once, in order for each correlation id, never in the way of
+//! a run.
+//!
+//! Events wait in the outbox, where the transitions that they tell of put them. A round takes the oldest, sends those of
+//! one correlation id one after the other and those of different ones side by side, and notes which were taken.
+//! Each goes under a key of its own, the same for every attempt, so that one that is sent twice counts once.
+//!
+//! Of the processes on one store one sends at a time: it holds a row of the store under its name, and another takes it
+//! over when that process is gone. Should two send all the same (one was stopped for a while, and does not know yet that
+//! it is not meant any more), each goes through the events of a correlation id from the oldest that was not taken,
+//! and a next one only when the one before was taken: what arrives first still arrives in order.
+//!
+//! It tries for ever. A service that cannot be reached, is too slow, or says that it takes nothing for now (401, 403, 429,
+//! 503) is left alone for a while. Any other status is about one event: the rest of its correlation id waits behind it,
+//! and nobody else does. An event that the service itself refuses as it is (status 400, 413, 415, 422) is given up with a
+//! warning: those behind it would never arrive. It stays in the chain.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use baton_core::id::Tenant;
+use baton_core::time::Timestamp;
+use baton_engine::{Clock, Engine, SystemClock};
+use baton_store::{NewKey, Outgoing, Store, StoreError};
+use baton_tools::execution::Connection;
+use futures_util::{StreamExt, stream};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::wait;
+use crate::config::ContextSetting;
+use crate::failure::Failure;
+
+/// The most events of one round, and how many correlation ids are served side by side.
+const BATCH: u32 = 256;
+const SIDE_BY_SIDE: usize = 16;
+/// How long the service has for one event, and how much of its answer is read.
+const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_BYTES: usize = 64 << 10;
+/// How soon after a round it is looked for more; doubled while there is nothing, and while the service is down.
+const SOON: Duration = Duration::from_millis(100);
+const SELDOM: Duration = Duration::from_secs(1);
+const DOWN: Duration = Duration::from_secs(30);
+
+/// The row that says who sends.
+const ROUTE: &str = "outbox";
+const KEY: &str = "sender";
+/// It does not expire with the keys of requests.
+const FOR_EVER_MS: i64 = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/// See the module.
+pub(super) struct Sender {
+    engine: Engine,
+    connection: Connection,
+}
+
+/// What came of a round.
+#[derive(Debug)]
+enum Round {
+    /// There was nothing to do, or it is for another process to do.
+    Idle,
+    /// All were taken. Whether more may wait.
+    Sent { is_full: bool },
+    /// Some were not taken, and why; the others were.
+    Partly(String),
+    /// It takes none for now, and why.
+    Down(String),
+}
+
+/// What came of one event.
+#[derive(Debug, PartialEq)]
+enum Taken {
+    Yes,
+    /// It never will be.
+    Never(u16),
+    /// This one is not taken for now; others may be.
+    NotThis(String),
+    /// None is for now.
+    NotNow(String),
+}
+
+impl Sender {
+    /// To the service that is configured.
+    pub(super) fn new(setting: &ContextSetting, engine: &Engine) -> Result<Sender, Failure> {
+        let token = super::token("services.context", &setting.token)?;
+        let connection = Connection::new(&setting.url, token)
+            .map_err(|error| Failure::usage(format!("the context service: {error}")))?;
+        Ok(Sender { engine: engine.clone(), connection })
+    }
+
+    /// Sends until the process ends, and then what is left.
+    pub(super) async fn run(self, closing: CancellationToken) {
+        let (mut pause, mut is_down) = (SOON, false);
+        loop {
+            pause = told(self.round().await, pause, &mut is_down);
+            if !wait(pause, &closing).await {
+                break;
+            }
+        }
+        while !is_down && told(self.round().await, SOON, &mut is_down).is_zero() {}
+    }
+
+    async fn round(&self) -> Result<Round, StoreError> {
+        let store = self.engine.store();
+        let events = store.outbox(BATCH).await?;
+        if events.is_empty() || !self.is_ours(store).await? {
+            return Ok(Round::Idle);
+        }
+        let is_full = events.len() == BATCH as usize;
+        let has_failed = AtomicBool::new(false);
+        let mut sending = stream::iter(by_correlation(events))
+            .map(|events| self.in_order(events, &has_failed))
+            .buffer_unordered(SIDE_BY_SIDE);
+        let (mut taken, mut left) = (Vec::new(), None);
+        while let Some((numbers, why)) = sending.next().await {
+            taken.extend(numbers);
+            left = left.or(why);
+        }
+        store.sent(&taken).await?;
+        Ok(match left {
+            None => Round::Sent { is_full },
+            Some(why) if has_failed.load(Ordering::Relaxed) => Round::Down(why),
+            Some(why) => Round::Partly(why),
+        })
+    }
+
+    /// Sends the events of one correlation id; answers those that need not be sent again, and why the next was not taken.
+    async fn in_order(&self, events: Vec<Outgoing>, has_failed: &AtomicBool) -> (Vec<i64>, Option<String>) {
+        let mut taken = Vec::new();
+        for event in events {
+            if has_failed.load(Ordering::Relaxed) {
+                break;
+            }
+            match self.send(&event).await {
+                Taken::Yes => taken.push(event.n),
+                Taken::Never(status) => {
+                    let (kind, correlation) = (&event.event.kind, &event.event.correlation);
+                    tracing::warn!(
+                        status,
+                        kind,
+                        correlation_id = correlation,
+                        "the context service refuses an event: it is given up"
+                    );
+                    taken.push(event.n);
+                }
+                Taken::NotThis(why) => return (taken, Some(why)),
+                Taken::NotNow(why) => {
+                    has_failed.store(true, Ordering::Relaxed);
+                    return (taken, Some(why));
+                }
+            }
+        }
+        (taken, None)
+    }
+
+    async fn send(&self, Outgoing { n, event, .. }: &Outgoing) -> Taken {
+        let digest = event.digest();
+        let key = format!("{}-{n}", digest.get(..32).unwrap_or(&digest));
+        let body = event.body().to_string().into_bytes();
+        let posting = self.connection.post("/events", &key, Default::default(), body, ANSWER_BYTES);
+        match timeout(PATIENCE, posting).await {
+            Err(_elapsed) => Taken::NotNow(format!("it did not answer within {} s", PATIENCE.as_secs())),
+            Ok(Err(broken)) => Taken::NotNow(broken.to_string()),
+            Ok(Ok(answer)) => answered(answer.status),
+        }
+    }
+
+    /// Whether it is this process that sends: nobody else does, or whoever did is gone.
+    async fn is_ours(&self, store: &Store) -> Result<bool, StoreError> {
+        let (tenant, me, now) = (Tenant::local(), self.engine.owner(), SystemClock.now());
+        let mut known = store.key(&tenant, ROUTE, KEY, now).await?;
+        if known.is_none() {
+            let expires_at = Timestamp(now.0 + FOR_EVER_MS);
+            let (route, key, body_hash) = (ROUTE.to_owned(), KEY.to_owned(), String::new());
+            let new = NewKey { route, key, body_hash, expires_at };
+            known = store.begin_key(&tenant, &new, None, Some(me), now).await?;
+        }
+        match known.map(|row| row.owner) {
+            None => Ok(true),
+            Some(Some(owner)) if owner == me => Ok(true),
+            Some(Some(owner)) if !store.is_alive(owner).await => {
+                store.retake_key(&tenant, ROUTE, KEY, owner, me).await
+            }
+            Some(_) => Ok(false),
+        }
+    }
+}
+
+/// What a status says of an event: of this one alone, or of all of them.
+fn answered(status: u16) -> Taken {
+    match status {
+        200..=299 => Taken::Yes,
+        400 | 413 | 415 | 422 => Taken::Never(status),
+        401 | 403 => Taken::NotNow(format!("it does not accept our token (status {status})")),
+        429 | 503 => Taken::NotNow(format!("it answers with status {status}")),
+        _ => Taken::NotThis(format!("it answers with status {status}")),
+    }
+}
+
+/// How long to wait after a round. When the service goes down, and when it is back, is said once.
+fn told(round: Result<Round, StoreError>, pause: Duration, is_down: &mut bool) -> Duration {
+    match round {
+        Ok(Round::Sent { is_full }) => {
+            if std::mem::take(is_down) {
+                tracing::warn!("the context service takes events again");
+            }
+            if is_full { Duration::ZERO } else { SOON }
+        }
+        Ok(Round::Idle) => (pause * 2).clamp(SOON, SELDOM),
+        Ok(Round::Partly(why)) => {
+            if !std::mem::replace(is_down, true) {
+                tracing::warn!(why, "the context service does not take every event; those wait");
+            }
+            (pause * 2).clamp(SOON, SELDOM) // the others go on
+        }
+        Ok(Round::Down(why)) => {
+            if !std::mem::replace(is_down, true) {
+                tracing::warn!(why, "the context service takes no events; they wait");
+            }
+            (pause * 2).clamp(SOON, DOWN)
+        }
+        Err(error) => {
+            tracing::debug!(%error, "events wait: the store does not answer");
+            SELDOM
+        }
+    }
+}
+
+/// The events of each correlation id, in order. Nobody shares one with another tenant.
+fn by_correlation(events: Vec<Outgoing>) -> Vec<Vec<Outgoing>> {
+    let mut places: HashMap<(Tenant, String), usize> = HashMap::new();
+    let mut groups: Vec<Vec<Outgoing>> = Vec::new();
+    for event in events {
+        let whose = (event.tenant.clone(), event.event.correlation.clone());
+        let place = *places.entry(whose).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(event),
+            None => groups.push(vec![event]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! The service, and the services around it, with the real binary over real sockets.
+
+mod asking;
+mod audit;
+mod context;
+mod doors;
+mod endings;
+mod events;
+mod execute;
+mod execution;
+mod handling;
+mod hostile;
+mod house;
+mod isolation;
+mod keeping;
+mod many;
+mod neighbours;
+mod pair;
+mod secrets;
+mod served;
+mod several;
+mod start;
+mod storm;
+mod streams;
+mod sweep;
+mod tokens;
+mod told;
+mod wire;
