@@ -3,11 +3,16 @@
 //! `serde_json` refuses depth 128 on read but not on write, so a value that is wrapped once too
 //! often could be stored and never read again. What we accept is therefore at most [`MAX_DEPTH`] deep.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// The deepest nesting that is accepted from outside.
 pub const MAX_DEPTH: usize = 64;
+
+/// As many bytes as JSON may make of one.
+const LONGEST_ESCAPE: usize = 6;
 
 /// Why a text was not accepted as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +49,9 @@ pub fn is_deeper_than(value: &Value, depth: usize) -> bool {
 
 /// The one text of a value: keys sorted, no white space.
 pub fn canonical(value: &Value) -> String {
-    // serde_json's map is ordered by key (the `preserve_order` feature is banned by the tidy test).
-    value.to_string()
+    // serde_json's map is ordered by key (the `preserve_order` feature is banned by the tidy test), and what
+    // was read as JSON can always be written. This way it is written without the detour of `Display`.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// SHA-256 in hexadecimal.
@@ -65,9 +71,14 @@ pub fn call_digest(name: &str, arguments: &Value) -> String {
 
 /// A result as text: text as it is, anything else as compact JSON.
 pub fn as_text(value: &Value) -> String {
+    text_of(value).into_owned()
+}
+
+/// The same, where the text is only looked at.
+pub fn text_of(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(canonical(other)),
     }
 }
 
@@ -78,11 +89,14 @@ pub fn cut(text: &str, limit: usize) -> &str {
 
 /// Cuts a text so that its JSON is no longer than a limit, quotation marks aside.
 pub fn cut_encoded(text: &str, limit: usize) -> &str {
+    if text.len().saturating_mul(LONGEST_ESCAPE) <= limit {
+        return text;
+    }
     let mut length = 0;
     for (at, c) in text.char_indices() {
         length += match c {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' => 6,
+            '\0'..='\u{1f}' => LONGEST_ESCAPE,
             plain => plain.len_utf8(),
         };
         if length > limit {

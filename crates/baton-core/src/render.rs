@@ -45,7 +45,7 @@ pub fn messages<'a>(system: &str, entries: impl IntoIterator<Item = &'a Entry>) 
                 group.result(&mut out, &result.tool_call_id, told(result));
             }
             Entry::AgentResult(result) => {
-                group.result(&mut out, &result.correlation_id, said(result.status, &as_text(&result.result)));
+                group.result(&mut out, &result.correlation_id, said(result.status, as_text(&result.result)));
             }
             Entry::UserMessage(m) => group.message(&mut out, Role::User, &m.text),
             Entry::UserResponse(_) if !group.calls.is_empty() => {} // its question's result says the same
@@ -142,16 +142,16 @@ pub fn whole_groups(entries: &[Entry], wanted: usize) -> usize {
 
 /// A tool's result, and after a failure what follows from where its cause lies.
 fn told(result: &ToolResult) -> String {
-    let said = said(result.status, &as_text(&result.result));
+    let said = said(result.status, as_text(&result.result));
     let Some(cause) = result.cause.filter(|_| result.status == Closing::Error) else { return said };
     let said = said.trim_end();
     let stop = if said.ends_with(['.', '?', '!', ':']) { "" } else { "." };
     format!("{said}{stop} {}", cause.advice())
 }
 
-fn said(status: Closing, text: &str) -> String {
+fn said(status: Closing, text: String) -> String {
     match status {
-        Closing::Ok => text.to_owned(),
+        Closing::Ok => text,
         Closing::Error => format!("Error: {text}"),
         Closing::Denied => format!("Denied: {text}"),
         Closing::Expired => format!("Expired: {text}"),
@@ -188,9 +188,11 @@ impl Group {
         self.remarks.insert(id, format!("{}{}", edited.unwrap_or_default(), reason.unwrap_or_default()));
     }
 
-    fn result(&mut self, out: &mut Vec<ChatMessage>, id: &str, text: String) {
-        let remark = self.remarks.remove(id).unwrap_or_default();
-        self.results.insert(id.to_owned(), format!("{text}{remark}"));
+    fn result(&mut self, out: &mut Vec<ChatMessage>, id: &str, mut text: String) {
+        if let Some(remark) = self.remarks.remove(id) {
+            text.push_str(&remark);
+        }
+        self.results.insert(id.to_owned(), text);
         if self.calls.iter().all(|call| self.results.contains_key(call)) {
             self.end(out);
         }
@@ -203,7 +205,8 @@ impl Group {
 
     fn end(&mut self, out: &mut Vec<ChatMessage>) {
         for id in std::mem::take(&mut self.calls) {
-            let content = self.results.remove(&id).unwrap_or_else(|| said(Closing::Unknown, "no result yet"));
+            let missing = || said(Closing::Unknown, "no result yet".to_owned());
+            let content = self.results.remove(&id).unwrap_or_else(missing);
             out.push(ChatMessage { tool_call_id: Some(id), ..ChatMessage::text(Role::Tool, content) });
         }
         self.results.clear();

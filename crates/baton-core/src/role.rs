@@ -80,16 +80,17 @@ pub struct Rung {
 /// Everybody who may be asked in a role, best first: its candidates, then those of the router, if that
 /// role is allowed. Nobody stands on it twice.
 pub fn ladder(roles: &Roles, otherwise: &str, allowed: &[String], role: &str) -> Vec<Rung> {
+    let otherwise = [Candidate::of(otherwise)];
     let own = |role: &str| match roles.get(role) {
-        Some(candidates) if !candidates.is_empty() => candidates.clone(),
-        _ => vec![Candidate::of(otherwise)],
+        Some(candidates) if !candidates.is_empty() => &candidates[..],
+        _ => &otherwise[..],
     };
     let lesser = (role != ROUTER && allowed.iter().any(|role| role == ROUTER)).then_some(ROUTER);
     let mut rungs: Vec<Rung> = Vec::new();
     for role in [role].into_iter().chain(lesser) {
         for candidate in own(role) {
             if !rungs.iter().any(|rung| rung.candidate.model == candidate.model) {
-                rungs.push(Rung { role: role.to_owned(), candidate });
+                rungs.push(Rung { role: role.to_owned(), candidate: candidate.clone() });
             }
         }
     }

@@ -2,6 +2,7 @@
 //! audit trail, each written in the transition that it tells of.
 
 use baton_core::run::{Usage, Verdict};
+use baton_core::time::Timestamp;
 use baton_store::{AuditEvent, RunRow};
 use serde_json::{Map, Value, json};
 
@@ -9,7 +10,6 @@ use crate::error::EngineError;
 use crate::request::RunRequest;
 use crate::settings::Audit;
 use crate::spans::{PARENT, trace_id_of};
-use baton_core::time::Timestamp;
 
 /// The remark under which a run keeps what it belongs to.
 const CORRELATION: &str = "correlation_id";
@@ -60,8 +60,8 @@ pub(crate) fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
 
 /// What a transition did, as the trail tells it.
 pub(crate) enum Told<'a> {
-    /// The run began with a message.
-    Started(&'a str),
+    /// The run began with a message, or goes on from another.
+    Started(Option<&'a str>),
     /// It waits for people.
     Suspended,
     /// It is over.
@@ -83,7 +83,7 @@ pub(crate) fn line(
     }
     let kind = match told {
         Told::Started(text) => {
-            if audit.with_text {
+            if let (true, Some(text)) = (audit.with_text, text) {
                 payload["message"] = json!(text);
             }
             "agent.started"

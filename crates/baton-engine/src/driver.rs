@@ -5,6 +5,7 @@
 //! resumed one and one that was taken over are driven by the same code.
 
 mod commit;
+mod first;
 mod inputs;
 mod last;
 
@@ -34,6 +35,7 @@ use crate::patience::patiently;
 use crate::perform::{Performer, Signal};
 use crate::plan::{Look, Plan};
 use crate::spans::RunSpan;
+use commit::Draft;
 
 /// How a run came to rest in this process.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,13 +162,15 @@ impl Driver {
         let held = !self.queue.is_empty();
         let used = budget.clone();
         let (mut plan, over) = self.look(leaving, held, &mut budget);
-        if let Some(fault) = self.broken(&record, &plan) {
+        let state = self.flow.record();
+        if let Some(fault) = self.broken(&record, &plan, &state) {
             tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
             // What was done is accounted for; what the plan set aside never starts.
             (record, budget) = (self.last_words(record.steps, &fault), used);
             plan = Plan::End(Verdict::Error(fault));
         }
-        match self.write(record, &plan, budget, queued.as_ref(), leaving, held).await {
+        let draft = Draft { record, state, budget, queued: queued.as_ref(), leaving, held };
+        match self.write(draft, &plan).await {
             Ok(()) => {}
             Err(EngineError::Store(baton_store::StoreError::Unread { inbox })) => {
                 // Messages came first: they are applied first, then this input again.
@@ -195,10 +199,11 @@ impl Driver {
             Plan::Suspend(_) => Ok(Going::Rest(Rested::Suspended)),
             Plan::Stuck => Ok(Going::Rest(Rested::Ended(RunStatus::Error))),
             Plan::Go(start) => {
-                self.note_wanted();
+                let next = self.flow.next();
+                self.note_wanted(&next);
                 self.start(start);
                 self.sort_out();
-                if self.pauses() {
+                if pauses(&next) {
                     self.active_since.get_or_insert_with(Instant::now);
                 } else if self.flying.is_empty() {
                     self.active_since = None;
@@ -206,12 +211,6 @@ impl Driver {
                 Ok(Going::On)
             }
         }
-    }
-
-    /// Whether a moment is waited for, which costs time as doing something does.
-    fn pauses(&self) -> bool {
-        let is_pause = |effect: &Effect| matches!(&effect.kind, EffectKind::Wait { what: Wait::Time, .. });
-        matches!(self.flow.next(), Next::Want(wanted) if wanted.iter().any(is_pause))
     }
 
     fn look(
@@ -273,7 +272,8 @@ impl Driver {
             }
             tracing::debug!(run = %self.run(), effect = intent.effect.n, attempt = intent.attempt, "an effect starts");
             let cancel = CancellationToken::new();
-            let work = self.performer.clone().perform(intent.clone(), cancel.clone());
+            // Boxed: it is large, and a task is moved several times before it runs.
+            let work = Box::pin(self.performer.clone().perform(intent.clone(), cancel.clone()));
             let task = tokio::spawn(work).abort_handle();
             self.flying.insert(intent.effect.n, Flight { intent, cancel, task, until: None });
         }
@@ -283,8 +283,8 @@ impl Driver {
     }
 
     /// Notes what is waited for, and tells what is in flight and no longer wanted to stop.
-    pub(crate) fn note_wanted(&mut self) {
-        let Next::Want(wanted) = self.flow.next() else { return };
+    pub(crate) fn note_wanted(&mut self, next: &Next) {
+        let Next::Want(wanted) = next else { return };
         let wait = |effect: &Effect| match &effect.kind {
             EffectKind::Wait { deadline, .. } => Some((effect.n, *deadline)),
             EffectKind::Model { .. } | EffectKind::Tool { .. } => None,
@@ -338,4 +338,10 @@ impl Driver {
         patiently!(self.shared, self.shared.store.release(tenant, self.run(), epoch))?;
         Ok(Rested::Released)
     }
+}
+
+/// Whether a moment is waited for, which costs time as doing something does.
+fn pauses(next: &Next) -> bool {
+    let is_pause = |effect: &Effect| matches!(&effect.kind, EffectKind::Wait { what: Wait::Time, .. });
+    matches!(next, Next::Want(wanted) if wanted.iter().any(is_pause))
 }

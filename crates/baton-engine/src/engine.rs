@@ -18,7 +18,7 @@ use baton_core::policy::{Decision, Mode, Policy, Request, TableError};
 use baton_core::run::{Definition, Message};
 use baton_core::tool::ToolSpec;
 use baton_store::failpoint::point;
-use baton_store::{ClaimMode, Owner, Pinned, Pulse, Store};
+use baton_store::{ClaimMode, Known, Owner, Pinned, Pulse, Store};
 use baton_tools::Registry;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -73,11 +73,14 @@ pub(crate) struct Shared {
     pub(crate) renderers: Renderers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
+    /// Shared by all runs: they hold names, which nobody copies for each.
+    pub(crate) settings: Arc<Settings>,
     pub(crate) owner: Owner,
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
     /// What requests are pinned to, by what they ask for.
     pinned: Mutex<Vec<(RunRequest, Arc<Pinned>)>>,
+    /// Threads that are there.
+    threads: Known<(Tenant, ThreadId)>,
     /// Single calls that are being made.
     executing: AtomicU64,
     /// How often the tools were changed: what was made of older ones is not kept.
@@ -156,10 +159,11 @@ impl Engine {
             renderers: parts.renderers,
             policy: Arc::new(parts.policy),
             clock: parts.clock,
-            settings: parts.settings,
+            settings: Arc::new(parts.settings),
             owner,
             live: Mutex::default(),
             pinned: Mutex::default(),
+            threads: Known::default(),
             executing: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             decisions: Mutex::default(),

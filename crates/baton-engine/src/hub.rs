@@ -18,6 +18,8 @@ pub(crate) struct Hub {
     ring: Mutex<Ring>,
     /// The number of the newest event; moves on with every one, and once more when the hub closes.
     newest: watch::Sender<u64>,
+    /// The number of the newest event that is committed; the highest there is when the hub closes.
+    kept: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -27,11 +29,29 @@ struct Ring {
     closed: bool,
 }
 
+impl Ring {
+    /// The number of the newest event.
+    fn last(&self) -> u64 {
+        self.events.back().map_or(self.committed, |event| event.seq)
+    }
+
+    /// How many of the events from a number on are here already.
+    fn known_from(&self, first: u64) -> usize {
+        usize::try_from((self.last() + 1).saturating_sub(first)).unwrap_or(usize::MAX)
+    }
+
+    /// Takes in events that come after the newest; answers the number of the last.
+    fn append(&mut self, epoch: u32, first: u64, events: impl Iterator<Item = Event>) -> u64 {
+        self.events.extend((first..).zip(events).map(|(seq, event)| NumberedEvent { epoch, seq, event }));
+        self.last()
+    }
+}
+
 /// What a reader finds.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Found {
-    /// These come next.
-    Events(Vec<NumberedEvent>),
+    /// What comes next, which was handed over.
+    Events,
     /// They are no longer here: read the store.
     Older,
     /// There is nothing yet.
@@ -43,52 +63,62 @@ pub(crate) enum Found {
 impl Hub {
     pub(crate) fn new(epoch: u32, committed: u64, most: usize) -> Hub {
         let ring = Ring { committed, ..Ring::default() };
-        Hub { epoch, most, ring: Mutex::new(ring), newest: watch::Sender::new(committed) }
+        let (newest, kept) = (watch::Sender::new(committed), watch::Sender::new(committed));
+        Hub { epoch, most, ring: Mutex::new(ring), newest, kept }
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows an event that is not committed yet: a piece of text.
-    pub(crate) fn show(&self, seq: u64, event: Event) {
-        self.lock().events.push_back(NumberedEvent { epoch: self.epoch, seq, event });
-        self.newest.send_replace(seq);
+    /// Shows events that are not committed yet: pieces of text. Those that are here already are not taken again.
+    pub(crate) fn show(&self, first: u64, events: &[Event]) {
+        let mut ring = self.lock();
+        let known = ring.known_from(first);
+        let Some(fresh @ [_, ..]) = events.get(known..) else { return };
+        let last = ring.append(self.epoch, first + known as u64, fresh.iter().cloned());
+        drop(ring);
+        self.newest.send_replace(last);
     }
 
     /// Shows events that are committed, and everything before them with them.
     pub(crate) fn commit(&self, first: u64, events: impl IntoIterator<Item = Event>) {
         let mut ring = self.lock();
-        let mut last = ring.events.back().map_or(ring.committed, |event| event.seq);
-        for (seq, event) in (first..).zip(events) {
-            if seq > last {
-                ring.events.push_back(NumberedEvent { epoch: self.epoch, seq, event });
-                last = seq;
-            }
-        }
+        let known = ring.known_from(first);
+        let last = ring.append(self.epoch, first + known as u64, events.into_iter().skip(known));
         ring.committed = last;
         while ring.events.len() > self.most && ring.events.front().is_some_and(|e| e.seq <= ring.committed) {
             ring.events.pop_front();
         }
         drop(ring);
         self.newest.send_replace(last);
+        self.kept.send_replace(last);
     }
 
     /// Ends it: readers go to the store.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.newest.send_modify(|_| {});
+        self.kept.send_replace(u64::MAX);
     }
 
-    /// What comes after a number, at most `limit`.
-    pub(crate) fn after(&self, seq: u64, limit: usize) -> Found {
+    /// Waits until an event is committed, or never will be.
+    pub(crate) async fn is_kept(&self, seq: u64) {
+        let _ = self.kept.subscribe().wait_for(|kept| *kept >= seq).await;
+    }
+
+    /// Hands over what comes after a number, at most `limit`.
+    pub(crate) fn after(&self, seq: u64, limit: usize, mut take: impl FnMut(NumberedEvent)) -> Found {
         let ring = self.lock();
         let nothing = if ring.closed { Found::Closed } else { Found::Nothing };
         match ring.events.front() {
             Some(first) if first.seq <= seq + 1 => {
                 let skip = usize::try_from(seq + 1 - first.seq).unwrap_or(usize::MAX);
-                let events: Vec<_> = ring.events.iter().skip(skip).take(limit).cloned().collect();
-                if events.is_empty() { nothing } else { Found::Events(events) }
+                if skip >= ring.events.len() {
+                    return nothing;
+                }
+                ring.events.iter().skip(skip).take(limit).cloned().for_each(&mut take);
+                Found::Events
             }
             None if seq >= ring.committed => nothing,
             _ => Found::Older,
@@ -104,43 +134,73 @@ impl Hub {
 mod tests {
     use super::*;
     use baton_core::fault::Code;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
 
     fn event(n: u64) -> Event {
         Event::Warning { code: Code::Internal, message: n.to_string() }
     }
 
-    fn numbers(found: Found) -> Vec<u64> {
-        match found {
-            Found::Events(events) => events.into_iter().map(|event| event.seq).collect(),
-            other => panic!("{other:?}"),
-        }
+    /// What is found after a number, and the numbers that were handed over.
+    fn after(hub: &Hub, seq: u64, limit: usize) -> (Found, Vec<u64>) {
+        let mut numbers = Vec::new();
+        let found = hub.after(seq, limit, |event| numbers.push(event.seq));
+        (found, numbers)
     }
 
     #[test]
     fn readers_keep_their_own_place() {
         let hub = Hub::new(1, 0, 4);
-        assert_eq!(hub.after(0, 9), Found::Nothing);
-        hub.show(1, event(1));
-        hub.show(2, event(2));
-        assert_eq!(numbers(hub.after(0, 9)), [1, 2]);
-        assert_eq!(numbers(hub.after(0, 1)), [1]);
-        assert_eq!(hub.after(2, 9), Found::Nothing);
+        assert_eq!(after(&hub, 0, 9), (Found::Nothing, vec![]));
+        hub.show(1, &[event(1)]);
+        hub.show(1, &[event(1), event(2)]);
+        hub.show(1, &[event(1), event(2)]);
+        assert_eq!(after(&hub, 0, 9), (Found::Events, vec![1, 2]), "what is here is not taken again");
+        assert_eq!(after(&hub, 0, 1), (Found::Events, vec![1]));
+        assert_eq!(after(&hub, 2, 9), (Found::Nothing, vec![]));
         hub.commit(1, [event(1), event(2), event(3)]);
-        assert_eq!(numbers(hub.after(1, 9)), [2, 3]);
+        assert_eq!(after(&hub, 1, 9), (Found::Events, vec![2, 3]));
+    }
+
+    #[test]
+    fn whoever_waits_for_a_commit_is_not_woken_by_what_is_only_shown() {
+        let hub = Hub::new(1, 0, 4);
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = woken.clone().into();
+        let mut cx = std::task::Context::from_waker(&waker);
+        let mut kept = std::pin::pin!(hub.is_kept(2));
+        assert!(kept.as_mut().poll(&mut cx).is_pending());
+        hub.show(1, &[event(1), event(2), event(3)]);
+        assert!(!woken.0.load(Relaxed));
+        hub.commit(1, [event(1), event(2), event(3)]);
+        assert!(woken.0.load(Relaxed) && kept.as_mut().poll(&mut cx).is_ready());
+        let mut never = std::pin::pin!(hub.is_kept(9));
+        assert!(never.as_mut().poll(&mut cx).is_pending());
+        hub.close();
+        assert!(never.as_mut().poll(&mut cx).is_ready());
+    }
+
+    struct Woken(AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
     }
 
     #[test]
     fn memory_is_bounded_but_for_what_is_not_committed() {
         let hub = Hub::new(1, 10, 4);
         hub.commit(11, (11..=30).map(event));
-        assert_eq!(hub.after(11, 9), Found::Older);
-        assert_eq!(numbers(hub.after(26, 9)), [27, 28, 29, 30]);
-        (31..=50).for_each(|n| hub.show(n, event(n)));
-        assert_eq!(numbers(hub.after(30, 99)).len(), 20, "uncommitted ones are kept");
+        assert_eq!(after(&hub, 11, 9), (Found::Older, vec![]));
+        assert_eq!(after(&hub, 26, 9), (Found::Events, vec![27, 28, 29, 30]));
+        (31..=50).for_each(|n| hub.show(n, &[event(n)]));
+        assert_eq!(after(&hub, 30, 99), (Found::Events, (31..=50).collect()), "uncommitted ones are kept");
         hub.commit(31, (31..=50).map(event));
-        assert_eq!(hub.after(30, 9), Found::Older);
+        assert_eq!(after(&hub, 30, 9), (Found::Older, vec![]));
         hub.close();
-        assert_eq!(numbers(hub.after(48, 9)), [49, 50], "what is there can still be read");
-        assert_eq!(hub.after(50, 9), Found::Closed);
+        assert_eq!(after(&hub, 48, 9), (Found::Events, vec![49, 50]), "what is there can still be read");
+        assert_eq!(after(&hub, 50, 9), (Found::Closed, vec![]));
     }
 }

@@ -92,7 +92,7 @@ pub(crate) struct Performer {
     pub(crate) models: ModelSource,
     pub(crate) renderers: Renderers,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) tenant: Tenant,
     pub(crate) run: RunId,
     pub(crate) path: FramePath,
@@ -113,7 +113,7 @@ impl Performer {
     pub(crate) async fn perform(self: Arc<Self>, intent: Intent, cancel: CancellationToken) {
         let (n, attempt) = (intent.effect.n, intent.attempt);
         let span = self.track.call(&intent, &self.definition);
-        let outcome = match intent.effect.kind.clone() {
+        let outcome = match intent.effect.kind {
             EffectKind::Model { .. } => self.ask(&intent, &cancel, &span).await,
             EffectKind::Tool { .. } => self.call(&intent, &cancel, &span).await,
             EffectKind::Wait { .. } => return,

@@ -11,6 +11,7 @@ use baton_core::event::NumberedEvent;
 use baton_core::id::{Cursor, RunId, Tenant};
 use baton_core::run::RunStatus;
 use baton_store::{Head, RunRow, StoreError};
+use tokio::sync::watch;
 
 use crate::afar::Watcher;
 use crate::engine::Shared;
@@ -47,8 +48,8 @@ pub struct EventReader {
     run: RunId,
     at: Cursor,
     page: VecDeque<Seen>,
-    /// The live end of the log, while the run is driven here.
-    hub: Option<Arc<Hub>>,
+    /// The live end of the log, while the run is driven here, and what tells that it has moved on.
+    live: Option<(Arc<Hub>, watch::Receiver<u64>)>,
     /// Whether the present suspension was already told.
     told_suspended: bool,
     ended: bool,
@@ -83,7 +84,8 @@ impl EventReader {
     fn at(shared: Arc<Shared>, tenant: Tenant, run: RunId, at: Cursor, hub: Option<Arc<Hub>>) -> Self {
         let page = VecDeque::new();
         let (told_suspended, ended, watcher) = (false, false, None);
-        EventReader { shared, tenant, run, at, page, hub, told_suspended, ended, watcher }
+        let live = hub.map(subscribed);
+        EventReader { shared, tenant, run, at, page, live, told_suspended, ended, watcher }
     }
 
     /// Where the reader is.
@@ -104,16 +106,22 @@ impl EventReader {
             if self.ended {
                 return Ok(None);
             }
-            if self.hub.is_none() {
-                self.hub = self.shared.hub(&self.tenant, self.run);
+            if self.live.is_none() {
+                self.live = self.shared.hub(&self.tenant, self.run).map(subscribed);
             }
-            match self.hub.clone() {
-                Some(hub) if hub.epoch == self.at.epoch => {
-                    self.watcher = None;
-                    self.read_hub(&hub).await?;
-                }
+            match &self.live {
+                Some((hub, _)) if hub.epoch == self.at.epoch => self.read_hub().await?,
                 _ => self.read_elsewhere().await?,
             }
+        }
+    }
+
+    /// Waits until what was seen so far is committed: then what comes next is more than text. Where the run is not
+    /// driven here, forever.
+    pub async fn kept(&self) {
+        match &self.live {
+            Some((hub, _)) if hub.epoch == self.at.epoch => hub.is_kept(self.at.seq).await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -129,15 +137,17 @@ impl EventReader {
         }
     }
 
-    async fn read_hub(&mut self, hub: &Hub) -> Result<(), EngineError> {
-        let mut changed = hub.subscribe();
-        match hub.after(self.at.seq, PAGE) {
-            Found::Events(events) => self.page.extend(events.into_iter().map(Seen::Event)),
+    async fn read_hub(&mut self) -> Result<(), EngineError> {
+        let Some((hub, moved)) = &mut self.live else { return Ok(()) };
+        self.watcher = None;
+        moved.mark_unchanged();
+        match hub.after(self.at.seq, PAGE, |event| self.page.push_back(Seen::Event(event))) {
+            Found::Events => {}
             // Reading the store takes room, which whoever waits should not need: here, and below.
             Found::Older => Box::pin(self.read_store()).await.map(|_| ())?,
             Found::Closed => self.read_elsewhere().await?,
             Found::Nothing => {
-                let _ = changed.changed().await;
+                let _ = moved.changed().await;
             }
         }
         Ok(())
@@ -145,7 +155,7 @@ impl EventReader {
 
     /// Reads what is committed, and waits until there is more if that is nothing new.
     async fn read_elsewhere(&mut self) -> Result<(), EngineError> {
-        self.hub = None;
+        self.live = None;
         if !Box::pin(self.read_store()).await? {
             self.wait_elsewhere().await;
         }
@@ -206,4 +216,9 @@ impl EventReader {
         let watcher = self.watcher.get_or_insert_with(|| Watcher::new(&self.shared, &self.tenant, self.run));
         watcher.wait_for(is_news).await;
     }
+}
+
+fn subscribed(hub: Arc<Hub>) -> (Arc<Hub>, watch::Receiver<u64>) {
+    let moved = hub.subscribe();
+    (hub, moved)
 }

@@ -9,39 +9,35 @@
 //! certificates are honoured because they are reqwest's defaults: in 0.13.5 `ClientBuilder::build` asks
 //! `ProxyMatcher::system()`, which reads the environment without any feature, and with the feature `rustls`
 //! it verifies with `rustls-platform-verifier`, which reads the system's store. What goes to a loopback
-//! address never passes a proxy, and needs no certificates unless it is `https`. No compression is asked
-//! for: none of reqwest's features for it is on.
+//! address never passes a proxy, and needs no certificates unless it is `https`; if it is not, reqwest is not
+//! asked ([`client`]). No compression is asked for: none of reqwest's features for it is on.
 //!
 //! It does not retry, and it knows nothing of models, roles or breakers.
 
+mod client;
 mod limits;
 mod proxy;
 mod reply;
 mod retry;
+mod way;
 
 use std::collections::HashMap;
-use std::error::Error;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault, without_credentials};
 use baton_core::json;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Url};
+use reqwest::Url;
 
 use crate::endpoint::Endpoint;
 use crate::secret::Secret;
 use crate::wire::{PROXY, Wire};
+use client::{Broken, Client, cause};
 pub use limits::Timeouts;
 pub(crate) use limits::{Limits, words};
 pub(crate) use reply::{Kind, Reply};
 pub(crate) use retry::settle;
-
-/// The version of Anthropic's API that the codec speaks.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
-
-/// How we introduce ourselves.
-const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
+pub(crate) use way::Way;
 
 /// How long a connection that nobody uses is kept.
 const KEEP: Duration = Duration::from_secs(30);
@@ -79,30 +75,14 @@ pub(crate) struct Addressee<'a> {
 }
 
 impl Http {
-    /// Sends the body of a question and waits for the head of the reply, whatever its status.
-    pub(crate) async fn ask(&self, to: Addressee<'_>, body: Vec<u8>, limits: Limits) -> Result<Reply, Fault> {
-        let client = self.client(to, limits.timeouts.connect)?;
-        let request = client.post(to.endpoint.address(to.wire)).headers(head(to)?).body(body);
-        self.send(to, request, limits).await
+    /// The way to an address, prepared.
+    pub(crate) fn way(&self, to: Addressee<'_>, url: Url, connect: Duration) -> Result<Arc<Way>, Fault> {
+        Ok(Arc::new(Way::new(self.client(to, connect)?, url, to)?))
     }
 
     /// Asks for a document and waits for the head of the reply, whatever its status.
     pub(crate) async fn get(&self, to: Addressee<'_>, url: Url, limits: Limits) -> Result<Reply, Fault> {
-        let client = self.client(to, limits.timeouts.connect)?;
-        self.send(to, client.get(url).headers(head(to)?), limits).await
-    }
-
-    async fn send(
-        &self,
-        to: Addressee<'_>,
-        request: reqwest::RequestBuilder,
-        limits: Limits,
-    ) -> Result<Reply, Fault> {
-        let limits = limits.sending();
-        match limits.first(request.send()).await? {
-            Ok(response) => Reply::new(response, to.endpoint, limits),
-            Err(error) => Err(unsent(to.endpoint, &limits.timeouts, &error)),
-        }
+        self.way(to, url, limits.timeouts.connect)?.get(to.span, limits).await
     }
 
     /// The client for an endpoint. Connections are kept in it, so it is made once.
@@ -116,7 +96,7 @@ impl Http {
         if let Some(client) = clients.get(&kin) {
             return Ok(client.clone());
         }
-        let client = build(kin).map_err(|error| {
+        let client = Client::new(kin).map_err(|error| {
             Fault::new(Code::LlmConnection, format!("cannot set up connections: {}", cause(&error)))
         })?;
         clients.insert(kin, client.clone());
@@ -124,93 +104,23 @@ impl Http {
     }
 }
 
-fn build(kin: Kinship) -> reqwest::Result<Client> {
-    let mut builder = Client::builder()
-        .user_agent(USER_AGENT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .connect_timeout(kin.connect)
-        .pool_idle_timeout(KEEP);
-    if kin.local {
-        builder = builder.no_proxy();
-    }
-    if !kin.keeps {
-        builder = builder.pool_max_idle_per_host(0);
-    }
-    if kin.local && kin.plain {
-        // Reading the system's certificates takes time, and fails where there are none.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build()
-}
-
-/// The headers of a request, with the key where each provider wants it.
-fn head(to: Addressee<'_>) -> Result<HeaderMap, Fault> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(
-        ACCEPT,
-        HeaderValue::from_static(match to.wire {
-            Wire::Ollama => "application/x-ndjson, application/json",
-            Wire::ChatCompletions | Wire::Responses | Wire::Anthropic => {
-                "text/event-stream, application/json"
-            }
-        }),
-    );
-    if to.wire == Wire::Anthropic {
-        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
-    }
-    if let Some(span) = to.span.and_then(|span| HeaderValue::from_str(span).ok()) {
-        headers.insert("traceparent", span);
-    }
-    if let Some(key) = to.key {
-        let (name, value) = match to.wire {
-            Wire::Anthropic => {
-                (reqwest::header::HeaderName::from_static("x-api-key"), key.expose().to_owned())
-            }
-            Wire::Ollama | Wire::ChatCompletions | Wire::Responses => {
-                (AUTHORIZATION, format!("Bearer {}", key.expose()))
-            }
-        };
-        let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            Fault::new(Code::LlmAuth, "the key holds characters that no header can carry; is it the key?")
-        })?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    Ok(headers)
-}
-
 /// A request that got no reply. No such failure is the server's answer, so each is worth another try,
 /// unless a proxy refused to make the connection before it knows who we are.
-fn unsent(endpoint: &Endpoint, timeouts: &Timeouts, error: &reqwest::Error) -> Fault {
-    let (cause, proxy) = (cause(error), proxy::variable(endpoint));
+fn unsent(endpoint: &Endpoint, timeouts: &Timeouts, broken: &Broken) -> Fault {
+    let (cause, proxy) = (&broken.cause, proxy::variable(endpoint));
     // A setting's value may hold a password, so only its name is told.
     let through = proxy.map(|name| format!(" through the proxy of {name}")).unwrap_or_default();
-    let told = if error.is_connect() && error.is_timeout() {
+    let told = if broken.is_connect && broken.is_timeout {
         format!("cannot connect to {endpoint}{through} within {}", words(timeouts.connect))
     } else if proxy.is_some() && cause.ends_with(NOT_INTRODUCED) {
         return Fault::new(Code::LlmConnection, format!("{PROXY} (status 407)"));
-    } else if error.is_connect() {
+    } else if broken.is_connect {
         let who = if proxy.is_some() { "proxy" } else { "server" };
         format!("cannot connect to {endpoint}{through}: {cause}; is the {who} running?")
     } else {
         format!("the connection to {endpoint}{through} broke before it answered: {cause}")
     };
     Fault::new(Code::LlmConnection, told).retry_after_ms(0)
-}
-
-/// What an error comes from, in the words of who found it. The outer layers only say that there is one,
-/// and the outermost would show the URL.
-fn cause(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn Error = match error.source() {
-        Some(source) => source,
-        None => return "no reason is known".to_owned(),
-    };
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 /// A fault as it may be shown: without the key, without what we told a proxy, and not endless.

@@ -22,12 +22,12 @@ use tokio::time::Instant;
 use crate::breaker::{Breaker, Permit};
 use crate::endpoint::Endpoint;
 use crate::gate::Gate;
-use crate::http::{Addressee, Http, Kind, Limits, Reply, settle, shown};
+use crate::http::{Addressee, Http, Kind, Limits, Reply, Way, settle, shown};
 use crate::port::{DeltaStream, Model, ModelRequest};
 use crate::provider::{ModelEntry, Price};
 use crate::secret::Secret;
 use crate::tokens;
-use crate::wire::{self, Call, Names, Wire};
+use crate::wire::{self, Call, Names, Offers, Wire};
 use answer::{Answer, Reading};
 
 /// The order in which formats are tried where nobody said which it is.
@@ -59,6 +59,15 @@ impl Site {
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
     it: Arc<Setup>,
+    prepared: Arc<Prepared>,
+}
+
+/// What is the same from call to call, made by the first that needs it.
+#[derive(Debug, Default)]
+struct Prepared {
+    /// By format.
+    ways: [OnceLock<Arc<Way>>; Wire::ALL.len()],
+    offers: Offers,
 }
 
 #[derive(Debug)]
@@ -78,7 +87,7 @@ pub(crate) struct Setup {
 
 impl Remote {
     pub(crate) fn new(setup: Setup) -> Self {
-        Remote { it: Arc::new(setup) }
+        Remote { it: Arc::new(setup), prepared: Arc::default() }
     }
 
     /// The wire format that it speaks, as far as that is known.
@@ -99,10 +108,10 @@ impl Model for Remote {
     }
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
-        let asking = Stage::Asking(self.it.clone(), Box::new(request));
+        let asking = Stage::Asking(self.clone(), Box::new(request));
         stream::unfold(asking, |stage| async move {
             let mut answer = match stage {
-                Stage::Asking(setup, request) => match setup.open(*request).await {
+                Stage::Asking(remote, request) => match remote.open(&request).await {
                     Ok(answer) => Box::new(answer),
                     Err(fault) => return Some((Err(fault), Stage::Over)),
                 },
@@ -136,35 +145,36 @@ impl Model for Remote {
 
 /// How far a call is. It is moved with every delta, so what is large is in a box.
 enum Stage {
-    Asking(Arc<Setup>, Box<ModelRequest>),
+    Asking(Remote, Box<ModelRequest>),
     Answering(Box<Answer>),
     Over,
 }
 
-impl Setup {
+impl Remote {
     /// Everything up to the head of the reply.
-    async fn open(self: Arc<Self>, request: ModelRequest) -> Result<Answer, Fault> {
-        let limits = Limits::begin(self.entry.timeouts);
-        let place = match &self.gate {
+    async fn open(&self, request: &ModelRequest) -> Result<Answer, Fault> {
+        let setup = &self.it;
+        let limits = Limits::begin(setup.entry.timeouts);
+        let place = match &setup.gate {
             Some(gate) => Some(gate.enter(limits.end()).await?),
             None => None,
         };
         let waited = place.as_ref().map(|place| place.waited).unwrap_or_default();
         let verdict = Verdict {
-            site: self.site.breaker.admit(now(), request.last_resort)?,
-            model: self.breaker.admit(now(), request.last_resort)?,
+            site: setup.site.breaker.admit(now(), request.last_resort)?,
+            model: setup.breaker.admit(now(), request.last_resort)?,
             // A call that spent its time in the queue says nothing about the model when it is up.
-            is_fair: waited * 2 < self.entry.timeouts.total,
+            is_fair: waited * 2 < setup.entry.timeouts.total,
         };
-        let names = Names::of(&request.tools, &request.messages);
-        match self.ask(&request, &names, limits).await {
+        let names = Names::among(self.prepared.offers.of(&request.tools), &request.messages);
+        match self.ask(request, &names, limits).await {
             Ok((reply, wire)) => {
-                let decoder = wire.decoder(names, self.entry.habits);
+                let decoder = wire.decoder(names, setup.entry.habits);
                 let reading = Reading { reply, wire, verdict, place };
-                Ok(Answer::new(self, decoder, reading, request.attempt))
+                Ok(Answer::new(setup.clone(), decoder, reading, request.attempt))
             }
             Err(failure) => {
-                let fault = self.settled(failure.fault, request.attempt, failure.said);
+                let fault = setup.settled(failure.fault, request.attempt, failure.said);
                 verdict.failed(&fault);
                 Err(fault)
             }
@@ -179,29 +189,41 @@ impl Setup {
         names: &Names,
         limits: Limits,
     ) -> Result<(Reply, Wire), Failure> {
-        let known = self.wire.or(self.site.found());
+        let (setup, known) = (&self.it, self.known_wire());
         let tried = known.as_ref().map_or(&TRIED[..], std::slice::from_ref);
         for &wire in tried {
-            let call = self.call(request, names);
-            let (endpoint, span) = (&self.site.endpoint, request.traceparent.as_deref());
-            let to = Addressee { endpoint, key: self.key.as_ref(), wire, span };
-            let reply = self.http.ask(to, wire.encode(&call), limits).await?;
+            let way = self.way(wire)?;
+            let body = wire.encode(&setup.call(request, names));
+            let reply = way.ask(request.traceparent.as_deref(), body, limits).await?;
             if reply.is_success() {
                 if reply.kind() == Kind::Page {
-                    return Err(self.page().into());
+                    return Err(setup.page().into());
                 }
                 return Ok((reply, wire));
             }
             let (status, said) = (reply.status(), reply.retry_after_ms());
-            let path = self.site.endpoint.address(wire).path().to_owned();
-            let complaint = self.redacted(reply.complaint().await);
+            let complaint = setup.redacted(reply.complaint().await);
             if known.is_some() || !is_absent(status, &complaint) {
-                return Err(Failure { fault: wire::of_status_at(status, &complaint, &path), said });
+                return Err(Failure { fault: wire::of_status_at(status, &complaint, way.path()), said });
             }
         }
-        Err(self.unknown().into())
+        Err(setup.unknown().into())
     }
 
+    /// The way to where a format is asked.
+    fn way(&self, wire: Wire) -> Result<Arc<Way>, Fault> {
+        let (setup, prepared) = (&self.it, &self.prepared.ways[wire as usize]);
+        if let Some(way) = prepared.get() {
+            return Ok(way.clone());
+        }
+        let endpoint = &setup.site.endpoint;
+        let to = Addressee { endpoint, key: setup.key.as_ref(), wire, span: None };
+        let way = setup.http.way(to, endpoint.address(wire), setup.entry.timeouts.connect)?;
+        Ok(prepared.get_or_init(|| way).clone())
+    }
+}
+
+impl Setup {
     fn call<'a>(&'a self, request: &'a ModelRequest, names: &'a Names) -> Call<'a> {
         let is_openai = self.site.endpoint.is_openai();
         Call { model: &self.model, name: &self.entry.name, request, names, is_openai }
@@ -277,13 +299,15 @@ struct Verdict {
 
 impl Verdict {
     fn answering(&mut self) {
-        self.site.answering(now());
-        self.model.answering(now());
+        let now = now();
+        self.site.answering(now);
+        self.model.answering(now);
     }
 
     fn succeeded(self) {
-        self.site.succeeded(now());
-        self.model.succeeded(now());
+        let now = now();
+        self.site.succeeded(now);
+        self.model.succeeded(now);
     }
 
     /// A fault that is not worth another try is an answer, too, of a server that works; one that asks us to

@@ -6,12 +6,14 @@
 //! a failure, never an answer; what is kept of a line and of a body is bounded.
 
 mod anthropic;
+mod body;
 mod chat;
 mod decoder;
 mod failure;
 mod json;
 mod lines;
 mod names;
+mod offered;
 mod ollama;
 mod openai;
 mod responses;
@@ -27,6 +29,8 @@ pub use decoder::Decoder;
 pub(crate) use failure::{PROXY, of_status_at};
 pub use failure::{in_answer, of_status};
 pub use names::Names;
+pub use offered::Offered;
+pub(crate) use offered::Offers;
 
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,14 +97,14 @@ impl Wire {
 
     /// The body of a request that asks for a stream.
     pub fn encode(self, call: &Call<'_>) -> Vec<u8> {
-        let body: Value = match self {
-            // A body of plain values can always be written.
-            Wire::Ollama => return serde_json::to_vec(&ollama::body(call)).unwrap_or_default(),
-            Wire::ChatCompletions => chat::body(call),
-            Wire::Responses => responses::body(call),
-            Wire::Anthropic => anthropic::body(call),
+        let written = match self {
+            Wire::Ollama => serde_json::to_vec(&ollama::body(call)),
+            Wire::ChatCompletions => serde_json::to_vec(&chat::body(call)),
+            Wire::Responses => serde_json::to_vec(&responses::body(call)),
+            Wire::Anthropic => serde_json::to_vec(&anthropic::body(call)),
         };
-        body.to_string().into_bytes()
+        // A body of plain values can always be written.
+        written.unwrap_or_default()
     }
 
     /// What reads the answer to a request with these names.

@@ -4,20 +4,21 @@
 //! zstd bytes in base64 where they are longer than 2 KiB. Unknown types survive as they are.
 
 use std::borrow::Cow;
+use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use baton_core::thread::Entry;
 use baton_core::thread::entry::BadEntry;
 use baton_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::StoreError;
 use crate::record::{COMPRESS_OVER, compress, decompress};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope<'a> {
     v: u32,
@@ -38,13 +39,17 @@ pub fn encode(entry: &Entry, at: Timestamp) -> Result<Vec<u8>, StoreError> {
     } else {
         plain
     };
-    let t = match entry {
-        Entry::Custom(custom) => custom.t.clone(),
-        known => format!("{}State", known.type_name()),
-    };
-    let data = &*RawValue::from_string(text).map_err(fail)?;
-    serde_json::to_vec(&Envelope { v: entry.version(), t, ts: at.as_seconds(), data, compressed })
-        .map_err(fail)
+    let mut out = Vec::with_capacity(text.len() + 96);
+    let _ = write!(out, r#"{{"v":{},"t":"#, entry.version());
+    match entry {
+        Entry::Custom(custom) => serde_json::to_writer(&mut out, &custom.t).map_err(fail)?,
+        known => out.extend([r#"""#, known.type_name(), r#"State""#].concat().bytes()),
+    }
+    out.extend_from_slice(br#","ts":"#);
+    serde_json::to_writer(&mut out, &at.as_seconds()).map_err(fail)?;
+    // The fields are JSON already: they are not read again.
+    let _ = write!(out, r#","data":{text},"compressed":{compressed}}}"#);
+    Ok(out)
 }
 
 impl Envelope<'_> {

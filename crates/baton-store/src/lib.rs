@@ -37,6 +37,7 @@ pub use envelope::{decode as decode_envelope, encode as encode_envelope};
 pub use error::StoreError;
 #[cfg(feature = "failpoints")]
 pub use faulty::{FaultyStore, StoreBug};
+pub use known::Known;
 pub use memory::MemoryStore;
 pub use postgres::{PgError, PgOptions, PgStore};
 pub use service::{

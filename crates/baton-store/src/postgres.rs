@@ -30,6 +30,7 @@ mod prune;
 mod queue;
 mod row;
 mod runs;
+mod several;
 mod start;
 mod statement;
 mod threads;
@@ -43,6 +44,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::id::Tenant;
 use deadpool_postgres::{Object, Pool, Transaction};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
@@ -61,7 +63,7 @@ use lease::Place;
 pub(crate) type Db<'a> = Transaction<'a>;
 
 /// A value of a statement.
-pub(crate) type Param = Box<dyn ToSql + Sync + Send>;
+pub(crate) type Param<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
 /// How a process uses the database.
 #[derive(Debug, Clone)]
@@ -96,7 +98,7 @@ struct Shared {
     place: Place,
     options: PgOptions,
     /// Definitions that are known to be stored, so that a start need not write them again.
-    definitions: Known,
+    definitions: Known<(Tenant, String)>,
 }
 
 impl fmt::Debug for Shared {

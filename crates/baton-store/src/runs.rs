@@ -7,7 +7,7 @@ use baton_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::transition::Transition;
+use crate::transition::{NewRun, Transition};
 use crate::view::{ClaimMode, RunFilter, RunRow};
 
 /// Whether a run may be claimed; if so, whether its last owner died holding it. One that waits for its turn
@@ -93,6 +93,11 @@ pub(crate) fn own_key(
         },
         other => other,
     }
+}
+
+/// Why a run cannot begin together with its thread: that is there already, and may be anywhere by now.
+pub(crate) fn not_new(new: &NewRun) -> StoreError {
+    StoreError::Moved { branch: new.branch.to_string() }
 }
 
 /// What an input is known by, so that it is posted once: of fixed length, and text in every database.

@@ -50,7 +50,7 @@ struct Shared {
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
     /// Definitions that are known to be stored, so that a start need not write them again.
-    definitions: Known,
+    definitions: Known<(Tenant, String)>,
 }
 
 /// A store that was just opened, and what opening it did.

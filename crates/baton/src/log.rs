@@ -77,9 +77,13 @@ pub(crate) fn begin_with(logging: Logging, telemetry: Option<&Telemetry>) {
         Some(Format::Json) => log.with_ansi(false).event_format(json::Lines).boxed(),
         _ => log.with_ansi(coloured).with_target(false).boxed(),
     };
-    let log = log.with_filter(heard(logging.level));
-    let both = tracing_subscriber::registry().with(log).with(telemetry.map(Telemetry::layer));
-    let _ = both.try_init();
+    let (heard, registry) = (heard(logging.level), tracing_subscriber::registry());
+    let _ = match telemetry {
+        // A filter of one layer alone remembers for each thread what it said last, and a span that nobody wants can make it
+        // swallow the next line. So there is one only where there are two who listen.
+        None => registry.with(log).with(heard).try_init(),
+        Some(telemetry) => registry.with(log.with_filter(heard)).with(telemetry.layer()).try_init(),
+    };
 }
 
 /// Who is heard how closely.

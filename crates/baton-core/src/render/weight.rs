@@ -3,13 +3,16 @@
 //! Everything is by place among the entries that are known, and takes one pass over them however they
 //! are grouped.
 
-use crate::json::as_text;
+use crate::json::{canonical, text_of};
 use crate::thread::Entry;
 
 /// What an entry weighs beside its text.
 const FRAME: u64 = 4;
 /// No text weighs more: sums of weights are sums.
 const MOST: u64 = u32::MAX as u64;
+
+/// How many tokens a text is.
+pub(super) type Count<'a> = &'a dyn Fn(&str) -> u64;
 
 /// The weights of a thread.
 pub(super) struct Weights {
@@ -22,9 +25,12 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Weighs entries. The texts before `from` are not counted, but for the questions among them.
-    pub(super) fn of(entries: &[Entry], from: usize, count: &dyn Fn(&str) -> u64) -> Self {
-        let (mut sums, mut begins, mut questions) = (vec![0], Vec::new(), Vec::new());
+    /// Weighs entries. The texts before `from` are not counted, but for the questions among them; without
+    /// `count` none is.
+    pub(super) fn of(entries: &[Entry], from: usize, count: Option<Count<'_>>) -> Self {
+        let mut sums = Vec::with_capacity(entries.len() + 1);
+        let (mut begins, mut questions) = (Vec::new(), Vec::with_capacity(entries.len() + 1));
+        sums.push(0);
         let (mut sum, mut question, mut just_asked) = (0, None, false);
         for (at, entry) in entries.iter().enumerate() {
             let asks = asks(entry);
@@ -35,8 +41,7 @@ impl Weights {
             if asks || (begins_group(entry) && !just_asked) {
                 begins.push(at);
             }
-            let uncounted: &dyn Fn(&str) -> u64 = &|_| 0;
-            let weight = weight(entry, if at >= from || asks { count } else { uncounted });
+            let weight = weight(entry, count.filter(|_| at >= from || asks));
             just_asked = asks || (just_asked && weight == 0);
             sum += weight;
             sums.push(sum);
@@ -113,12 +118,13 @@ impl Weights {
 }
 
 /// What a text that stands for others weighs.
-pub(super) fn weight_of_text(text: &str, count: &dyn Fn(&str) -> u64) -> u64 {
+pub(super) fn weight_of_text(text: &str, count: Count<'_>) -> u64 {
     FRAME + count(text).min(MOST)
 }
 
 /// What an entry weighs where it stands. What is not shown there weighs nothing.
-fn weight(entry: &Entry, count: &dyn Fn(&str) -> u64) -> u64 {
+fn weight(entry: &Entry, count: Option<Count<'_>>) -> u64 {
+    let Some(count) = count else { return if is_shown(entry) { FRAME } else { 0 } };
     let text = |text: &str| weight_of_text(text, count);
     match entry {
         Entry::UserMessage(m) => text(&m.text),
@@ -129,12 +135,21 @@ fn weight(entry: &Entry, count: &dyn Fn(&str) -> u64) -> u64 {
                 m.reasoning.as_ref().and_then(|thought| serde_json::to_string(&thought.blocks).ok());
             text(&m.content) + thought.map_or(0, |thought| count(&thought).min(MOST))
         }
-        Entry::ToolCall(call) => text(&call.function_name) + count(&call.arguments.to_string()).min(MOST),
-        Entry::ToolResult(result) => text(&as_text(&result.result)),
+        Entry::ToolCall(call) => text(&call.function_name) + count(&canonical(&call.arguments)).min(MOST),
+        Entry::ToolResult(result) => text(&text_of(&result.result)),
         Entry::AgentCall(call) => text(&call.agent_id) + count(&call.message).min(MOST),
-        Entry::AgentResult(result) => text(&as_text(&result.result)),
-        Entry::Summary(summary) if summary.up_to.is_none() => text(&summary.text),
+        Entry::AgentResult(result) => text(&text_of(&result.result)),
+        Entry::Summary(summary) if is_shown(entry) => text(&summary.text),
         Entry::Summary(_) | Entry::Waiting(_) | Entry::Finished | Entry::Custom(_) => 0,
+    }
+}
+
+/// Whether an entry is shown where it stands.
+fn is_shown(entry: &Entry) -> bool {
+    match entry {
+        Entry::Summary(summary) => summary.up_to.is_none(),
+        Entry::Waiting(_) | Entry::Finished | Entry::Custom(_) => false,
+        _ => true,
     }
 }
 

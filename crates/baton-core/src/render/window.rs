@@ -85,8 +85,7 @@ impl Look<'_> {
             None => self.start(ground, end),
         };
         let counted = if self.view.first.is_some() { start } else { ground.base };
-        let uncounted: &dyn Fn(&str) -> u64 = &|_| 0;
-        let weights = Weights::of(self.entries, counted, if self.counts() { self.count } else { uncounted });
+        let weights = Weights::of(self.entries, counted, self.counts().then_some(self.count));
         let start = weights.shown_from(start, end);
         let first = match self.view.trim {
             Trim::Simple => weights.asked(end).unwrap_or(start).max(start),

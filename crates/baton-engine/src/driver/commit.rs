@@ -5,13 +5,13 @@ use baton_core::effect::EffectKind;
 use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Flow, FlowRecord, Node, Record};
-use baton_core::id::{EntryId, RunId, Tenant};
+use baton_core::id::EntryId;
 use baton_core::run::{RunStatus, Verdict};
 use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
 use baton_store::{
-    AuditEvent, CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, Rest, StepRow, Store, StoreError, Transition,
+    AuditEvent, CHECKPOINT_VERSION, Checkpoint, Intent, Rest, StepRow, StoreError, Transition,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -26,25 +26,31 @@ use crate::plan::Plan;
 /// The longest state that a flow may have.
 const MOST_STATE: usize = 64 << 10;
 
+/// A transition before it is planned and written: what the flow made of an input.
+pub(super) struct Draft<'a> {
+    pub(super) record: Record,
+    pub(super) state: FlowRecord,
+    pub(super) budget: Budget,
+    /// The input.
+    pub(super) queued: Option<&'a Queued>,
+    /// The effect that it ended.
+    pub(super) leaving: Option<u32>,
+    /// Whether more inputs wait, so that nothing starts or ends.
+    pub(super) held: bool,
+}
+
 impl Driver {
-    /// Commits a record with what the plan adds to it, and publishes it.
-    pub(super) async fn write(
-        &mut self,
-        mut record: Record,
-        plan: &Plan,
-        mut budget: Budget,
-        queued: Option<&Queued>,
-        leaving: Option<u32>,
-        held: bool,
-    ) -> Result<(), EngineError> {
-        let state = self.flow.record();
+    /// Commits a draft with what the plan adds to it, and publishes it.
+    pub(super) async fn write(&mut self, draft: Draft<'_>, plan: &Plan) -> Result<(), EngineError> {
+        let Draft { mut record, state, mut budget, queued, leaving, held } = draft;
         self.name_what_ran(&mut record).await?;
         budget.active_ms += self.active_ms();
         let inbox_read = match queued {
             Some(Queued::Message(posted)) => posted.n,
             _ => self.inbox_read,
         };
-        let mut events = self.unsaved.clone();
+        let mut events = std::mem::take(&mut self.unsaved);
+        let shown = events.len();
         events.extend(self.restarts_of(plan));
         events.append(&mut record.events);
         let rest = match plan {
@@ -65,7 +71,7 @@ impl Driver {
             inbox: (!held).then_some(inbox_read),
             progress: leaving.is_some(),
             rest,
-            ..self.transition(&record, events, &budget, inbox_read, self.in_flight(leaving, starts), state)
+            ..self.transition(record, events, budget, inbox_read, self.in_flight(leaving, starts), state)
         };
         let told = match plan {
             Plan::End(verdict) => Some(Told::Ended(verdict, transition.checkpoint.budget.usage())),
@@ -73,8 +79,8 @@ impl Driver {
             Plan::Go(_) | Plan::Stuck => None,
         };
         if let Some(told) = told {
-            let said = last_said(&record.entries);
-            transition.audit.push(self.audit_line(transition.checkpoint.at, &told, said));
+            let line = self.audit_line(transition.checkpoint.at, &told, last_said(&transition.entries));
+            transition.audit.push(line);
         }
         for intent in starts {
             point(if matches!(intent.effect.kind, EffectKind::Model { .. }) {
@@ -83,40 +89,11 @@ impl Driver {
                 "tool.pre_intent"
             });
         }
-        self.save(transition).await?;
+        self.save(transition, shown).await?;
         if let Plan::End(Verdict::Error(fault)) = plan {
             self.span.failed(fault.code);
         }
         self.mark(plan, queued, leaving);
-        Ok(())
-    }
-
-    /// Writes the first transition, which makes the run.
-    pub(crate) async fn first(
-        &mut self,
-        new: NewRun,
-        record: Record,
-        intents: Vec<Intent>,
-        text: &str,
-        inbox: Option<u32>,
-    ) -> Result<(), EngineError> {
-        let events = record.events.clone();
-        let in_flight = self.in_flight(None, &intents);
-        let mut transition = self.transition(&record, events, &self.budget, 0, in_flight, self.flow.record());
-        transition.inbox = inbox;
-        transition.audit.push(self.audit_line(transition.checkpoint.at, &Told::Started(text), None));
-        point("admit.pre_commit");
-        let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
-        let since = self.performer.track.now();
-        let began = Instant::now();
-        let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
-        self.shared.figures.committed(began.elapsed());
-        self.shared.figures.started.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.performer.track.committed(since, transition.step, None);
-        point("admit.post_commit");
-        self.row.lane = lane;
-        self.remember(transition).await?;
-        self.start(intents);
         Ok(())
     }
 
@@ -126,7 +103,7 @@ impl Driver {
     }
 
     /// What is wrong with what is about to be written, if it is a fault of ours.
-    pub(super) fn broken(&self, record: &Record, plan: &Plan) -> Option<Fault> {
+    pub(super) fn broken(&self, record: &Record, plan: &Plan, state: &FlowRecord) -> Option<Fault> {
         let internal = |why: String| Some(Fault::new(Code::Internal, why));
         if let Some(refused) = &record.refused {
             return internal(refused.to_string());
@@ -134,7 +111,7 @@ impl Driver {
         if *plan == Plan::Stuck {
             return internal("the flow wants nothing and has not ended".to_owned());
         }
-        let length = self.flow.record().data.get().len();
+        let length = state.data.get().len();
         if length > MOST_STATE || self.shared.settings.has(EngineBug::GrowState) {
             return internal(format!("the flow's state has grown to {length} bytes"));
         }
@@ -150,7 +127,7 @@ impl Driver {
         }
     }
 
-    fn in_flight(&self, leaving: Option<u32>, starts: &[Intent]) -> Vec<Intent> {
+    pub(super) fn in_flight(&self, leaving: Option<u32>, starts: &[Intent]) -> Vec<Intent> {
         if self.shared.settings.has(EngineBug::DropIntent) {
             return Vec::new();
         }
@@ -163,17 +140,16 @@ impl Driver {
 
     pub(super) fn transition(
         &self,
-        record: &Record,
+        record: Record,
         events: Vec<Event>,
-        budget: &Budget,
+        mut budget: Budget,
         inbox_read: u32,
         in_flight: Vec<Intent>,
         state: FlowRecord,
     ) -> Transition {
         let at = self.shared.clock.now();
-        let mut budget = budget.clone();
         budget.errors += record.errors();
-        let new = |entry: &Entry| NewEntry { id: EntryId(Uuid::now_v7()), at, entry: entry.clone() };
+        let new = |entry: Entry| NewEntry { id: EntryId(Uuid::now_v7()), at, entry };
         Transition {
             run: self.run(),
             thread: self.row.thread.clone(),
@@ -181,7 +157,7 @@ impl Driver {
             epoch: self.row.epoch,
             step: self.row.step + 1,
             frame: self.performer.path.clone(),
-            entries: record.entries.iter().map(new).collect(),
+            entries: record.entries.into_iter().map(new).collect(),
             last_seq: self.row.seq + events.len() as u64,
             checkpoint: Checkpoint {
                 v: CHECKPOINT_VERSION,
@@ -193,22 +169,22 @@ impl Driver {
                 inbox_read,
                 head: record.head,
                 budget,
-                tail: record.tail.clone(),
+                tail: record.tail,
                 waiting: self.flow.waiting(),
-                account: record.steps.clone(),
+                account: record.steps,
                 events,
             },
             inbox: None,
             progress: false,
-            asked: record.asked.clone(),
-            settled: record.settled.clone(),
+            asked: record.asked,
+            settled: record.settled,
             audit: Vec::new(),
             rest: Rest::Running,
         }
     }
 
-    /// Commits, then takes in and publishes.
-    async fn save(&mut self, transition: Transition) -> Result<(), EngineError> {
+    /// Commits, then takes in and publishes. The first of its events are pieces of text that are shown already.
+    async fn save(&mut self, transition: Transition, shown: usize) -> Result<(), EngineError> {
         if self.shared.settings.has(EngineBug::PublishEarly) {
             self.hub.commit(self.row.seq + 1, transition.checkpoint.events.clone());
         }
@@ -218,14 +194,18 @@ impl Driver {
         let committed = self.commit(&transition).await;
         self.shared.figures.committed(began.elapsed());
         self.performer.track.committed(since, transition.step, committed.as_ref().err());
-        committed?;
+        if let Err(error) = committed {
+            self.unsaved = transition.checkpoint.events;
+            self.unsaved.truncate(shown);
+            return Err(error);
+        }
         point("step.post_commit");
         tracing::debug!(run = %self.run(), step = transition.step, seq = transition.last_seq, "committed");
         self.remember(transition).await
     }
 
     /// Takes in what is committed, and shows it.
-    async fn remember(&mut self, transition: Transition) -> Result<(), EngineError> {
+    pub(super) async fn remember(&mut self, transition: Transition) -> Result<(), EngineError> {
         let Transition { step, last_seq, entries, checkpoint, rest, .. } = transition;
         let first = self.row.seq + 1;
         (self.row.step, self.row.seq, self.row.head) = (step, last_seq, checkpoint.head);
@@ -239,7 +219,6 @@ impl Driver {
         self.budget = checkpoint.budget;
         self.inbox_read = checkpoint.inbox_read;
         self.active_since = self.active_since.map(|_| Instant::now());
-        self.unsaved.clear();
         self.unsaved_bytes = 0;
         self.unsaved_since = None;
         point("step.pre_publish");
@@ -285,10 +264,10 @@ impl Driver {
         let mut budget = self.budget.clone();
         budget.active_ms += self.active_ms();
         let in_flight = self.in_flight(None, &[]);
-        let state = self.state.clone();
-        let transition =
-            self.transition(&record, self.unsaved.clone(), &budget, self.inbox_read, in_flight, state);
-        self.save(transition).await
+        let (state, pieces) = (self.state.clone(), std::mem::take(&mut self.unsaved));
+        let shown = pieces.len();
+        let transition = self.transition(record, pieces, budget, self.inbox_read, in_flight, state);
+        self.save(transition, shown).await
     }
 
     /// Time of activity that is not in the budget yet.
@@ -335,8 +314,8 @@ impl Driver {
 }
 
 /// What was said last.
-fn last_said(entries: &[Entry]) -> Option<&str> {
-    entries.iter().rev().find_map(|entry| match entry {
+fn last_said(entries: &[NewEntry]) -> Option<&str> {
+    entries.iter().rev().find_map(|new| match &new.entry {
         Entry::AssistantMessage(said) if !said.content.is_empty() => Some(said.content.as_str()),
         _ => None,
     })
@@ -357,36 +336,4 @@ pub(super) fn ended(verdict: &Verdict, budget: &Budget) -> (RunStatus, Event) {
         Verdict::Cancelled(receipt) => (RunStatus::Cancelled, None, Some(receipt.clone())),
     };
     (status, Event::Ended { status, error, usage: budget.usage(), receipt })
-}
-
-/// Makes the run; answers the lane that it writes to. Done but not told, or told at the second try: then
-/// the run is there, it has begun, and it is ours. A run that waited for its turn was there before, so that it is
-/// there says nothing.
-pub(super) async fn begin(
-    store: &Store,
-    tenant: &Tenant,
-    run: RunId,
-    new: &NewRun,
-    first: &Transition,
-) -> Result<u32, StoreError> {
-    match store.start(tenant, new.clone(), first.clone()).await {
-        Err(StoreError::Busy { run: holder, .. }) if holder == run && !new.queued => {}
-        Err(StoreError::KeyUsed(known)) if known.run == Some(run) => {}
-        Err(StoreError::Fenced { .. } | StoreError::Ended { .. }) if new.queued => {}
-        Err(StoreError::Ambiguous(_) | StoreError::Exists { .. }) => {}
-        other => return other,
-    }
-    let row = match store.run(tenant, run).await {
-        Err(StoreError::NotFound { .. }) if !new.queued => {
-            return Err(StoreError::Unavailable("the run was not written".to_owned()));
-        }
-        found => found?,
-    };
-    let ends = matches!(first.rest, Rest::Ended(_));
-    let is_ours = row.owner == Some(new.owner) || (ends && row.status.has_ended());
-    match row.status {
-        _ if row.step >= first.step && is_ours => Ok(row.lane),
-        RunStatus::Queued => Err(StoreError::Unavailable("the run was not begun".to_owned())),
-        _ => Err(StoreError::Fenced { run, epoch: row.epoch }),
-    }
 }

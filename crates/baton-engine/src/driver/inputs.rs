@@ -1,5 +1,6 @@
 //! What happens next: messages, outcomes, moments; and what a crash left behind.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use baton_core::budget::{Budget, Limit, Limits};
@@ -30,7 +31,7 @@ impl Driver {
             self.inbox_known = self.row.inbox;
             self.read_inbox().await?;
         }
-        self.note_wanted();
+        self.note_wanted(&self.flow.next());
         if self.again.is_empty() {
             let late = self.late();
             self.queue.extend(late);
@@ -78,6 +79,10 @@ impl Driver {
 
     /// Waits for the next input; none: the process goes down and nothing is in flight.
     pub(super) async fn next_input(&mut self) -> Result<Option<Queued>, EngineError> {
+        // What is waited for besides signals stays the same however many of them come.
+        let (shared, wake) = (self.shared.clone(), self.wake.clone());
+        let (mut woken, mut going_down) = (pin!(wake.notified()), pin!(shared.went_down()));
+        let mut alarm = pin!(tokio::time::sleep_until(self.deadline()));
         loop {
             if let Some(queued) = self.queue.pop_front() {
                 return Ok(Some(queued));
@@ -90,23 +95,23 @@ impl Driver {
                 return self.last_outcome().await;
             }
             let deadline = self.deadline();
-            let shared = self.shared.clone();
+            if deadline < alarm.deadline() || alarm.is_elapsed() {
+                alarm.as_mut().reset(deadline); // one that is too early only makes it look up once more
+            }
             tokio::select! {
                 biased;
                 signal = self.signals.recv() => {
-                    // Take what else is there before looking up again: text comes in many small pieces.
-                    let (mut next, mut left) = (signal, AT_ONCE);
-                    while let Some(signal) = next {
-                        if let Some(input) = self.heard(signal).await? {
-                            return Ok(Some(input));
-                        }
-                        left -= 1;
-                        next = if left > 0 { self.signals.try_recv().ok() } else { None };
+                    let input = self.hear(signal).await?;
+                    if input.is_some() {
+                        return Ok(input);
                     }
                 }
-                () = self.wake.notified() => self.look_for_messages().await?,
-                () = shared.went_down(), if !shared.closing.is_cancelled() => {}
-                () = tokio::time::sleep_until(deadline) => self.on_time().await?,
+                () = woken.as_mut() => {
+                    woken.set(wake.notified());
+                    self.look_for_messages().await?;
+                }
+                () = going_down.as_mut(), if !shared.closing.is_cancelled() => {}
+                () = alarm.as_mut() => self.on_time().await?,
             }
         }
     }
@@ -114,42 +119,53 @@ impl Driver {
     /// An outcome that is already there when the process goes down: it is too good to be lost.
     async fn last_outcome(&mut self) -> Result<Option<Queued>, EngineError> {
         while let Ok(signal) = self.signals.try_recv() {
-            if let Some(input) = self.heard(signal).await? {
-                return Ok(Some(input));
+            let input = self.hear(Some(signal)).await?;
+            if input.is_some() {
+                return Ok(input);
             }
         }
         Ok(None)
     }
 
-    /// Takes a signal of a task: pieces of text are shown at once, an outcome is an input.
-    async fn heard(&mut self, signal: Signal) -> Result<Option<Queued>, EngineError> {
-        let Signal { n, attempt, what } = signal;
-        if self.flying.get(&n).is_none_or(|flight| flight.intent.attempt != attempt) {
-            return Ok(None); // late: it was given up already
+    /// Takes a signal and what else is there, up to the first outcome: text comes in many small pieces, and
+    /// those that are there together are shown together.
+    async fn hear(&mut self, signal: Option<Signal>) -> Result<Option<Queued>, EngineError> {
+        let (mut next, mut left, mut input) = (signal, AT_ONCE, None);
+        while let Some(signal) = next {
+            input = self.heard(signal);
+            left -= 1;
+            let goes_on = input.is_none() && left > 0 && !self.has_much_unsaved();
+            next = if goes_on { self.signals.try_recv().ok() } else { None };
         }
-        match what {
-            What::Done(result) => Ok(Some(Queued::Input(Input::Outcome { effect: n, result }))),
-            What::Piece { text, reasoning } => {
-                self.show(n, text, reasoning);
-                if self.unsaved_bytes >= self.shared.settings.flush_bytes {
-                    self.save_text().await?;
-                }
-                Ok(None)
-            }
+        self.hub.show(self.row.seq + 1, &self.unsaved);
+        if input.is_none() && self.has_much_unsaved() {
+            self.save_text().await?;
         }
+        Ok(input)
     }
 
-    fn show(&mut self, n: u32, text: String, reasoning: bool) {
-        let Some(flight) = self.flying.get_mut(&n) else { return };
-        let EffectKind::Model { message_id, .. } = &flight.intent.effect.kind else { return };
-        flight.intent.shown = true;
-        let event = Event::Delta { effect: n, message_id: message_id.clone(), text, reasoning };
-        if let Event::Delta { text, .. } = &event {
-            self.unsaved_bytes += text.len();
+    /// What a signal of a task says: an outcome is an input, a piece of text is yet to be shown and saved.
+    fn heard(&mut self, signal: Signal) -> Option<Queued> {
+        let Signal { n, attempt, what } = signal;
+        let flight = self.flying.get_mut(&n)?;
+        if flight.intent.attempt != attempt {
+            return None; // late: it was given up already
         }
+        let (text, reasoning) = match what {
+            What::Done(result) => return Some(Queued::Input(Input::Outcome { effect: n, result })),
+            What::Piece { text, reasoning } => (text, reasoning),
+        };
+        let EffectKind::Model { message_id, .. } = &flight.intent.effect.kind else { return None };
+        flight.intent.shown = true;
+        self.unsaved_bytes += text.len();
         self.unsaved_since.get_or_insert_with(Instant::now);
-        self.unsaved.push(event.clone());
-        self.hub.show(self.row.seq + self.unsaved.len() as u64, event);
+        self.unsaved.push(Event::Delta { effect: n, message_id: message_id.clone(), text, reasoning });
+        None
+    }
+
+    /// Whether the pieces that are not saved are long enough to be saved alone.
+    fn has_much_unsaved(&self) -> bool {
+        self.unsaved_bytes >= self.shared.settings.flush_bytes
     }
 
     /// An input that is due by the clock: a wait that expired, a limit of time, a grace that is over.

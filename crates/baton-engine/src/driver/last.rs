@@ -8,7 +8,8 @@ use baton_core::thread::{Closing, Entry, WaitingKind};
 use baton_store::{NewRun, Rest, StoreError, Transition};
 use serde_json::Value;
 
-use super::commit::{begin, ended};
+use super::commit::{Draft, ended};
+use super::first::begin;
 use super::{Driver, Going, Rested};
 use crate::audit::Told;
 use crate::engine::started;
@@ -44,9 +45,11 @@ impl Driver {
         let record = self.last_words(Vec::new(), &fault);
         self.again.clear();
         self.inbox_read = self.row.inbox;
+        let end = Plan::End(Verdict::Error(fault));
         loop {
-            let end = Plan::End(Verdict::Error(fault.clone()));
-            match self.write(record.clone(), &end, self.budget.clone(), None, None, false).await {
+            let (record, state, budget) = (record.clone(), self.flow.record(), self.budget.clone());
+            let draft = Draft { record, state, budget, queued: None, leaving: None, held: false };
+            match self.write(draft, &end).await {
                 // Whatever was said to it meanwhile does not matter any more.
                 Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
                 written => return written.map(|()| Going::Rest(Rested::Ended(RunStatus::Error))),
@@ -55,7 +58,7 @@ impl Driver {
     }
 
     /// Writes the only transition of a run that waited for its turn and never had it.
-    pub(crate) async fn never_begun(mut self, new: NewRun, verdict: Verdict) -> Result<(), EngineError> {
+    pub(crate) async fn never_begun(self, new: NewRun, verdict: Verdict) -> Result<(), EngineError> {
         let mut record = Record::at(self.tail.clone(), self.row.head, Node::Respond);
         let (why, error) = match &verdict {
             Verdict::Error(fault) => (fault.message.as_str(), Some(("error", fault.code.as_str().into()))),
@@ -63,12 +66,12 @@ impl Driver {
         };
         record.account(StepKind::Warning, why.to_owned(), error);
         let (status, ended) = ended(&verdict, &self.budget);
+        let (state, budget) = (self.state.clone(), self.budget.clone());
         let events = vec![started(&self.row.thread, &self.row.branch, &self.definition), ended];
         let usage = self.budget.usage();
-        let state = self.flow.record();
         let mut transition = Transition {
             rest: Rest::Ended(status),
-            ..self.transition(&record, events, &self.budget, self.row.inbox, Vec::new(), state)
+            ..self.transition(record, events, budget, self.row.inbox, Vec::new(), state)
         };
         let told = Told::Ended(&verdict, usage);
         transition.audit.push(self.audit_line(transition.checkpoint.at, &told, None));
@@ -77,7 +80,7 @@ impl Driver {
         match begun {
             // Somebody was faster.
             Err(StoreError::Ended { .. } | StoreError::NotFound { .. } | StoreError::Fenced { .. }) => Ok(()),
-            other => other.map(|_| self.row.status = status).map_err(Into::into),
+            other => other.map(|_| ()).map_err(Into::into),
         }
     }
 }

@@ -96,9 +96,10 @@ impl Engine {
         let (epoch, hub, wake) = (driver.row.epoch, driver.hub.clone(), driver.wake.clone());
         let mut lives = self.shared.lives(); // held while spawning: the task cannot end before it is known
         let shared = self.shared.clone();
+        let driving = Box::pin(driver.drive()); // it is large, and a task is moved several times before it runs
         let task = self.shared.tasks.spawn(async move {
             tracing::info!(%run, epoch, "driving a run");
-            let end = driver.drive().await;
+            let end = driving.await;
             tracing::info!(%run, epoch, ?end, "the run rests");
             shared.ended(run, epoch);
             shared.figures.rested(&end);

@@ -69,6 +69,22 @@ impl Drop for Busy {
     }
 }
 
+/// A call that counts as being made until this is dropped, also if it breaks down.
+struct Counted(Arc<Shared>);
+
+impl Counted {
+    fn new(shared: &Arc<Shared>) -> Counted {
+        shared.executing.fetch_add(1, SeqCst);
+        Counted(shared.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.executing.fetch_sub(1, SeqCst);
+    }
+}
+
 /// Whether a keyed call is still to be made.
 enum Turn {
     /// By us.
@@ -106,13 +122,11 @@ impl Engine {
         // A task of its own: a caller that goes away does not leave a call half made and unanswered.
         let this = self.clone();
         let making = self.shared.tasks.spawn(async move {
-            this.shared.executing.fetch_add(1, SeqCst);
-            let made = match call.key.clone() {
+            let _counted = Counted::new(&this.shared);
+            match call.key.clone() {
                 None => this.make(&tools, call).await,
                 Some(key) => this.make_once(&tools, call, &key, class).await,
-            };
-            this.shared.executing.fetch_sub(1, SeqCst);
-            made
+            }
         });
         making.await.unwrap_or_else(|_| Ok(refused("the call broke down".to_owned())))
     }
@@ -202,8 +216,11 @@ impl Engine {
             }
             tokio::time::sleep(shared.settings.poll).await;
             let now = shared.clock.now();
+            // Looked at first: whoever is done by then has left an answer in the store.
+            let under_way = !alone && shared.making().busy.contains(&named(tenant, key));
             match patiently!(shared, shared.store.key(tenant, route, of, now))? {
                 Some(row) => known = row,
+                None if under_way => {} // it is not noted yet
                 None => return Ok(Turn::Done(refused(UNKNOWN.to_owned()))), // it took longer than keys are kept
             }
         }

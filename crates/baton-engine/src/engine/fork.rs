@@ -10,7 +10,7 @@ use baton_store::{ForkAt, NewKey, NewRun, Pinned, RunRow, Slice, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::start::repeated;
+use super::start::{repeated, submitted};
 use super::{Engine, started};
 use crate::error::EngineError;
 use crate::patience::patiently;
@@ -72,13 +72,8 @@ impl Engine {
         };
         let mut driver = self.driver(RunRow { metadata, ..begun }, tenant, definition, flow);
         let intents = driver.first_intents();
-        match driver.first(new, record, intents, "", None).await {
-            Err(EngineError::Store(StoreError::KeyUsed(known))) => match &key {
-                Some(new) => repeated(&known, new),
-                None => Err(StoreError::KeyUsed(known).into()),
-            },
-            begun => begun.map(|()| Submitted::Started(self.spawn(driver))),
-        }
+        let begun = driver.first(new, record, intents, None, None).await;
+        submitted(begun.map(|()| self.spawn(driver)), key.as_ref())
     }
 
     /// A branch that ends at an entry of a run, if the run's branch still holds what the run wrote.

@@ -65,11 +65,7 @@ impl Engine {
                         return Ok(submitted);
                     }
                 }
-                Err(EngineError::Store(StoreError::KeyUsed(known))) => match &request.key {
-                    Some(new) => return repeated(&known, new),
-                    None => return Err(StoreError::KeyUsed(known).into()),
-                },
-                other => return other.map(Submitted::Started),
+                begun => return submitted(begun, request.key.as_ref()),
             }
         }
     }
@@ -115,16 +111,34 @@ impl Engine {
 
     /// Begins a run on its branch, wherever that ends by then.
     pub(super) async fn begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
+        let mut is_new = self.seems_new(beginning);
         loop {
-            match self.try_begin(beginning).await {
-                Err(EngineError::Store(StoreError::Moved { .. })) => {} // look again where the branch ends
+            let begun = match self.try_begin(beginning, is_new).await {
+                Err(EngineError::Store(StoreError::Moved { .. })) => {
+                    is_new = false; // look again where the branch ends
+                    continue;
+                }
+                begun => begun,
+            };
+            return match begun {
+                Ok(handle) => {
+                    self.shared.threads.learn((beginning.tenant.clone(), beginning.thread.clone()));
+                    Ok(handle)
+                }
                 Err(error) => {
                     self.see_to(&beginning.tenant, beginning.run, &error);
-                    return Err(error);
+                    Err(error)
                 }
-                begun => return begun,
-            }
+            };
         }
+    }
+
+    /// Whether a thread is probably made with this run, so that it is not looked for: should it be there, the store
+    /// refuses the run, and it is looked for then.
+    fn seems_new(&self, beginning: &Beginning) -> bool {
+        let Beginning { tenant, thread, branch, fresh, queued, .. } = beginning;
+        let is_main = branch.as_ref().is_none_or(|branch| *branch == BranchName::main());
+        *fresh || (is_main && !queued && !self.shared.threads.knows(&(tenant.clone(), thread.clone())))
     }
 
     fn decision_of(&self, request: &RunRequest) -> Result<Arc<Decision>, EngineError> {
@@ -133,10 +147,14 @@ impl Engine {
     }
 
     /// Where the branch ends; a thread that is not there is made together with the run.
-    async fn end(&self, beginning: &Beginning) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
-        let Beginning { tenant, thread, branch, fresh, .. } = beginning;
+    async fn end(
+        &self,
+        beginning: &Beginning,
+        is_new: bool,
+    ) -> Result<(BranchEnd, Option<NewThread>), EngineError> {
+        let Beginning { tenant, thread, branch, .. } = beginning;
         let shared = &self.shared;
-        let found = match fresh {
+        let found = match is_new {
             true => Err(StoreError::NotFound { what: "thread", id: thread.to_string() }),
             false => patiently!(shared, shared.store.end(tenant, thread, branch.as_ref())),
         };
@@ -212,11 +230,11 @@ impl Engine {
         })
     }
 
-    async fn try_begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
+    async fn try_begin(&self, beginning: &Beginning, is_new: bool) -> Result<RunHandle, EngineError> {
         let Beginning { run, tenant, thread, pinned, .. } = beginning;
         let definition = pinned.definition.clone();
         let shared = &self.shared;
-        let (end, new_thread) = self.end(beginning).await?;
+        let (end, new_thread) = self.end(beginning, is_new).await?;
         let mut record = Record::at(end.tail.clone(), end.head, Node::Start);
         record.emit(started(thread, &end.branch, &definition));
         for closing in end.tail.closing(Closing::Cancelled, "the conversation went on without it") {
@@ -254,7 +272,7 @@ impl Engine {
         let intents = driver.first_intents();
         // What is posted to a run that waited comes before its first effect.
         let inbox = beginning.queued.then_some(beginning.inbox);
-        driver.first(new, record, intents, &beginning.text, inbox).await?;
+        driver.first(new, record, intents, Some(&beginning.text), inbox).await?;
         Ok(self.spawn(driver))
     }
 }
@@ -275,6 +293,17 @@ fn is_alike(one: &RunRequest, other: &RunRequest) -> bool {
         && one.behavior_template == other.behavior_template
         && one.render == other.render
         && one.roots == other.roots
+}
+
+/// What became of a run that was to begin: if its key was used meanwhile, the run that it led to.
+pub(super) fn submitted(
+    begun: Result<RunHandle, EngineError>,
+    key: Option<&NewKey>,
+) -> Result<Submitted, EngineError> {
+    match (begun, key) {
+        (Err(EngineError::Store(StoreError::KeyUsed(known))), Some(new)) => repeated(&known, new),
+        (begun, _) => begun.map(Submitted::Started),
+    }
 }
 
 /// The run that a key led to before, if the same was asked then.

@@ -2,11 +2,12 @@
 
 use baton_core::run::RunStatus;
 use baton_engine::Rested;
+use baton_store::{ForkAt, Slice};
 use serde_json::json;
 
 use crate::check::check;
 use crate::everywhere;
-use crate::world::{TENANT, World, kinds};
+use crate::world::{NOW, TENANT, World, insist, kinds};
 
 everywhere!(
     an_answer_is_two_entries,
@@ -22,6 +23,7 @@ everywhere!(
     a_long_result_is_a_blob,
     open_calls_of_the_branch_are_closed_first,
     two_turns_see_each_other,
+    a_process_that_has_not_seen_a_thread_finds_where_it_goes_on,
     a_busy_branch_refuses_a_second_run,
 );
 
@@ -207,6 +209,23 @@ async fn two_turns_see_each_other(world: World) {
         world.transcript().await,
         ["UserMessage: first", "AssistantMessage: one", "UserMessage: second", "AssistantMessage: two"]
     );
+}
+
+/// The branch that new threads begin with is as empty as if there were none.
+async fn a_process_that_has_not_seen_a_thread_finds_where_it_goes_on(world: World) {
+    world.script(json!([[{"text": "one"}], [{"text": "two"}]]));
+    world.turn(&world.engine(), "first").await;
+    let (thread, main, side) = ("t".parse().unwrap(), "main".parse().unwrap(), "side".parse().unwrap());
+    let store = &world.store;
+    insist(|| store.fork(&TENANT, &thread, None, &ForkAt::Head, "side".parse().unwrap(), NOW)).await;
+    insist(|| store.checkout(&TENANT, &thread, &side)).await;
+    insist(|| store.rewind(&TENANT, &thread, Some(&main), -1)).await;
+    world.turn(&world.engine(), "second").await;
+    assert_eq!(
+        world.transcript().await,
+        ["UserMessage: first", "AssistantMessage: one", "UserMessage: second", "AssistantMessage: two"]
+    );
+    assert_eq!(insist(|| store.entries(&TENANT, &thread, Some(&main), Slice::default())).await, []);
 }
 
 async fn a_busy_branch_refuses_a_second_run(world: World) {

@@ -159,6 +159,8 @@ impl Bare {
 /// A model of ours.
 struct Ours {
     model: Arc<dyn Model>,
+    /// The tools of a run are the same in each call.
+    question: ModelRequest,
     /// In words.
     progress: Progress,
 }
@@ -170,12 +172,12 @@ impl Ours {
         let key = Some(Secret::new("key"));
         let provider = Provider { name: "bench".to_owned(), base_url, api: Some(wire), key };
         let catalog = Catalog::new(vec![provider], vec![ModelEntry::new(MODEL)]).unwrap();
-        Ours { model: catalog.model(MODEL).unwrap(), progress }
+        Ours { model: catalog.model(MODEL).unwrap(), question: question(), progress }
     }
 
     async fn call(&self) {
         self.progress.store(0, Ordering::Relaxed);
-        let mut stream = self.model.stream(question());
+        let mut stream = self.model.stream(self.question.clone());
         let (mut words, mut finished) = (0, false);
         while let Some(delta) = stream.next().await {
             match delta.unwrap() {

@@ -3,7 +3,7 @@
 //! A bare call sends the same bytes with the same HTTP library to the same server on loopback and reads the
 //! answer to its end without looking at it. Every ratio is of two measurements in one run, taken in turns,
 //! because machines are noisy. `BENCH_SECONDS` sets how long each measurement takes (1), `BENCH_ONLY` picks
-//! one of `decode` and `calls`.
+//! one of `decode`, `short` and `calls`.
 
 #![allow(
     clippy::print_stdout,
@@ -16,6 +16,7 @@ mod calls;
 mod decode;
 mod frames;
 mod server;
+mod short;
 
 use std::time::Duration;
 
@@ -26,10 +27,14 @@ fn main() {
     let seconds = std::env::var("BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1.0);
     let time = Duration::from_secs_f64(seconds);
     let only = std::env::var("BENCH_ONLY").ok();
-    if only.as_deref() != Some("calls") {
+    let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    if wanted("decode") {
         decode::report(time);
     }
-    if only.as_deref() != Some("decode") {
+    if wanted("short") {
+        short::report(time);
+    }
+    if wanted("calls") {
         calls::report(time);
     }
 }

@@ -3,10 +3,14 @@
 //! A connection that cannot be made in time is `llm_connection`, because nothing is known of the model; all
 //! other limits are `llm_timeout`. Bytes count, not words: a server that sends signs of life is alive.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
-use tokio::time::{Instant, timeout_at};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,36 +61,74 @@ impl Limits {
         self.end
     }
 
+    /// Keeps watch over it.
+    pub(crate) fn watch(self) -> Watch {
+        Watch { limits: self, alarm: None }
+    }
+}
+
+/// Waits within the limits of one call, with one timer for all its waits: pieces are many, and nearly all
+/// come in time. The timer is put off only when it goes off, and found to be early then.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(super) limits: Limits,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watch {
     /// Waits for what comes before the first byte.
-    pub(crate) async fn first<T>(&self, wait: impl Future<Output = T>) -> Result<T, Fault> {
-        self.within(Instant::now(), self.first, wait).await.ok_or_else(|| {
-            late(format!("no answer began within {} (first_byte)", words(self.timeouts.first_byte)))
-        })?
+    pub(crate) async fn first<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, Fault> {
+        let (first, time) = (self.limits.first, self.limits.timeouts.first_byte);
+        self.within(Instant::now(), first, wait)
+            .await
+            .ok_or_else(|| late(format!("no answer began within {} (first_byte)", words(time))))?
     }
 
     /// Waits for the next piece. Only this wait counts, not what the reader did since the last piece.
-    pub(crate) async fn next<T>(&self, wait: impl Future<Output = T>) -> Result<T, Fault> {
-        let now = Instant::now();
-        self.within(now, now + self.timeouts.idle, wait).await.ok_or_else(|| {
-            late(format!("the answer stopped for {} before its end (idle)", words(self.timeouts.idle)))
-        })?
+    pub(crate) async fn next<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, Fault> {
+        let (now, idle) = (Instant::now(), self.limits.timeouts.idle);
+        self.within(now, now + idle, wait)
+            .await
+            .ok_or_else(|| late(format!("the answer stopped for {} before its end (idle)", words(idle))))?
     }
 
     /// `None`: the limit passed, and it is not the total one.
     async fn within<T>(
-        &self,
+        &mut self,
         now: Instant,
         limit: Instant,
         wait: impl Future<Output = T>,
     ) -> Option<Result<T, Fault>> {
-        let over = || late(format!("the call took longer than {} (total)", words(self.timeouts.total)));
-        if now >= self.end {
+        let Limits { timeouts, end, .. } = self.limits;
+        let over = || late(format!("the call took longer than {} (total)", words(timeouts.total)));
+        if now >= end {
             return Some(Err(over()));
         }
-        match timeout_at(limit.min(self.end), wait).await {
-            Ok(value) => Some(Ok(value)),
-            Err(_) if limit < self.end => None,
-            Err(_) => Some(Err(over())),
+        let (until, mut wait) = (limit.min(end), pin!(wait));
+        let value = poll_fn(|cx| match wait.as_mut().poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => self.is_up(until, cx).map(|()| None),
+        });
+        match value.await {
+            Some(value) => Some(Ok(value)),
+            None if limit < end => None,
+            None => Some(Err(over())),
+        }
+    }
+
+    /// Whether a moment has come; if not, the task is woken then.
+    fn is_up(&mut self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(moment)));
+        if alarm.deadline() > moment {
+            alarm.as_mut().reset(moment);
+        }
+        loop {
+            // A reader that is never made to wait must not keep the alarm from being heard.
+            ready!(Pin::new(&mut unconstrained(alarm.as_mut())).poll(cx));
+            if alarm.deadline() >= moment {
+                return Poll::Ready(());
+            }
+            alarm.as_mut().reset(moment);
         }
     }
 }
@@ -125,16 +167,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_limit_says_which_it_is() {
         let limits = limits(50, 20, 100);
+        let mut watch = limits.watch();
         let idle = "the answer stopped for 20 ms before its end (idle)";
-        assert_eq!(limits.next(pending::<()>()).await, Err(late(idle.to_owned())));
-        assert_eq!(limits.next(after(19)).await, Ok(19)); // 39 of 100
+        assert_eq!(watch.next(pending::<()>()).await, Err(late(idle.to_owned())));
+        assert_eq!(watch.next(after(19)).await, Ok(19)); // 39 of 100
         let first = "no answer began within 50 ms (first_byte)";
-        assert_eq!(limits.first(after(20)).await, Err(late(first.to_owned()))); // 50
+        assert_eq!(watch.first(after(20)).await, Err(late(first.to_owned()))); // 50
         // Sending anew, as when formats are tried out, begins the wait for the first byte anew.
-        assert_eq!(limits.sending().first(after(45)).await, Ok(45)); // 95
+        assert_eq!(limits.sending().watch().first(after(45)).await, Ok(45)); // 95
         let total = Err(late("the call took longer than 100 ms (total)".to_owned()));
-        assert_eq!(limits.next(after(10)).await, total);
-        assert_eq!(limits.next(after(0)).await, total);
+        assert_eq!(watch.next(after(10)).await, total);
+        assert_eq!(watch.next(after(0)).await, total);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_wait_counts_from_its_own_beginning_though_all_share_one_timer() {
+        let mut watch = limits(1000, 20, 10_000).watch();
+        let began = Instant::now();
+        assert_eq!(watch.first(after(900)).await, Ok(900));
+        for ms in [19, 1, 19, 18, 19] {
+            assert_eq!(watch.next(after(ms)).await, Ok(ms));
+        }
+        // What the reader does in between does not count.
+        after(500).await;
+        assert_eq!(watch.next(after(19)).await, Ok(19));
+        let idle = "the answer stopped for 20 ms before its end (idle)";
+        assert_eq!(watch.next(pending::<()>()).await, Err(late(idle.to_owned())));
+        assert_eq!(began.elapsed().as_millis(), 900 + 76 + 500 + 19 + 20);
     }
 
     #[test]

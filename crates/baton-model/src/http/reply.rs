@@ -1,14 +1,16 @@
 //! One reply as it arrives.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
-use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 
-use super::{Limits, cause, retry};
-use crate::endpoint::Endpoint;
+use super::client::Response;
+use super::limits::Watch;
+use super::retry;
+use super::way::Way;
 
 /// The most bytes that are read of what a server says about its failure.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -24,8 +26,8 @@ const DRAIN_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Reply {
     response: Response,
-    endpoint: Endpoint,
-    limits: Limits,
+    way: Arc<Way>,
+    watch: Watch,
     kind: Kind,
     /// Whether any of the body has arrived.
     began: bool,
@@ -44,20 +46,23 @@ pub(crate) enum Kind {
 
 impl Kind {
     fn of(content_type: &str) -> Self {
-        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match kind.as_str() {
-            "text/html" | "application/xhtml+xml" => Kind::Page,
-            "application/json" => Kind::Document,
-            _ => Kind::Stream,
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| kind.eq_ignore_ascii_case(name);
+        if is("text/html") || is("application/xhtml+xml") {
+            Kind::Page
+        } else if is("application/json") {
+            Kind::Document
+        } else {
+            Kind::Stream
         }
     }
 }
 
 impl Reply {
     /// A reply that may be read. A redirect is none: a key must not follow it.
-    pub(super) fn new(response: Response, endpoint: &Endpoint, limits: Limits) -> Result<Self, Fault> {
+    pub(super) fn new(response: Response, way: Arc<Way>, watch: Watch) -> Result<Self, Fault> {
         let kind = Kind::of(header(&response, CONTENT_TYPE));
-        let reply = Reply { response, endpoint: endpoint.clone(), limits, kind, began: false };
+        let reply = Reply { response, way, watch, kind, began: false };
         let status = reply.response.status();
         if status.is_redirection() {
             return Err(reply.redirected());
@@ -65,6 +70,7 @@ impl Reply {
         match header(&reply.response, CONTENT_ENCODING) {
             "" | "identity" => Ok(reply),
             encoding => {
+                let endpoint = reply.way.endpoint();
                 Err(invalid(format!("{endpoint} compressed its answer ({encoding}) although nobody asked")))
             }
         }
@@ -91,14 +97,14 @@ impl Reply {
     /// The next bytes of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]> + use<>>, Fault> {
         let wait = self.response.chunk();
-        let chunk = if self.began { self.limits.next(wait).await? } else { self.limits.first(wait).await? };
+        let chunk = if self.began { self.watch.next(wait).await? } else { self.watch.first(wait).await? };
         self.began = true;
         // reqwest calls a reset in the middle of a body a failure to decode it; it is the connection's.
-        chunk.map_err(|error| {
+        chunk.map_err(|broken| {
             let told = format!(
                 "the connection to {} broke in the middle of the answer: {}",
-                self.endpoint,
-                cause(&error)
+                self.way.endpoint(),
+                broken.cause
             );
             Fault::new(Code::LlmConnection, told).retry_after_ms(0)
         })
@@ -109,7 +115,11 @@ impl Reply {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if body.len() + chunk.len() > most {
-                return Err(invalid(format!("{} answered with more than {} MiB", self.endpoint, most >> 20)));
+                return Err(invalid(format!(
+                    "{} answered with more than {} MiB",
+                    self.way.endpoint(),
+                    most >> 20
+                )));
             }
             body.extend_from_slice(&chunk);
         }
@@ -141,7 +151,7 @@ impl Reply {
     fn redirected(&self) -> Fault {
         let status = self.status();
         // Relative or not; what follows `?` may be anybody's secret.
-        let to = self.response.url().join(header(&self.response, LOCATION)).ok().map(|mut url| {
+        let to = self.way.url().join(header(&self.response, LOCATION)).ok().map(|mut url| {
             url.set_query(None);
             url.set_fragment(None);
             let _ = (url.set_username(""), url.set_password(None));
@@ -150,9 +160,9 @@ impl Reply {
         let told = match to {
             Some(to) => format!(
                 "{} answered with a redirect ({status}) to {to}, which is not followed; if that is right, make it the base_url",
-                self.endpoint
+                self.way.endpoint()
             ),
-            None => format!("{} answered with a redirect ({status}) to nowhere", self.endpoint),
+            None => format!("{} answered with a redirect ({status}) to nowhere", self.way.endpoint()),
         };
         Fault::new(Code::LlmConnection, told)
     }

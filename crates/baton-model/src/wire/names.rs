@@ -11,11 +11,15 @@
 //! called the same when more is said after it. Nothing here is stored: entries, events and policies know
 //! only our names.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use baton_core::chat::ChatMessage;
 use baton_core::json::sha256_hex;
 use baton_core::tool::ToolSpec;
+
+use super::offered::Offered;
 
 /// The longest name of a tool.
 const TOOL: usize = 64;
@@ -24,8 +28,10 @@ const TOOL: usize = 64;
 const CALL: usize = 40;
 
 /// The names of one request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Names {
+    pub(super) offered: Arc<Offered>,
+    /// Tools that are only in the history.
     tools: Mapping,
     calls: Mapping,
 }
@@ -33,54 +39,93 @@ pub struct Names {
 impl Names {
     /// The names for these tools and messages.
     pub fn of(tools: &[ToolSpec], messages: &[ChatMessage]) -> Self {
-        let mut names = Names::default();
-        let offered = || tools.iter().map(|tool| tool.name.as_str());
-        offered().filter(|name| fits(name, TOOL)).for_each(|name| names.tools.add(name, TOOL));
-        offered().for_each(|name| names.tools.add(name, TOOL));
+        Names::among(Arc::new(Offered::once(tools)), messages)
+    }
+
+    /// The names for these messages, where these tools are offered.
+    pub fn among(offered: Arc<Offered>, messages: &[ChatMessage]) -> Self {
+        let (mut tools, mut calls) = (Mapping::default(), Mapping::default());
+        let (first, none) = (&offered.names, &Mapping::default());
         for message in messages {
             for call in &message.tool_calls {
-                names.tools.add(&call.name, TOOL);
-                names.calls.add(&call.id, CALL);
+                tools.add(&call.name, TOOL, first);
+                calls.add(&call.id, CALL, none);
             }
-            message.tool_call_id.iter().for_each(|id| names.calls.add(id, CALL));
+            message.tool_call_id.iter().for_each(|id| calls.add(id, CALL, none));
         }
-        names
+        Names { offered, tools, calls }
     }
 
     /// What a tool of ours is called there; a name that was not among them stays as it is.
     pub fn theirs<'a>(&'a self, ours: &'a str) -> &'a str {
-        self.tools.theirs.get(ours).map_or(ours, String::as_str)
+        let known = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.theirs.get(ours));
+        known.map_or(ours, String::as_str)
     }
 
     /// Which tool of ours they mean; a name that is none stays as it is.
     pub fn ours<'a>(&'a self, theirs: &'a str) -> &'a str {
-        self.tools.ours.get(theirs).map_or(theirs, String::as_str)
+        let known = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.ours.get(theirs));
+        known.map_or(theirs, String::as_str)
     }
 
     /// What a call of ours is called there.
     pub fn call_id(&self, ours: &str) -> String {
-        let known = self.calls.theirs.get(ours).cloned();
-        known.or_else(|| spellings(ours, CALL).next()).unwrap_or_default()
+        self.id(ours).into_owned()
+    }
+
+    /// The same, without a copy where it stays as it is.
+    pub(super) fn id<'a>(&'a self, ours: &'a str) -> Cow<'a, str> {
+        match self.calls.theirs.get(ours) {
+            Some(theirs) => theirs.into(),
+            None if fits(ours, CALL) => ours.into(),
+            None => spellings(ours, CALL).next().unwrap_or_default().into(),
+        }
     }
 }
 
 /// Names in both directions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Mapping {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Mapping {
+    /// Those that stay as they are. Nearly all do.
+    same: BTreeSet<String>,
     theirs: BTreeMap<String, String>,
     ours: BTreeMap<String, String>,
 }
 
 impl Mapping {
-    /// Takes a name in, unless it is known: it gets the first of its spellings that nobody has.
-    fn add(&mut self, name: &str, longest: usize) {
-        if self.theirs.contains_key(name) {
+    /// The names of offered tools.
+    pub(super) fn of_tools(tools: &[ToolSpec]) -> Self {
+        let (mut names, none) = (Mapping::default(), Mapping::default());
+        let offered = || tools.iter().map(|tool| tool.name.as_str());
+        offered().filter(|name| fits(name, TOOL)).for_each(|name| names.add(name, TOOL, &none));
+        offered().for_each(|name| names.add(name, TOOL, &none));
+        names
+    }
+
+    /// Takes a name in, unless it is known: it gets the first of its spellings that nobody has, here or
+    /// among those before.
+    fn add(&mut self, name: &str, longest: usize, before: &Mapping) {
+        if before.knows(name) || self.knows(name) {
             return;
         }
-        if let Some(free) = spellings(name, longest).find(|theirs| !self.ours.contains_key(theirs)) {
+        let is_free = |theirs: &str| !before.has(theirs) && !self.has(theirs);
+        // One that fits is its own first spelling.
+        if fits(name, longest) && is_free(name) {
+            self.same.insert(name.to_owned());
+        } else if let Some(free) = spellings(name, longest).find(|theirs| is_free(theirs)) {
             self.theirs.insert(name.to_owned(), free.clone());
             self.ours.insert(free, name.to_owned());
         }
+    }
+
+    /// Whether one of ours is among them.
+    fn knows(&self, ours: &str) -> bool {
+        self.same.contains(ours) || self.theirs.contains_key(ours)
+    }
+
+    /// Whether somebody is called so there.
+    fn has(&self, theirs: &str) -> bool {
+        self.same.contains(theirs) || self.ours.contains_key(theirs)
     }
 }
 
@@ -98,7 +143,7 @@ fn spellings(name: &str, longest: usize) -> impl Iterator<Item = String> {
 }
 
 fn fits(name: &str, longest: usize) -> bool {
-    (1..=longest).contains(&name.len()) && name.chars().all(is_plain)
+    (1..=longest).contains(&name.len()) && name.bytes().all(|byte| is_plain(char::from(byte)))
 }
 
 fn is_plain(c: char) -> bool {

@@ -9,122 +9,22 @@
 //! whether to think, which is left to the model. `num_ctx` is sent whenever the context window is known:
 //! without it the server quietly forgets the beginning of a prompt that is longer than its own default.
 
-use std::collections::HashMap;
+mod asking;
+mod line;
 
-use baton_core::chat::{ChatMessage, FinishReason, Role, TokenUsage};
+use std::borrow::Cow;
+
+use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::fault::{Code, Fault};
 use baton_core::json::as_text;
-use baton_core::tool::ToolSpec;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::decoder::json as parse;
+use super::failure;
 use super::json::Json;
-use super::{Call, Names, Wire, failure, system};
 use crate::port::Delta;
-
-/// The body of a request. Schemas of tools are long, and are written from where they are.
-#[derive(Serialize)]
-pub(super) struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    messages: Vec<Value>,
-    options: Map<String, Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Offer<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<&'a Value>,
-}
-
-#[derive(Serialize)]
-struct Offer<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-/// The body of a request.
-pub(super) fn body<'a>(call: &Call<'a>) -> Body<'a> {
-    let request = call.request;
-    let mut tool_names = HashMap::new();
-    let (leading, talk) = system::split(&request.messages);
-    let mut messages: Vec<Value> = Vec::with_capacity(request.messages.len());
-    messages.extend(leading.map(|text| json!({"role": Role::System, "content": text})));
-    for message in talk {
-        tool_names.extend(message.tool_calls.iter().map(|made| (made.id.as_str(), made.name.as_str())));
-        match message.role {
-            Role::System => {
-                let aside = system::aside(&message.content);
-                messages.extend(aside.map(|text| json!({"role": Role::User, "content": text})));
-            }
-            // An assistant that says nothing teaches the model to do the same.
-            Role::Assistant if message.content.is_empty() && message.tool_calls.is_empty() => {}
-            Role::Assistant | Role::User | Role::Tool => messages.push(said(call, message, &tool_names)),
-        }
-    }
-    let mut options = Map::from_iter([("num_predict".to_owned(), json!(request.max_tokens))]);
-    options.extend(request.temperature.map(|temperature| ("temperature".to_owned(), json!(temperature))));
-    options.extend(request.context_window.map(|window| ("num_ctx".to_owned(), json!(window))));
-    Body {
-        model: call.model,
-        stream: true,
-        messages,
-        options,
-        tools: request.tools.iter().map(|tool| offer(call.names, tool)).collect(),
-        format: request.schema.as_ref().map(|output| &output.schema),
-    }
-}
-
-fn offer<'a>(names: &'a Names, tool: &'a ToolSpec) -> Offer<'a> {
-    let (name, description) = (names.theirs(&tool.name), tool.description.as_str());
-    let function = Function { name, description, parameters: &tool.input_schema };
-    Offer { r#type: "function", function }
-}
-
-fn said(call: &Call<'_>, message: &ChatMessage, tool_names: &HashMap<&str, &str>) -> Value {
-    let mut said = json!({"role": message.role, "content": message.content});
-    if let Some(id) = &message.tool_call_id {
-        said["tool_call_id"] = call.names.call_id(id).into();
-        if let Some(name) = tool_names.get(id.as_str()) {
-            said["tool_name"] = call.names.theirs(name).into();
-        }
-    }
-    if message.role != Role::Assistant {
-        return said;
-    }
-    let blocks = call.own_reasoning(message, Wire::Ollama);
-    let thought: String = blocks.iter().filter_map(|block| block["thinking"].as_str()).collect();
-    if !thought.is_empty() {
-        said["thinking"] = thought.into();
-    }
-    if !message.tool_calls.is_empty() {
-        let made = message.tool_calls.iter().enumerate().map(|(index, made)| {
-            let (name, arguments) = (call.names.theirs(&made.name), object(&made.arguments));
-            json!({
-                "type": "function",
-                "id": call.names.call_id(&made.id),
-                "function": {"index": index, "name": name, "arguments": arguments},
-            })
-        });
-        said["tool_calls"] = made.collect();
-    }
-    said
-}
-
-/// Arguments as the object that they have to be; other ones stand in old or foreign histories.
-pub(super) fn object(arguments: &Value) -> Value {
-    match arguments {
-        Value::Object(_) => arguments.clone(),
-        Value::Null => json!({}),
-        other => json!({ "arguments": other }),
-    }
-}
+pub(super) use asking::{body, object};
+use line::Words;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
@@ -140,6 +40,11 @@ pub(super) struct Reading {
 impl Reading {
     /// Takes one line. Answers whether it was the last.
     pub(super) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
+        // Nearly all lines have a few words in them and nothing else.
+        if let Some(words) = line::words(frame) {
+            self.said(words, out);
+            return Ok(false);
+        }
         self.line(&parse(frame)?, out)
     }
 
@@ -179,19 +84,25 @@ impl Reading {
     }
 
     fn message(&mut self, message: &Json<'_>, out: &mut Vec<Delta>) {
-        let text = |field: &str| message[field].as_str().filter(|text| !text.is_empty());
-        // The second is what compatible servers write.
-        if let Some(thought) = text("thinking").or_else(|| text("reasoning_content")) {
-            self.thinking.push_str(thought);
-            out.push(Delta::Reasoning(thought.to_owned()));
-        }
-        if let Some(text) = text("content") {
-            self.said = true;
-            out.push(Delta::Text(text.to_owned()));
-        }
+        let text = |field: &str| message[field].as_str().map(Cow::Borrowed);
+        let (thinking, reasoning, content) = (text("thinking"), text("reasoning_content"), text("content"));
+        self.said(Words { thinking, reasoning, content }, out);
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             self.said = true;
             self.call(call, out);
+        }
+    }
+
+    fn said(&mut self, words: Words<'_>, out: &mut Vec<Delta>) {
+        let there = |text: Option<Cow<'_, str>>| text.filter(|text| !text.is_empty()).map(Cow::into_owned);
+        // The second is what compatible servers write.
+        if let Some(thought) = there(words.thinking).or_else(|| there(words.reasoning)) {
+            self.thinking.push_str(&thought);
+            out.push(Delta::Reasoning(thought));
+        }
+        if let Some(text) = there(words.content) {
+            self.said = true;
+            out.push(Delta::Text(text));
         }
     }
 

@@ -5,8 +5,9 @@ use baton_core::fault::{Code, Fault};
 use baton_core::tool::ToolSpec;
 use serde_json::{Value, json};
 
-use super::Call;
+use super::body::Body;
 use super::json::Json;
+use super::{Call, Wire};
 use crate::port::{Delta, ToolChoice};
 
 /// The most calls that are kept track of while an answer is read. It only bounds what is remembered: how
@@ -25,17 +26,24 @@ pub(super) fn too_many() -> Fault {
 
 /// Puts in what both have under the same names: how freely words are chosen, the tools, and whether one
 /// has to be called. What both say of a tool is given to `tool`, which makes it the format's own.
-pub(super) fn settings(call: &Call<'_>, body: &mut Value, tool: impl Fn(Value) -> Value) {
+pub(super) fn settings<'a>(
+    call: &Call<'a>,
+    wire: Wire,
+    mut body: Value,
+    tool: impl Fn(Value) -> Value,
+) -> Body<'a> {
     let request = call.request;
     if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
-    if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(|spec| tool(function(call, spec))).collect();
-        if request.tool_choice == ToolChoice::Required {
-            body["tool_choice"] = "required".into();
-        }
+    if request.tools.is_empty() {
+        return Body { fields: body, tools: None };
     }
+    if request.tool_choice == ToolChoice::Required {
+        body["tool_choice"] = "required".into();
+    }
+    let write = || request.tools.iter().map(|spec| tool(function(call, spec))).collect::<Value>();
+    Body { fields: body, tools: Some(call.names.offered.text(wire, &request.tools, write)) }
 }
 
 fn function(call: &Call<'_>, spec: &ToolSpec) -> Value {

@@ -1,7 +1,7 @@
 use super::*;
 
-fn definition(n: usize) -> (Tenant, String) {
-    (Tenant::local(), format!("hash {n}"))
+fn definition(n: usize) -> String {
+    format!("hash {n}")
 }
 
 #[test]

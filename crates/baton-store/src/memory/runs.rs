@@ -22,6 +22,9 @@ impl MemoryStore {
         }
         crate::runs::own_key(inner.unused(tenant, new.key.as_ref(), new.at), first.run, false)?;
         if let Some(thread) = &new.new_thread {
+            if inner.threads.contains_key(&(tenant.clone(), thread.id.clone())) {
+                return Err(crate::runs::not_new(&new));
+            }
             inner.add_thread(tenant, thread.clone());
         }
         let head = inner.free_head(tenant, &first, &new)?;

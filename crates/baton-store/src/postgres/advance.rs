@@ -7,7 +7,7 @@ use baton_core::id::{RunId, Tenant};
 use tokio_postgres::types::ToSql;
 
 use super::approvals::settle;
-use super::group::Member;
+use super::group::Work;
 use super::pack::Packed;
 use super::row::{RUN, run_row};
 use super::{Db, PgStore};
@@ -25,14 +25,13 @@ impl PgStore {
             return self
                 .write(move |db| {
                     Box::pin(async move {
-                        advance(db, &tenant, packed).await?;
+                        advance(db, &tenant, &packed).await?;
                         settle(db, &tenant, &settled, at).await
                     })
                 })
                 .await;
         }
-        let (form, values) = packed.advance();
-        let done = self.shared.group.run(Member::new(form, transition.run, values)).await?;
+        let done = self.shared.group.run(Work::Advance(Box::new(packed))).await?;
         match done.changed {
             0 => Err(refused(&Fence::of(transition), &self.run(tenant, transition.run).await?)),
             _ => Ok(()),
@@ -41,7 +40,7 @@ impl PgStore {
 }
 
 /// Writes a transition inside a transaction.
-pub(super) async fn advance(db: &Db<'_>, tenant: &Tenant, packed: Packed) -> Result<(), StoreError> {
+pub(super) async fn advance(db: &Db<'_>, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
     let (run, fence) = (packed.run, packed.fence);
     let (form, values) = packed.advance();
     let values: Vec<&(dyn ToSql + Sync)> =

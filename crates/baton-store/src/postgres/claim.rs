@@ -5,7 +5,7 @@ use baton_core::time::Timestamp;
 use tokio_postgres::types::ToSql;
 
 use super::advance::load;
-use super::group::Member;
+use super::group::Work;
 use super::inbox::locked;
 use super::lease::OWNER;
 use super::runs::{DEFINITION, decoded_definition, step_row};
@@ -53,9 +53,9 @@ impl PgStore {
     }
 
     pub(crate) async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
-        let values: Vec<super::Param> =
+        let values: Vec<super::Param<'static>> =
             vec![Box::new(tenant.as_str().to_owned()), Box::new(run.0), Box::new(epoch as i32)];
-        let done = self.shared.group.run(Member::new(Form::Release, run, values)).await?;
+        let done = self.shared.group.run(Work::Plain(Form::Release, run, values)).await?;
         match done.changed {
             0 => self.run(tenant, run).await.map(drop), // too late, unless there is no such run
             _ => Ok(()),

@@ -4,7 +4,10 @@
 //! the connection's configuration and nowhere else.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use deadpool_postgres::{
@@ -70,20 +73,25 @@ impl Dial {
 
     /// A session with our settings, and the task that serves it; or why there is none.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), String> {
-        match tokio::time::timeout(CONNECT, self.session()).await {
-            Ok(done) => done.map_err(|error| said(&error)),
-            Err(_) => Err("no answer in time".to_owned()),
-        }
+        in_time(self.session()).await
+    }
+
+    /// The same for somebody who serves it along with the work that it is for: then nobody else has to be woken.
+    pub(super) async fn connect_unserved(&self) -> Result<(Client, Unserved), String> {
+        in_time(self.unserved()).await
     }
 
     async fn session(&self) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
+        let (client, mut connection) = self.unserved().await?;
+        let served = poll_fn(move |cx| if connection.serve(cx) { Poll::Pending } else { Poll::Ready(()) });
+        Ok((client, tokio::spawn(served)))
+    }
+
+    async fn unserved(&self) -> Result<(Client, Unserved), tokio_postgres::Error> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
-        let served = tokio::spawn(async move {
-            // Whoever uses the session is told by its own statement.
-            let _ = connection.await;
-        });
-        client.batch_execute(SESSION).await.inspect_err(|_| served.abort())?;
-        Ok((client, served))
+        let mut connection = Unserved(Some(Box::pin(connection)));
+        connection.along(client.batch_execute(SESSION)).await?;
+        Ok((client, connection))
     }
 
     /// The connections for everything that is not a grouped write.
@@ -100,6 +108,40 @@ impl Dial {
             .recycle_timeout(Some(CONNECT))
             .build()
             .map_err(|e| PgError::Unreachable(e.to_string()))
+    }
+}
+
+async fn in_time<T>(session: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, String> {
+    match tokio::time::timeout(CONNECT, session).await {
+        Ok(done) => done.map_err(|error| said(&error)),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+/// The network's side of a session, until it is over.
+pub(super) struct Unserved(Option<BoxFuture<'static, Result<(), tokio_postgres::Error>>>);
+
+impl Unserved {
+    /// Sends and receives what there is; false once it is over. Why, whoever uses the session is told by its own
+    /// statement.
+    pub(super) fn serve(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.0.as_mut().is_some_and(|connection| connection.as_mut().poll(cx).is_ready()) {
+            self.0 = None;
+        }
+        self.0.is_some()
+    }
+
+    /// Does work of the session, and serves it meanwhile.
+    pub(super) async fn along<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(done),
+            Poll::Pending => {
+                self.serve(cx);
+                work.as_mut().poll(cx)
+            }
+        })
+        .await
     }
 }
 

@@ -6,7 +6,7 @@ use baton_core::time::Timestamp;
 use tokio_postgres::types::ToSql;
 
 use super::approvals::{locked_approval, update_approval};
-use super::group::{Failed, Member};
+use super::group::{Failed, Work};
 use super::row::{checksum, number, run_row, select_run};
 use super::statement::Form;
 use super::{Db, PgStore};
@@ -37,7 +37,7 @@ impl PgStore {
             Message::Decision { .. } => return self.decide(tenant, run, message, by, at, (body, crc)).await,
         };
         let hash = crate::runs::input_hash(&message);
-        let member = Member::new(
+        let work = Work::Plain(
             Form::Post,
             run,
             vec![
@@ -50,7 +50,7 @@ impl PgStore {
                 Box::new(hash.clone()),
             ],
         );
-        match self.shared.group.run(member).await {
+        match self.shared.group.run(work).await {
             Ok(done) if !done.rows.is_empty() => return number(&done.rows[0], 0),
             // Refused, or the same input was posted at the same moment.
             Ok(_) | Err(Failed::Taken(_)) => {}

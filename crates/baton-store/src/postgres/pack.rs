@@ -1,6 +1,7 @@
 //! A transition as values of its statement, encoded by its caller and not by whoever writes.
 //!
 //! The order in which values are pushed here is the order in which [`super::statement`] numbers them.
+//! [`super::several`] does the same for many transitions at once.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::run::{Approval, RUN_VERSION};
@@ -8,7 +9,6 @@ use baton_core::time::Timestamp;
 use uuid::Uuid;
 
 use super::Param;
-use super::group::Member;
 use super::row;
 use super::statement::{Form, Halt, Origin, Parts};
 use super::tree::stored;
@@ -28,25 +28,25 @@ pub(super) struct Packed {
     pub(super) fence: Fence,
     pub(super) at: Timestamp,
     pub(super) rest: Rest,
-    tenant: Tenant,
-    frame: String,
-    head: i64,
+    pub(super) tenant: Tenant,
+    pub(super) frame: String,
+    pub(super) head: i64,
     inbox_read: u32,
-    progress: bool,
-    entries: Entries,
+    pub(super) progress: bool,
+    pub(super) entries: Entries,
     /// The place of the first entry with untrusted content.
-    untrusted: Option<i64>,
-    body: (Vec<u8>, u32),
+    pub(super) untrusted: Option<i64>,
+    pub(super) body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
-    audit: Vec<PackedEvent>,
+    pub(super) audit: Vec<PackedEvent>,
 }
 
 /// Entries, column by column.
-#[derive(Debug, Default, Clone)]
-struct Entries {
-    ids: Vec<Uuid>,
-    envelopes: Vec<Vec<u8>>,
-    crcs: Vec<i64>,
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) envelopes: Vec<Vec<u8>>,
+    pub(super) crcs: Vec<i64>,
 }
 
 impl Packed {
@@ -92,6 +92,11 @@ impl Packed {
             && !self.entries.ids.is_empty()
     }
 
+    /// Whether it can be written together with others in one statement.
+    pub(super) fn goes_with_others(&self) -> bool {
+        !matches!(self.rest, Rest::Suspended { .. }) && self.asked.is_empty()
+    }
+
     fn parts(&self) -> Parts {
         Parts {
             entries: !self.entries.ids.is_empty(),
@@ -103,30 +108,30 @@ impl Packed {
     }
 
     /// The statement that advances the run.
-    pub(super) fn advance(self) -> (Form, Vec<Param>) {
+    pub(super) fn advance(&self) -> (Form, Vec<Param<'_>>) {
         let parts = self.parts();
         let halt = match self.rest {
             Rest::Running => Halt::No,
             Rest::Suspended { .. } => Halt::Suspended,
             Rest::Ended(_) => Halt::Ended,
         };
-        let mut values: Vec<Param> = vec![
-            Box::new(self.tenant.as_str().to_owned()),
+        let mut values: Vec<Param<'_>> = vec![
+            Box::new(self.tenant.as_str()),
             Box::new(self.run.0),
             Box::new(self.fence.epoch as i32),
             Box::new(self.fence.step as i32),
             Box::new(self.fence.last_seq as i64),
             Box::new(self.head),
-            Box::new(self.budget),
+            Box::new(&self.budget),
             Box::new(self.progress),
             Box::new(self.fence.inbox.map(|inbox| inbox as i32)),
             Box::new(self.fence.events as i64),
-            Box::new(self.frame),
-            Box::new(self.body.0),
+            Box::new(&self.frame),
+            Box::new(&self.body.0),
             Box::new(i64::from(self.body.1)),
         ];
         if parts.entries || parts.untrusted || halt == Halt::Ended {
-            values.push(Box::new(self.thread.as_str().to_owned()));
+            values.push(Box::new(self.thread.as_str()));
             values.push(Box::new(stored(self.lane)));
         }
         if parts.entries {
@@ -136,10 +141,10 @@ impl Packed {
             values.push(Box::new(index));
         }
         if parts.asked {
-            push_asked(self.asked, &mut values);
+            push_asked(&self.asked, &mut values);
         }
         if parts.audit {
-            push_audit(self.audit, &mut values);
+            push_audit(&self.audit, &mut values);
         }
         match self.rest {
             Rest::Running => {}
@@ -154,35 +159,62 @@ impl Packed {
         }
         (Form::Advance(parts, halt), values)
     }
+}
 
-    /// The statement that begins a run with it, as a member of a group. It brings the definition along, unless
-    /// that is known to be there.
-    pub(super) fn begin(&self, new: &NewRun, lane: u32, definition: Option<&(Vec<u8>, u32)>) -> Member {
-        let parts = Parts { key: new.key.is_some(), definition: definition.is_some(), ..self.parts() };
-        let text = |text: &str| -> Param { Box::new(text.to_owned()) };
-        let mut values: Vec<Param> = vec![
-            text(self.tenant.as_str()),
-            Box::new(self.run.0),
-            text(self.thread.as_str()),
-            text(new.branch.as_str()),
-            Box::new(stored(lane)),
+/// A run that begins in one statement, with its first transition.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) first: Packed,
+    pub(super) new: NewRun,
+    /// The lane that it writes to.
+    pub(super) lane: u32,
+    /// The definition, unless it is known to be there.
+    pub(super) definition: Option<(Vec<u8>, u32)>,
+    pub(super) metadata: Vec<u8>,
+    /// The remarks on the thread, if that is made with the run.
+    pub(super) meta: Vec<u8>,
+}
+
+impl Beginning {
+    pub(super) fn new(
+        first: Packed,
+        new: NewRun,
+        lane: u32,
+        definition: Option<(Vec<u8>, u32)>,
+    ) -> Beginning {
+        let metadata = new.metadata.to_string().into_bytes();
+        let meta =
+            new.new_thread.as_ref().map_or_else(Vec::new, |thread| thread.meta.to_string().into_bytes());
+        Beginning { first, new, lane, definition, metadata, meta }
+    }
+
+    /// The statement that begins it alone.
+    pub(super) fn begin(&self) -> (Form, Vec<Param<'_>>) {
+        let Beginning { first, new, .. } = self;
+        let parts = Parts { key: new.key.is_some(), definition: self.definition.is_some(), ..first.parts() };
+        let mut values: Vec<Param<'_>> = vec![
+            Box::new(first.tenant.as_str()),
+            Box::new(first.run.0),
+            Box::new(first.thread.as_str()),
+            Box::new(new.branch.as_str()),
+            Box::new(stored(self.lane)),
             Box::new(new.owner.0),
-            Box::new(self.fence.last_seq as i64),
-            Box::new(self.head),
-            text(&new.definition.hash),
+            Box::new(first.fence.last_seq as i64),
+            Box::new(first.head),
+            Box::new(&new.definition.hash),
             Box::new(RUN_VERSION as i32),
-            Box::new(self.budget.clone()),
+            Box::new(&first.budget),
             Box::new(new.at.0),
-            Box::new(new.metadata.to_string().into_bytes()),
-            text(&self.frame),
-            Box::new(self.body.0.clone()),
-            Box::new(i64::from(self.body.1)),
+            Box::new(&self.metadata),
+            Box::new(&first.frame),
+            Box::new(&first.body.0),
+            Box::new(i64::from(first.body.1)),
         ];
         let origin = match &new.new_thread {
             Some(thread) => {
                 values.push(Box::new(thread.at.0));
                 values.push(Box::new(thread.ttl_at.map(|at| at.0)));
-                values.push(Box::new(thread.meta.to_string().into_bytes()));
+                values.push(Box::new(&self.meta));
                 Origin::Fresh
             }
             None => {
@@ -191,47 +223,46 @@ impl Packed {
             }
         };
         if parts.entries {
-            self.entries.clone().push_to(&mut values);
+            first.entries.push_to(&mut values);
         }
         if parts.audit {
-            push_audit(self.audit.clone(), &mut values);
+            push_audit(&first.audit, &mut values);
         }
         if let Some(key) = &new.key {
-            values.extend([text(&key.route), text(&key.key), text(&key.body_hash)]);
+            values.extend([&key.route, &key.key, &key.body_hash].map(|text| -> Param<'_> { Box::new(text) }));
             values.push(Box::new(key.expires_at.0));
         }
-        if let Some((body, crc)) = definition {
-            values.push(Box::new(body.clone()));
+        if let Some((body, crc)) = &self.definition {
+            values.push(Box::new(body));
             values.push(Box::new(i64::from(*crc)));
         }
-        Member::new(Form::Begin(origin, parts), self.run, values)
+        (Form::Begin(origin, parts), values)
     }
 }
 
 impl Entries {
-    fn push_to(self, values: &mut Vec<Param>) {
-        values.push(Box::new(self.ids));
-        values.push(Box::new(self.envelopes));
-        values.push(Box::new(self.crcs));
+    fn push_to<'a>(&'a self, values: &mut Vec<Param<'a>>) {
+        values.push(Box::new(&self.ids));
+        values.push(Box::new(&self.envelopes));
+        values.push(Box::new(&self.crcs));
     }
 }
 
-fn push_asked(asked: Vec<(Approval, (Vec<u8>, u32))>, values: &mut Vec<Param>) {
-    let of = |pick: fn(&Approval) -> String| asked.iter().map(|(a, _)| pick(a)).collect::<Vec<_>>();
-    let crcs: Vec<i64> = asked.iter().map(|(_, (_, crc))| i64::from(*crc)).collect();
-    values.push(Box::new(of(|a| a.id.clone())));
-    values.push(Box::new(of(|a| a.status.as_str().to_owned())));
+fn push_asked<'a>(asked: &'a [(Approval, (Vec<u8>, u32))], values: &mut Vec<Param<'a>>) {
+    let of = |pick: fn(&Approval) -> &str| asked.iter().map(|(a, _)| pick(a)).collect::<Vec<_>>();
+    values.push(Box::new(of(|a| &a.id)));
+    values.push(Box::new(of(|a| a.status.as_str())));
     values.push(Box::new(asked.iter().map(|(a, _)| a.created.0).collect::<Vec<_>>()));
     values.push(Box::new(asked.iter().map(|(a, _)| a.expires_at.0).collect::<Vec<_>>()));
-    values.push(Box::new(asked.into_iter().map(|(_, (body, _))| body).collect::<Vec<_>>()));
-    values.push(Box::new(crcs));
+    values.push(Box::new(asked.iter().map(|(_, (body, _))| &body[..]).collect::<Vec<_>>()));
+    values.push(Box::new(asked.iter().map(|(_, (_, crc))| i64::from(*crc)).collect::<Vec<_>>()));
 }
 
 /// An event for the audit trail, with its payload as bytes.
-#[derive(Debug, Clone)]
-struct PackedEvent {
-    event: AuditEvent,
-    payload: (Vec<u8>, u32),
+#[derive(Debug)]
+pub(super) struct PackedEvent {
+    pub(super) event: AuditEvent,
+    pub(super) payload: (Vec<u8>, u32),
 }
 
 impl PackedEvent {
@@ -240,17 +271,14 @@ impl PackedEvent {
     }
 }
 
-fn push_audit(audit: Vec<PackedEvent>, values: &mut Vec<Param>) {
-    let of = |pick: fn(&AuditEvent) -> &str| {
-        audit.iter().map(|packed| pick(&packed.event).to_owned()).collect::<Vec<_>>()
-    };
-    let send: Vec<bool> = audit.iter().map(|packed| packed.event.send).collect();
-    let crcs: Vec<i64> = audit.iter().map(|packed| i64::from(packed.payload.1)).collect();
+fn push_audit<'a>(audit: &'a [PackedEvent], values: &mut Vec<Param<'a>>) {
+    let of =
+        |pick: fn(&AuditEvent) -> &str| audit.iter().map(|packed| pick(&packed.event)).collect::<Vec<_>>();
     values.push(Box::new(of(|event| &event.correlation)));
     values.push(Box::new(audit.iter().map(|packed| packed.event.at.0).collect::<Vec<_>>()));
     values.push(Box::new(of(|event| &event.kind)));
     values.push(Box::new(of(|event| &event.source)));
-    values.push(Box::new(audit.into_iter().map(|packed| packed.payload.0).collect::<Vec<_>>()));
-    values.push(Box::new(crcs));
-    values.push(Box::new(send));
+    values.push(Box::new(audit.iter().map(|packed| &packed.payload.0[..]).collect::<Vec<_>>()));
+    values.push(Box::new(audit.iter().map(|packed| i64::from(packed.payload.1)).collect::<Vec<_>>()));
+    values.push(Box::new(audit.iter().map(|packed| packed.event.send).collect::<Vec<_>>()));
 }

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::PgStore;
-use super::group::Member;
+use super::group::Work;
 use super::row::{RUN, budget, checksum, listed, number, run_row, select_run, status, stored};
 use super::statement::Form;
 use super::tree::name;
@@ -171,9 +171,9 @@ impl PgStore {
         run: RunId,
         until: Timestamp,
     ) -> Result<(), StoreError> {
-        let values: Vec<super::Param> =
+        let values: Vec<super::Param<'static>> =
             vec![Box::new(tenant.as_str().to_owned()), Box::new(run.0), Box::new(until.0)];
-        match self.shared.group.run(Member::new(Form::Watch, run, values)).await?.changed {
+        match self.shared.group.run(Work::Plain(Form::Watch, run, values)).await?.changed {
             0 => Err(StoreError::not_found("run", run)),
             _ => Ok(()),
         }

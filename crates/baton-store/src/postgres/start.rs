@@ -4,6 +4,8 @@
 //! free, ends where the run thinks, and may extend its lane. What that statement refuses, and everything less
 //! common, is a transaction that locks the thread and says what is the matter.
 
+use std::sync::Arc;
+
 use baton_core::id::{BranchName, RunId, Tenant};
 use baton_core::run::{RUN_VERSION, RunStatus};
 use baton_core::time::Timestamp;
@@ -11,9 +13,9 @@ use tokio_postgres::types::ToSql;
 
 use super::advance::advance;
 use super::approvals::settle;
-use super::group::Failed;
+use super::group::{Failed, Work};
 use super::inbox::locked;
-use super::pack::Packed;
+use super::pack::{Beginning, Packed};
 use super::row::stored;
 use super::statement::KEEP;
 use super::threads::add_thread;
@@ -32,21 +34,37 @@ impl PgStore {
         first: Transition,
     ) -> Result<u32, StoreError> {
         let known = (tenant.clone(), new.definition.hash.clone());
-        let mut packed = Packed::new(tenant, &first)?;
-        if let Some(lane) = at_once(&new, &packed).filter(|_| first.settled.is_empty()) {
-            let definition = match self.shared.definitions.knows(&known) {
-                true => None,
-                false => Some(record::encode(&new.definition.definition)?),
-            };
-            match self.shared.group.run(packed.begin(&new, lane, definition.as_ref())).await {
-                Ok(done) if done.changed > 0 => {
-                    self.shared.definitions.learn(known);
-                    return Ok(lane);
-                }
-                Ok(_) | Err(Failed::Taken(_)) => {}
-                Err(other) => return Err(other.into()),
+        let packed = Packed::new(tenant, &first)?;
+        let Some(lane) = at_once(&new, &packed).filter(|_| first.settled.is_empty()) else {
+            return self.start_in_peace(tenant, new, first, packed).await;
+        };
+        let definition = match self.shared.definitions.knows(&known) {
+            true => None,
+            false => Some(record::encode(&new.definition.definition)?),
+        };
+        let beginning = Arc::new(Beginning::new(packed, new, lane, definition));
+        match self.shared.group.run(Work::Begin(beginning.clone())).await {
+            Ok(done) if done.changed > 0 => {
+                self.shared.definitions.learn(known);
+                Ok(lane)
             }
+            Ok(_) | Err(Failed::Taken(_)) => {
+                let packed = Packed::new(tenant, &first)?;
+                self.start_in_peace(tenant, beginning.new.clone(), first, packed).await
+            }
+            Err(other) => Err(other.into()),
         }
+    }
+
+    /// In a transaction that locks the thread.
+    async fn start_in_peace(
+        &self,
+        tenant: &Tenant,
+        new: NewRun,
+        first: Transition,
+        mut packed: Packed,
+    ) -> Result<u32, StoreError> {
+        let known = (tenant.clone(), new.definition.hash.clone());
         let (tenant, settled) = (tenant.clone(), first.settled);
         let begin = self.write(move |db| {
             Box::pin(async move {
@@ -56,7 +74,7 @@ impl PgStore {
                 };
                 let (lane, at) = (packed.lane, packed.at);
                 keep_definition(db, &tenant, &new.definition).await?;
-                advance(db, &tenant, packed).await?;
+                advance(db, &tenant, &packed).await?;
                 settle(db, &tenant, &settled, at).await?;
                 Ok(lane)
             })
@@ -103,8 +121,10 @@ async fn begin(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Re
         return Err(StoreError::Exists { what: "run", id: first.run.to_string() });
     }
     take_key(db, tenant, new.key.as_ref(), first.run, new.at, false).await?;
-    if let Some(thread) = &new.new_thread {
-        add_thread(db, tenant, thread).await?;
+    if let Some(thread) = &new.new_thread
+        && !add_thread(db, tenant, thread).await?
+    {
+        return Err(crate::runs::not_new(new));
     }
     let lane = take_branch(db, tenant, new, first).await?;
     let row = RunRow {

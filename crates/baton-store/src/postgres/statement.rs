@@ -5,6 +5,8 @@
 //! afterwards, for what the statement saw may be older than what refused it. Which parts a statement has
 //! follows from its form, so that a plain advance does not pay for what it does not need.
 
+mod several;
+
 use std::fmt::Write;
 
 /// A statement that is prepared once for each connection.
@@ -14,6 +16,10 @@ pub(super) enum Form {
     Advance(Parts, Halt),
     /// Begins a run.
     Begin(Origin, Parts),
+    /// Writes transitions of several runs.
+    Advances(Shared),
+    /// Begins several runs of one definition, each on a thread of its own.
+    Begins,
     /// Posts a message that decides nothing.
     Post,
     /// Lets go of a run.
@@ -33,6 +39,14 @@ pub(super) struct Parts {
     pub(super) key: bool,
     /// The same.
     pub(super) definition: bool,
+}
+
+/// What at least one of several transitions writes beside its run, its step and its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Shared {
+    pub(super) untrusted: bool,
+    pub(super) audit: bool,
+    pub(super) ended: bool,
 }
 
 /// How a run stands after a transition.
@@ -58,6 +72,8 @@ impl Form {
         match self {
             Form::Advance(parts, halt) => advance(parts, halt),
             Form::Begin(origin, parts) => begin(origin, parts),
+            Form::Advances(shared) => several::advances(shared),
+            Form::Begins => several::begins(),
             Form::Post => POST.to_owned(),
             Form::Release => RELEASE.to_owned(),
             Form::Watch => WATCH.to_owned(),

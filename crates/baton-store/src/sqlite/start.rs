@@ -36,11 +36,11 @@ impl SqliteStore {
                 return Err(StoreError::Exists { what: "run", id: run.to_string() });
             }
             crate::runs::own_key(keys::unused(db, &tenant, new.key.as_ref(), new.at), run, false)?;
-            let is_fresh = match &new.new_thread {
-                Some(thread) => add_thread(db, &tenant, thread)?,
-                None => false,
-            };
-            if !is_fresh {
+            if let Some(thread) = &new.new_thread {
+                if !add_thread(db, &tenant, thread)? {
+                    return Err(crate::runs::not_new(&new));
+                }
+            } else {
                 let mut loaded = free_branch(db, &tenant, &packed, &new)?;
                 packed.lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
             }

@@ -20,18 +20,8 @@ const DAMAGED: &str = "its checksum does not fit: the file was damaged";
 /// Makes one test a store that can be damaged of every function named.
 macro_rules! on_every_store_with_rows {
     ($($name:ident),* $(,)?) => {
-        mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name($crate::home::Home::sqlite()).await;
-            })*
-        }
-        mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name($crate::home::Home::postgres()).await;
-            })*
-        }
+        on_store!(sqlite: $($name),*);
+        on_store!(postgres: $($name),*);
     };
 }
 

@@ -11,27 +11,24 @@ mod pen;
 mod postgres_server;
 mod values;
 
+/// Makes one test of every function named, on one store.
+macro_rules! on_store {
+    ($store:ident: $($name:ident),*) => {
+        mod $store {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::home::Home::$store()).await;
+            })*
+        }
+    };
+}
+
 /// Makes one test a store of every function named.
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
-        mod memory {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name($crate::home::Home::memory()).await;
-            })*
-        }
-        mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name($crate::home::Home::sqlite()).await;
-            })*
-        }
-        mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name($crate::home::Home::postgres()).await;
-            })*
-        }
+        on_store!(memory: $($name),*);
+        on_store!(sqlite: $($name),*);
+        on_store!(postgres: $($name),*);
     };
 }
 

@@ -92,14 +92,24 @@ fn done(executed: Executed, of: &Connection) -> Result<Output, ToolError> {
 }
 
 /// What a service says as it may be kept: a service that repeats our token does not get it into a thread.
-fn without_token(value: Value, of: &Connection) -> Value {
+fn without_token(mut value: Value, of: &Connection) -> Value {
+    hide(&mut value, of);
+    value
+}
+
+/// Nearly nobody repeats a token, so what does not stays where it is.
+fn hide(value: &mut Value, of: &Connection) {
     match value {
-        Value::String(text) => Value::String(of.redacted(&text)),
-        Value::Array(items) => items.into_iter().map(|item| without_token(item, of)).collect(),
+        Value::String(text) if of.is_repeated(text) => *text = of.redacted(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, of)),
         Value::Object(fields) => {
-            fields.into_iter().map(|(name, value)| (of.redacted(&name), without_token(value, of))).collect()
+            fields.values_mut().for_each(|value| hide(value, of));
+            if fields.keys().any(|name| of.is_repeated(name)) {
+                let told = std::mem::take(fields).into_iter();
+                *fields = told.map(|(name, value)| (of.redacted(&name), value)).collect();
+            }
         }
-        other => other,
+        _ => {}
     }
 }
 

@@ -5,12 +5,13 @@
 //! alone and shows nowhere. A failure says whether anything can have been sent.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
-use reqwest::{Client, RequestBuilder, Url};
+use reqwest::{Client, Method, Request, Url};
 use tokio::sync::OnceCell;
 
 use crate::egress::{USER_AGENT, cause, is_this_computer};
@@ -23,6 +24,10 @@ const CONNECT: Duration = Duration::from_secs(5);
 const KEEP: Duration = Duration::from_secs(4);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
+/// How many headers there is room for, ours and the client's.
+const ROOM: usize = 12;
 
 /// The header that says which requests are one and the same.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -69,6 +74,8 @@ pub struct Connection {
     is_local: bool,
     is_plain: bool,
     client: OnceCell<Client>,
+    /// The first path that something was sent to, and its address: services have one, and are sent much.
+    sent: OnceLock<(String, Url)>,
 }
 
 impl fmt::Debug for Connection {
@@ -100,13 +107,13 @@ impl Connection {
             is_local: is_this_computer(&url),
             is_plain: url.scheme() == "http",
             client: OnceCell::new(),
+            sent: OnceLock::new(),
         })
     }
 
     /// Asks for a document, of which at most so many bytes are read.
     pub async fn get(&self, path: &str, most: usize) -> Result<Answer, Broken> {
-        let request = self.client().await?.get(format!("{}{path}", self.base));
-        self.send(request, most).await
+        self.send(Request::new(Method::GET, self.at(path)?), most).await
     }
 
     /// Sends a document under a key, which is the same for every attempt.
@@ -120,8 +127,21 @@ impl Connection {
     ) -> Result<Answer, Broken> {
         let odd = |_| Broken::NotSent("the key of the call holds characters that no key has".to_owned());
         let key = HeaderValue::from_str(key).map_err(odd)?;
-        let request = self.client().await?.post(format!("{}{path}", self.base)).headers(more);
-        let request = request.header(CONTENT_TYPE, JSON).header(IDEMPOTENCY_KEY, key).body(body);
+        let url = match self.sent.get() {
+            Some((known, url)) if known == path => url.clone(),
+            _ => {
+                let url = self.at(path)?;
+                self.sent.get_or_init(|| (path.to_owned(), url.clone()));
+                url
+            }
+        };
+        let mut request = Request::new(Method::POST, url);
+        let headers = request.headers_mut();
+        headers.reserve(ROOM);
+        headers.extend(more);
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(IDEMPOTENCY_KEY, key);
+        *request.body_mut() = Some(body.into());
         self.send(request, most).await
     }
 
@@ -133,12 +153,23 @@ impl Connection {
         }
     }
 
-    async fn send(&self, request: RequestBuilder, most: usize) -> Result<Answer, Broken> {
-        let mut request = request.header(ACCEPT, JSON).header(ACCEPT_ENCODING, "identity");
-        if let Some((_, token)) = &self.token {
-            request = request.header(AUTHORIZATION, token);
-        }
-        let mut response = request.send().await.map_err(|error| self.broken(error))?;
+    /// Whether a text repeats our token.
+    pub(super) fn is_repeated(&self, text: &str) -> bool {
+        self.token.as_ref().is_some_and(|(token, _)| text.contains(token.expose()))
+    }
+
+    /// The address of a path.
+    fn at(&self, path: &str) -> Result<Url, Broken> {
+        Url::parse(&format!("{}{path}", self.base)).map_err(|error| Broken::NotSent(error.to_string()))
+    }
+
+    async fn send(&self, mut request: Request, most: usize) -> Result<Answer, Broken> {
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, JSON);
+        headers.insert(ACCEPT_ENCODING, IDENTITY);
+        headers.extend(self.token.iter().map(|(_, token)| (AUTHORIZATION, token.clone())));
+        let sending = self.client().await?.execute(request);
+        let mut response = sending.await.map_err(|error| self.broken(error))?;
         let status = response.status().as_u16();
         let comes_back = response.headers().contains_key(RETRY_AFTER);
         let mut body = Vec::new();

@@ -1,5 +1,6 @@
 //! One tool of a service, as the registry calls it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ async fn until_stopped(
     is_free: bool,
 ) -> Result<Answer, ToolError> {
     let stopped = || ToolError::unknown("The call was stopped before the execution service answered.");
-    let mut asking = Box::pin(asking);
+    let mut asking = pin!(asking);
     tokio::select! {
         biased;
         answer = &mut asking => return Ok(answer?),

@@ -137,7 +137,11 @@ fn unnumbered(frame: &Frame<'_>, out: &mut Vec<u8>) {
 fn write(out: &mut Vec<u8>, id: Option<Cursor>, name: &'static str, data: &impl Serialize) {
     let start = out.len();
     if let Some(Cursor { epoch, seq }) = id {
-        let _ = writeln!(out, "id: {epoch}.{seq}");
+        out.extend_from_slice(b"id: ");
+        decimal(epoch.into(), out);
+        out.push(b'.');
+        decimal(seq, out);
+        out.push(b'\n');
     }
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(name.as_bytes());
@@ -147,6 +151,19 @@ fn write(out: &mut Vec<u8>, id: Option<Cursor>, name: &'static str, data: &impl 
         Ok(()) => out.extend_from_slice(b"\n\n"),
         Err(_) => out.truncate(start), // plain values of ours always are JSON
     }
+}
+
+/// Writes a number. Every piece of text has two of them, and the way of `write!` is a long one.
+fn decimal(mut number: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    loop {
+        out.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out[start..].reverse();
 }
 
 /// JSON without anything at which somebody may begin a new line.

@@ -3,12 +3,13 @@
 //! One future pumps a stream for as long as it is open: it reads the log, writes frames into a buffer, and hands the
 //! buffer over when nothing more is ready, so that many events leave in one piece. It is asked for more only when
 //! what it gave was taken: a slow reader costs one buffer of bounded size and delays nobody, and a reader that waits
-//! costs none. While the log is silent a comment says that somebody is there; with each of them it is looked
-//! whether the reader's token still counts.
+//! costs none. Text that comes faster than anybody reads goes out in breaths ([`pace`]), not piece by piece. While the log is
+//! silent a comment says that somebody is there; with each of them it is looked whether the reader's token still counts.
 //!
 //! What is shown is decided by the dialect. Going away cancels nothing, unless it was asked for.
 
 mod gone;
+mod pace;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -26,7 +27,7 @@ use baton_core::run::{RunStatus, Usage};
 use baton_engine::{Engine, EngineError, EventReader, Seen};
 use bytes::Bytes;
 use http_body::Frame;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::admission::StreamPermit;
@@ -34,9 +35,11 @@ use super::auth::{Auth, Pass};
 use super::problem::Problem;
 use crate::dialect::sse::{self, Showing};
 pub(crate) use gone::Gone;
+use pace::{Pace, is_text};
 
-/// What most pieces of text need.
+/// What most pieces of text need, and what those of a breath do.
 const USUAL: usize = 256;
+const BREATHS: usize = 4 << 10;
 
 /// The media type of a stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -105,92 +108,120 @@ impl Watch {
     async fn pump(self, mut reader: EventReader, slot: Arc<Slot>) {
         let mut out = Vec::new();
         sse::retry(soon(), &mut out);
+        // The one timer of a stream, for heartbeats and for breaths.
         let mut beat = pin!(sleep(self.heartbeat));
+        let mut pace = Pace::default();
         let mut closing = pin!(self.closing.cancelled());
         let mut last = Instant::now();
         loop {
-            let mut next = pin!(reader.next());
-            let seen = loop {
-                let woken = poll_fn(|cx| {
-                    if let Poll::Ready(seen) = next.as_mut().poll(cx) {
-                        return Poll::Ready(Woken::Seen(seen));
-                    }
-                    if slot.put(&mut out) {
-                        last = Instant::now();
-                    }
-                    if closing.as_mut().poll(cx).is_ready() {
-                        return Poll::Ready(Woken::Closing);
-                    }
-                    beat.as_mut().poll(cx).map(|()| Woken::Beat)
-                });
-                match woken.await {
-                    Woken::Seen(seen) => break seen,
-                    Woken::Closing => {
-                        sse::retry(soon(), &mut out);
-                        slot.put(&mut out);
-                        return;
-                    }
-                    Woken::Beat => {
-                        if !self.auth.admits(&self.pass) {
+            let seen = {
+                let mut next = pin!(reader.next());
+                loop {
+                    let woken = poll_fn(|cx| {
+                        if let Poll::Ready(seen) = next.as_mut().poll(cx) {
+                            return Poll::Ready(Woken::Seen(seen));
+                        }
+                        if slot.put(&mut out) {
+                            last = Instant::now();
+                        }
+                        pace.goes_out(Instant::now);
+                        if closing.as_mut().poll(cx).is_ready() {
+                            return Poll::Ready(Woken::Closing);
+                        }
+                        beat.as_mut().poll(cx).map(|()| Woken::Beat)
+                    });
+                    match woken.await {
+                        Woken::Seen(seen) => break seen,
+                        Woken::Closing => {
                             sse::retry(soon(), &mut out);
                             slot.put(&mut out);
                             return;
                         }
-                        if last + self.heartbeat <= Instant::now() {
-                            out.extend_from_slice(sse::PING);
-                            last = Instant::now();
+                        Woken::Beat => {
+                            if !self.auth.admits(&self.pass) {
+                                sse::retry(soon(), &mut out);
+                                slot.put(&mut out);
+                                return;
+                            }
+                            if last + self.heartbeat <= Instant::now() {
+                                out.extend_from_slice(sse::PING);
+                                last = Instant::now();
+                            }
+                            beat.as_mut().reset(last + self.heartbeat);
                         }
-                        beat.as_mut().reset(last + self.heartbeat);
                     }
                 }
             };
-            if self.is_last(seen, &mut out).await {
+            let rests_until = pace.read(is_text(&seen), Instant::now);
+            let mut then = self.show(seen, &mut out);
+            if then == Then::EndIfItRests {
+                // Rare, and long: kept apart, so that a stream that waits is small.
+                then = Box::pin(self.show_rest(&mut out)).await;
+            }
+            if then == Then::End {
                 slot.put(&mut out);
                 return;
             }
             if out.len() >= self.buffer {
                 slot.taken(&mut out).await;
                 last = Instant::now();
+                pace = Pace::default(); // there is more than a breath of it
+            } else if let Some(rests_until) = rests_until {
+                breathe(beat.as_mut(), rests_until, reader.kept()).await;
+                out.reserve(BREATHS.min(self.buffer));
             }
         }
     }
 
-    /// Writes what was seen; answers whether nothing comes after it.
-    async fn is_last(&self, seen: Result<Option<Seen>, EngineError>, out: &mut Vec<u8>) -> bool {
+    /// Writes what was seen.
+    fn show(&self, seen: Result<Option<Seen>, EngineError>, out: &mut Vec<u8>) -> Then {
         if out.is_empty() {
             out.reserve(USUAL);
         }
         match seen {
             Ok(Some(Seen::Event(event))) => {
                 self.showing.event(&event, out);
-                event.event.is_terminal()
+                if event.event.is_terminal() { Then::End } else { Then::More }
             }
             Ok(Some(Seen::Resumed { last_seq })) => {
                 self.showing.resumed(last_seq, out);
-                false
+                Then::More
             }
             Ok(Some(Seen::Suspended)) => match self.until {
-                Until::End => false,
-                // Rare, and long: kept apart, so that a stream that waits is small.
-                Until::Rest => match Box::pin(rests(&self.engine, &self.tenant, self.run)).await {
-                    Ok(Some(usage)) => {
-                        self.showing.suspended(usage, out);
-                        true
-                    }
-                    Ok(None) => false,
-                    Err(error) => self.broken(error, out),
-                },
+                Until::End => Then::More,
+                Until::Rest => Then::EndIfItRests,
             },
-            Ok(None) => true,
+            Ok(None) => Then::End,
             Err(error) => self.broken(error, out),
         }
     }
 
-    fn broken(&self, error: EngineError, out: &mut Vec<u8>) -> bool {
+    /// Ends the stream of a run that waits for somebody, unless it goes on already.
+    async fn show_rest(&self, out: &mut Vec<u8>) -> Then {
+        match rests(&self.engine, &self.tenant, self.run).await {
+            Ok(Some(usage)) => {
+                self.showing.suspended(usage, out);
+                Then::End
+            }
+            Ok(None) => Then::More,
+            Err(error) => self.broken(error, out),
+        }
+    }
+
+    fn broken(&self, error: EngineError, out: &mut Vec<u8>) -> Then {
         let problem = Problem::from(error);
         self.showing.broken(problem.code.as_str(), &problem.detail, out);
-        true
+        Then::End
     }
+}
+
+/// What comes after what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    More,
+    End,
+    /// Nothing, if the run waits for somebody: the store knows.
+    EndIfItRests,
 }
 
 /// What woke the pump.
@@ -229,6 +260,18 @@ fn headers(headers: &mut HeaderMap) {
 fn soon() -> u32 {
     let random = uuid::Uuid::now_v7().as_u128() as u32;
     1000 + random % 2001
+}
+
+/// Waits for the time, or for what is more than text: the text that comes meanwhile wakes nobody. Then the timer goes on
+/// with what it was set for.
+async fn breathe(mut timer: Pin<&mut Sleep>, until: Instant, more: impl Future<Output = ()>) {
+    let due = timer.deadline();
+    timer.as_mut().reset(until);
+    tokio::select! {
+        () = more => {}
+        () = timer.as_mut() => {}
+    }
+    timer.reset(due);
 }
 
 /// What is ready to go out.

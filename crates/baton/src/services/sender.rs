@@ -20,9 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use baton_core::id::Tenant;
+use baton_core::json::{canonical, sha256_hex};
 use baton_core::time::Timestamp;
 use baton_engine::{Clock, Engine, SystemClock};
-use baton_store::{NewKey, Outgoing, Store, StoreError};
+use baton_store::{AuditEvent, NewKey, Outgoing, Store, StoreError};
 use baton_tools::execution::Connection;
 use futures_util::{StreamExt, stream};
 use tokio::time::timeout;
@@ -155,9 +156,7 @@ impl Sender {
     }
 
     async fn send(&self, Outgoing { n, event, .. }: &Outgoing) -> Taken {
-        let digest = event.digest();
-        let key = format!("{}-{n}", digest.get(..32).unwrap_or(&digest));
-        let body = event.body().to_string().into_bytes();
+        let (key, body) = written(*n, event);
         let posting = self.connection.post("/events", &key, Default::default(), body, ANSWER_BYTES);
         match timeout(PATIENCE, posting).await {
             Err(_elapsed) => Taken::NotNow(format!("it did not answer within {} s", PATIENCE.as_secs())),
@@ -185,6 +184,14 @@ impl Sender {
             Some(_) => Ok(false),
         }
     }
+}
+
+/// The key of an event and what is sent of it: the very text that the chain holds the digest of, so that it is written
+/// only once.
+fn written(n: i64, event: &AuditEvent) -> (String, Vec<u8>) {
+    let body = canonical(&event.body()).into_bytes();
+    let digest = sha256_hex(&body);
+    (format!("{}-{n}", digest.get(..32).unwrap_or(&digest)), body)
 }
 
 /// What a status says of an event: of this one alone, or of all of them.

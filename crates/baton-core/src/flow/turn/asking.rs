@@ -49,7 +49,7 @@ impl Turn {
     pub(super) fn model_effect(&self, asking: &Asking) -> Effect {
         let Asking { n, head, tools, attempt, purpose } = asking.clone();
         let kind = EffectKind::Model {
-            role: self.role(),
+            role: self.role().to_owned(),
             rung: self.state.question.rung,
             head,
             tools,
@@ -212,7 +212,7 @@ impl Turn {
     /// The role in which the model of now was asked.
     fn asked_role(&self) -> String {
         let rung = self.rungs().into_iter().nth(self.state.question.rung as usize);
-        rung.map_or_else(|| self.role(), |rung| rung.role)
+        rung.map_or_else(|| self.role().to_owned(), |rung| rung.role)
     }
 
     /// Adds who was asked to what is said of it.
@@ -237,7 +237,8 @@ impl Turn {
         let failed = failed.bounded();
         let fault = &failed.fault;
         if fault.code == Code::LlmTimeout {
-            self.not_again(&self.role(), self.state.question.rung);
+            let role = self.role().to_owned();
+            self.not_again(&role, self.state.question.rung);
         }
         let unseen = failed.shown.trim().is_empty();
         let remedy = if unseen { self.remedy(asking.attempt, fault) } else { Remedy::None };

@@ -65,46 +65,37 @@ impl Turn {
             call.name == ASK_USER && matches!(call.admission, Admission::Fits { .. }) && !cut_off
         };
         let has_question = reply.calls.iter().any(is_question);
-        let numbered: Vec<(u32, CheckedCall)> =
-            reply.calls.into_iter().map(|call| (self.state.number(), call)).collect();
-        let said = |(n, call): &(u32, CheckedCall)| SaidCall {
-            id: self.call_id(*n),
+        let mut opened: Vec<(OpenCall, CheckedCall)> =
+            reply.calls.into_iter().map(|call| (self.open(rule, &call), call)).collect();
+        let said = |(open, call): &(OpenCall, CheckedCall)| SaidCall {
+            id: open.call_id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
         };
-        let tool_calls = numbered.iter().map(said).collect();
+        let tool_calls = opened.iter().map(said).collect();
         record.append(Entry::AssistantMessage(AssistantMessage {
             content: reply.text,
             tool_calls,
             meta: rule.map(|_| "rule".to_owned()),
             reasoning: reply.reasoning,
         }));
-        let placed: Vec<(u32, i64, CheckedCall)> = numbered
-            .into_iter()
-            .map(|(n, call)| (n, record.append(self.call_entry(n, &call)), call))
-            .collect();
+        for (open, call) in &mut opened {
+            open.entry = record.append(call_entry(open, call));
+        }
         self.state.phase = Phase::Calling;
-        for (n, entry, call) in placed {
+        for (open, call) in opened {
             let not_now = match () {
                 () if cut_off => Some(CUT_OFF),
                 () if has_question && !is_question(&call) => Some(ASKED_BESIDE),
                 () => None,
             };
-            let open = OpenCall { rule: rule.map(str::to_owned), ..self.open(n, entry, &call) };
             self.admit(open, call, not_now, at, record);
         }
     }
 
-    fn call_entry(&self, n: u32, call: &CheckedCall) -> Entry {
-        Entry::ToolCall(ToolCall {
-            id: self.call_id(n),
-            function_name: call.name.clone(),
-            arguments: call.arguments.clone(),
-            provider_id: call.provider_id.clone(),
-        })
-    }
-
-    fn open(&self, n: u32, entry: i64, call: &CheckedCall) -> OpenCall {
+    /// A call with its number, before it is written down.
+    fn open(&mut self, rule: Option<&str>, call: &CheckedCall) -> OpenCall {
+        let n = self.state.number();
         let class = match call.admission {
             Admission::Fits { class, .. } => class,
             Admission::Refused { .. } => EffectClass::Unsafe,
@@ -114,11 +105,11 @@ impl Turn {
             call_id: self.call_id(n),
             digest: call_digest(&call.name, &call.arguments)[..16].to_owned(),
             name: call.name.clone(),
-            entry,
+            entry: -1,
             class,
             again: 0,
             failed: None,
-            rule: None,
+            rule: rule.map(str::to_owned),
             stage: Stage::Ready { edited_by: None },
         }
     }
@@ -137,9 +128,8 @@ impl Turn {
             (None, Admission::Refused { reason }) => Some(Close::saying(Closing::Error, reason.clone())),
             (None, Admission::Fits { .. }) => None,
         };
-        let args = arguments.clone();
         let rule = self.setting.definition.decision.call(&open.name);
-        let started = |open: &OpenCall| Event::ToolStart {
+        let started = |open: &OpenCall, args: Value| Event::ToolStart {
             name: open.name.clone(),
             args,
             call_id: open.call_id.clone(),
@@ -149,22 +139,22 @@ impl Turn {
             if not_now != Some(ASKED_BESIDE) {
                 open.digest = call_digest(&open.name, &close.result)[..16].to_owned();
             }
-            record.emit(started(&open));
+            record.emit(started(&open, arguments));
             return self.close(open, close, record);
         }
         if rule == CallRule::Denied {
-            record.emit(started(&open));
+            record.emit(started(&open, arguments));
             return self.forbid(open, record);
         }
         if open.name == ASK_USER {
-            record.emit(started(&open));
+            record.emit(started(&open, arguments.clone()));
             return self.ask_person(open, &arguments, at, record);
         }
         self.state.admitted = true;
         match self.reason_to_ask(&open.name, rule, &admission) {
             Some(reason) => self.ask_approval(open, arguments, reason, at, record),
             None => {
-                record.emit(started(&open));
+                record.emit(started(&open, arguments));
                 self.state.calls.push(open);
             }
         }
@@ -263,4 +253,13 @@ impl Turn {
         self.account_for_call(&tried, true, Some(&why), again, record);
         true
     }
+}
+
+fn call_entry(open: &OpenCall, call: &CheckedCall) -> Entry {
+    Entry::ToolCall(ToolCall {
+        id: open.call_id.clone(),
+        function_name: call.name.clone(),
+        arguments: call.arguments.clone(),
+        provider_id: call.provider_id.clone(),
+    })
 }

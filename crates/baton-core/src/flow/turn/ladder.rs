@@ -32,13 +32,13 @@ pub(super) enum Remedy {
 impl Turn {
     /// Everybody who may be asked, best first.
     pub(super) fn rungs(&self) -> Vec<Rung> {
-        self.setting.definition.ladder(&self.role())
+        self.setting.definition.ladder(self.role())
     }
 
     /// The role that the turn asks in.
-    pub(super) fn role(&self) -> String {
-        let first = || self.setting.definition.decision.roles.first().cloned();
-        self.state.role.clone().or_else(first).unwrap_or_default()
+    pub(super) fn role(&self) -> &str {
+        let first = || self.setting.definition.decision.roles.first();
+        self.state.role.as_ref().or_else(first).map(String::as_str).unwrap_or_default()
     }
 
     /// Where a new question begins: with the first model that did not already let this turn wait in vain.
@@ -83,7 +83,7 @@ impl Turn {
         let router = routes.then(|| definition.ladder(ROUTER)).into_iter().flatten();
         match router.enumerate().find(|(_, rung)| self.may_be_asked(rung)) {
             Some((at, _)) => (ROUTER.to_owned(), at as u32),
-            None => (self.role(), self.state.question.rung),
+            None => (self.role().to_owned(), self.state.question.rung),
         }
     }
 

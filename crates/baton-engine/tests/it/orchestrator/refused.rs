@@ -113,8 +113,8 @@ async fn a_store_that_never_answers_is_told() {
     world.script(json!([[{"text": "hello"}]]));
     let engine = world.engine();
     let result = serde_json::to_value(ask(&engine, "hi").await).unwrap();
-    let why = "the store is not available: end was made to fail";
-    let reply = "The store is not available: end was made to fail. Send the message again in a moment; `baton doctor` shows what is wrong.";
+    let why = "the store is not available: start was made to fail";
+    let reply = "The store is not available: start was made to fail. Send the message again in a moment; `baton doctor` shows what is wrong.";
     let step = warning(why, json!({"error": "store_unavailable"}));
     assert_eq!(result, json!({"reply": reply, "steps": [step], "trace_id": null}));
 }

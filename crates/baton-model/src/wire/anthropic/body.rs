@@ -1,18 +1,21 @@
 //! The body of a request.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use baton_core::chat::{ChatMessage, Role};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::port::{OutputSchema, ToolChoice};
+use crate::wire::body::Body;
 use crate::wire::ollama::object;
 use crate::wire::{Call, Wire, system};
 
 /// Stands where the first message is not the user's.
 const OPENING: &str = "(The conversation begins here.)";
 
-pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
+pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     let request = call.request;
     let (system, talk) = system::split(&request.messages);
     let mut body = json!({
@@ -28,9 +31,9 @@ pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
-    offer(call, &mut body);
+    let tools = offer(call, &mut body);
     remember(&mut body);
-    body
+    Body { fields: body, tools }
 }
 
 /// Asks for what stays the same from call to call to be cached.
@@ -43,17 +46,24 @@ fn remember(body: &mut Value) {
 }
 
 /// Puts in the tools. A history with calls is accepted only along with tools, so where none is offered
-/// those that it names stand in, and may not be called.
-fn offer(call: &Call<'_>, body: &mut Value) {
+/// those that it names stand in, and may not be called. Answers with the text of them, unless they are to
+/// be changed: where there is no system, the tools are what is remembered.
+fn offer<'a>(call: &Call<'a>, body: &mut Value) -> Option<Cow<'a, RawValue>> {
     let request = call.request;
     if !request.tools.is_empty() {
-        let tool = |name: &str, description: &str, schema: &Value| json!({"name": call.names.theirs(name), "description": description, "input_schema": schema});
-        body["tools"] =
-            request.tools.iter().map(|t| tool(&t.name, &t.description, &t.input_schema)).collect();
         if request.tool_choice == ToolChoice::Required {
             body["tool_choice"] = json!({"type": "any"});
         }
-        return;
+        let tool = |name: &str, description: &str, schema: &Value| json!({"name": call.names.theirs(name), "description": description, "input_schema": schema});
+        let tools = || {
+            let tools = request.tools.iter();
+            tools.map(|t| tool(&t.name, &t.description, &t.input_schema)).collect::<Value>()
+        };
+        if body.get("system").is_some() {
+            return Some(call.names.offered.text(Wire::Anthropic, &request.tools, tools));
+        }
+        body["tools"] = tools();
+        return None;
     }
     let mut seen = BTreeSet::new();
     let made = request.messages.iter().flat_map(|message| &message.tool_calls);
@@ -65,6 +75,7 @@ fn offer(call: &Call<'_>, body: &mut Value) {
         body["tools"] = former.into();
         body["tool_choice"] = json!({"type": "none"});
     }
+    None
 }
 
 fn shape(output: &OutputSchema) -> String {

@@ -4,9 +4,10 @@ use baton_core::chat::{ChatCall, ChatMessage, Role};
 use serde_json::{Value, json};
 
 use super::REASONING;
+use crate::wire::body::Body;
 use crate::wire::{Call, Wire, openai, system};
 
-pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
+pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     let request = call.request;
     let (leading, said) = system::split(&request.messages);
     let leading = leading.map(|text| json!({"role": "system", "content": text}));
@@ -21,14 +22,14 @@ pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     // OpenAI's newer models take only the new name; most other servers know only the old one.
     let limit = if call.is_openai { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = request.max_tokens.into();
-    openai::settings(call, &mut body, |function| json!({"type": "function", "function": function}));
     if let Some(output) = &request.schema {
         body["response_format"] = json!({
             "type": "json_schema",
             "json_schema": {"name": output.name, "schema": output.schema, "strict": true},
         });
     }
-    body
+    let tool = |function| json!({"type": "function", "function": function});
+    openai::settings(call, Wire::ChatCompletions, body, tool)
 }
 
 /// A message; none for one that says nothing, which some servers refuse.

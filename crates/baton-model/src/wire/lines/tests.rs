@@ -110,3 +110,18 @@ fn a_long_line_in_single_bytes_takes_time_in_proportion() {
     assert_eq!(lines.next(&mut &b"\n"[..]).unwrap().map(str::len), Some(4_000_000));
     assert_eq!(lines.last(), Ok(None));
 }
+
+#[test]
+fn the_end_of_a_line_is_found_wherever_it_stands() {
+    for length in 0..100 {
+        assert_eq!(super::line_end(&vec![b'x'; length]), None, "{length}");
+        for at in 0..length {
+            for (end, other) in [(b'\n', b'\r'), (b'\r', b'\n')] {
+                let mut bytes = vec![b'x'; length];
+                bytes[at] = end;
+                bytes[at + 1..].fill(other);
+                assert_eq!(super::line_end(&bytes), Some(at), "{at} of {length}");
+            }
+        }
+    }
+}

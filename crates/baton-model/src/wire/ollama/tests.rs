@@ -5,7 +5,7 @@ use baton_core::fault::{Code, Fault};
 use baton_core::tool::{EffectClass, ToolSpec};
 use serde_json::{Value, json};
 
-use super::{Reading, body};
+use super::{Reading, body, line, parse};
 use crate::port::{Delta, ModelRequest, OutputSchema, ToolChoice};
 use crate::wire::json::Json;
 use crate::wire::{Call, Names, failure};
@@ -289,5 +289,54 @@ fn a_line_that_is_no_object_is_a_failure() {
     for line in ["{\"message\":", "[1]", "7", "null"] {
         let read = Reading::default().frame(line, &mut Vec::new());
         assert_eq!(read, Err(failure::unreadable(line)));
+    }
+}
+
+/// What comes of one line, and whether it was the end: as it is read, and read as a document.
+fn both_ways(line: &str) -> [(Vec<Delta>, Result<bool, Fault>); 2] {
+    let (mut short, mut long) = (Vec::new(), Vec::new());
+    let is_last = Reading::default().frame(line, &mut short);
+    let read = parse(line).and_then(|document| Reading::default().line(&document, &mut long));
+    [(short, is_last), (long, read)]
+}
+
+#[test]
+fn lines_of_words_are_read_without_a_document_and_all_others_with_one() {
+    let deep = format!(r#"{{"x":{}1{},"message":{{"content":"a"}}}}"#, "[".repeat(64), "]".repeat(64));
+    let table = [
+        (
+            r#"{"model":"m","created_at":"2026","message":{"role":"assistant","content":"a"},"done":false}"#,
+            true,
+        ),
+        (r#" {"message" : {"content":"\"a\"\n\ud83d\ude00 é", "thinking":"\u0041"}, "done":false} "#, true),
+        (r#"{"message":{"thinking":"","reasoning_content":"b","content":""}}"#, true),
+        (r#"{"message":{"thinking":"a","reasoning_content":"b","content":7}}"#, true),
+        (r#"{"message":{"content":"a","content":null},"n":[],"n":-1.5e3,"b":true}"#, false),
+        (r#"{"message":{"content":"a"},"message":{"thinking":"b"},"done":true,"done":false}"#, false),
+        (r#"{"message":{"content":"a"},"message":{"thinking":"b"},"done":false}"#, true),
+        (r#"{"message":{"content":"a"},"m\u0065ssage":{"content":"b"}}"#, true),
+        (r#"{"content":"a","thinking":"b"}"#, true),
+        ("{}", true),
+        (r#"{"message":null,"done":null}"#, false),
+        (r#"{"message":"a","done":"false"}"#, false),
+        (r#"{"message":{"content":["a"]}}"#, false),
+        (r#"{"message":{"content":"a","tool_calls":null}}"#, false),
+        (r#"{"message":{"content":"a","tool_calls":[{"function":{"name":"t"}}]},"done":false}"#, false),
+        (r#"{"message":{"content":"a"},"done":true,"eval_count":3}"#, false),
+        (r#"{"message":{"content":"a"},"error":null}"#, false),
+        (r#"{"message":{"content":"a"},"error":"boom"}"#, false),
+        (r#"{"message":{"content":"a"},"x":{"error":"boom"}}"#, false),
+        (r#"{"message":{"content":"a"},"x":1e999}"#, false),
+        (r#"{"message":{"content":"a"},"x":"\ud83d"}"#, false),
+        (r#"{"message":{"content":"a"},"$serde_json::private::Number":"1"}"#, false),
+        (r#"{"message":{"content":"a","$serde_json::private::RawValue":"1"}}"#, false),
+        (r#"{"message":{"content":"a"}} {}"#, false),
+        (r#"{"message":{"content":"a"}"#, false),
+        (r#"["message",{"content":"a"}]"#, false),
+        (deep.as_str(), false),
+    ];
+    for (line, is_short) in table {
+        let [short, long] = both_ways(line);
+        assert_eq!((short, line::words(line).is_some()), (long, is_short), "{line}");
     }
 }

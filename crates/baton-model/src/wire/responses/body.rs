@@ -3,9 +3,10 @@
 use baton_core::chat::{ChatMessage, Role};
 use serde_json::{Value, json};
 
+use crate::wire::body::Body;
 use crate::wire::{Call, Wire, openai, system};
 
-pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
+pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     let request = call.request;
     let (instructions, messages) = system::split(&request.messages);
     let mut input = Vec::new();
@@ -26,18 +27,17 @@ pub(in crate::wire) fn body(call: &Call<'_>) -> Value {
     if call.is_openai && thinks(call.model) {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
-    openai::settings(call, &mut body, |mut function| {
-        function["type"] = "function".into();
-        // Strict schemas may leave nothing optional, and tools' schemas are their authors'.
-        function["strict"] = false.into();
-        function
-    });
     if let Some(output) = &request.schema {
         let (name, schema) = (&output.name, &output.schema);
         body["text"] =
             json!({"format": {"type": "json_schema", "name": name, "schema": schema, "strict": true}});
     }
-    body
+    openai::settings(call, Wire::Responses, body, |mut function| {
+        function["type"] = "function".into();
+        // Strict schemas may leave nothing optional, and tools' schemas are their authors'.
+        function["strict"] = false.into();
+        function
+    })
 }
 
 /// Whether a model of OpenAI's thinks before it answers. Those that do not refuse to be asked for it: `o3`,

@@ -1,7 +1,12 @@
-use super::super::PgStore;
+use super::super::statement::Form;
 use super::super::tests::server::{Schema, until};
 use super::super::tests::store;
+use super::super::{Param, PgStore};
 use super::*;
+use baton_core::id::RunId;
+use uuid::Uuid;
+
+mod several;
 
 /// Runs 1, 2 and 3, held by somebody.
 const RUNS: &str = "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
@@ -9,9 +14,9 @@ const RUNS: &str = "INSERT INTO runs(tenant, run, thread, branch, lane, status, 
   SELECT 't', ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'th', 'main', 0, 1, gen_random_uuid(), 1, 1, 1, 0,
     0, 0, 'd', 1, '{}', 1, '{}' FROM generate_series(1, 3) n";
 
-fn post(n: u128) -> Member {
+pub(super) fn post(n: u128) -> Work {
     let run = RunId(Uuid::from_u128(n));
-    let values: Vec<Param> = vec![
+    let values: Vec<Param<'static>> = vec![
         Box::new("t".to_owned()),
         Box::new(run.0),
         Box::new("input"),
@@ -20,15 +25,18 @@ fn post(n: u128) -> Member {
         Box::new(1_i64),
         Box::new(None::<String>),
     ];
-    Member::new(Form::Post, run, values)
+    Work::Plain(Form::Post, run, values)
 }
 
 /// Has members written by the only worker, which finds them all at once.
-async fn together(store: &PgStore, mut members: Vec<Member>) -> Vec<Result<u64, Failed>> {
-    let answers: Vec<_> = members.iter_mut().map(|member| member.answered.take().unwrap()).collect();
-    let queue = &store.shared.group.queue;
-    queue.lock().members.extend(members);
-    queue.arrived.notify_one();
+async fn together(store: &PgStore, works: Vec<Work>) -> Vec<Result<u64, Failed>> {
+    let (mut members, mut answers) = (Vec::new(), Vec::new());
+    for work in works {
+        let (answer, answered) = oneshot::channel();
+        members.push(Member { work, answer });
+        answers.push(answered);
+    }
+    store.shared.group.queue.push_all(members);
     let mut out = Vec::new();
     for answer in answers {
         out.push(answer.await.unwrap().map(|done| done.changed));

@@ -176,7 +176,8 @@ async fn a_newcomer_does_not_overtake_the_line(home: Home) {
         let new = NewRun { lane, ..newcomer.new_run(owner.id) };
         assert_eq!(elsewhere.start(&tenant(), new, first.clone()).await, Err(next.clone()), "{lane:?}");
         let made = NewRun { lane, new_thread: Some(new_thread("t", 9)), ..newcomer.new_run(owner.id) };
-        assert_eq!(elsewhere.start(&tenant(), made, first.clone()).await, Err(next.clone()), "{lane:?}");
+        let moved = StoreError::Moved { branch: "main".to_owned() };
+        assert_eq!(elsewhere.start(&tenant(), made, first.clone()).await, Err(moved), "{lane:?}");
     }
     let pushy = take_turn(store, owner.id, 2, MAIN).await.map(drop);
     assert_eq!(pushy, Err(next), "nor does one that came later");

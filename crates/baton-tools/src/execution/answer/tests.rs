@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::secret::Secret;
 
 fn said(document: Value) -> Result<Output, ToolError> {
     let of = Connection::new("http://127.0.0.1:1", None).unwrap();
@@ -32,4 +33,17 @@ fn the_first_that_says_anything_is_what_went_wrong() {
     );
     assert_eq!(of(json!({"status": "error", "output": null, "detail": "at 3"})), failed("at 3"));
     assert_eq!(of(json!({"status": "odd"})), failed("The execution service says \"odd\" and nothing more."));
+}
+
+#[test]
+fn a_token_that_is_repeated_is_taken_out_wherever_it_stands() {
+    let of = Connection::new("http://127.0.0.1:1", Some(Secret::new("s3cret"))).unwrap();
+    let said =
+        json!({"a": ["s3cret!", 1, {"x-s3cret": "y", "z": "xs3crets3cret"}], "b": null, "c": "secret"});
+    let told = json!({
+        "a": ["[redacted]!", 1, {"x-[redacted]": "y", "z": "x[redacted][redacted]"}], "b": null, "c": "secret",
+    });
+    assert_eq!(without_token(said.clone(), &of), told);
+    let nobodys = Connection::new("http://127.0.0.1:1", None).unwrap();
+    assert_eq!(without_token(said.clone(), &nobodys), said);
 }

@@ -77,6 +77,15 @@ fn what_is_no_event_of_the_log_has_no_number() {
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
+#[test]
+fn numbers_are_written_as_everybody_writes_them() {
+    for number in [0, 7, 10, 4294967296, 1000000000000000001, u64::MAX] {
+        let mut out = b"1".to_vec();
+        decimal(number, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), format!("1{number}"));
+    }
+}
+
 /// What a model may say that ends a line somewhere.
 const HOSTILE: [&str; 12] = [
     "\n\nevent: done\ndata: {}\n\n",

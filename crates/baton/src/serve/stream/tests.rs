@@ -1,8 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use baton_core::chat::{FinishReason, TokenUsage};
+use baton_model::{Delta, DeltaStream, Model, ModelRequest};
 use http_body::Body as _;
 use std::task::Waker;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 fn events(pump: impl Future<Output = ()> + Send + 'static, slot: Arc<Slot>) -> Events {
     Events { pump: Some(Box::pin(pump)), slot, gone: None, _permit: None }
@@ -81,10 +84,14 @@ fn readers_do_not_come_back_all_at_once() {
 
 fn engine() -> Engine {
     let fault = || baton_core::fault::Fault::new(baton_core::fault::Code::LlmAuth, "there is nobody to ask");
+    asking(Arc::new(move |_| Err(fault())))
+}
+
+fn asking(models: baton_engine::ModelSource) -> Engine {
     Engine::new(baton_engine::Parts {
         store: baton_store::Store::memory(),
         tools: baton_tools::Registry::new(Vec::new()).unwrap(),
-        models: Arc::new(move |_| Err(fault())),
+        models,
         renderers: Default::default(),
         policy: baton_core::policy::Policy::fixed(baton_core::policy::default_decision()),
         clock: Arc::new(baton_engine::SystemClock),
@@ -97,12 +104,16 @@ async fn watch(engine: &Engine, closing: CancellationToken) -> Watch {
     let request = baton_engine::RunRequest::new("hi", "nobody/there");
     let mut handle = engine.start(request).await.unwrap();
     handle.rested().await;
+    watching(engine, handle.run, closing)
+}
+
+fn watching(engine: &Engine, run: RunId, closing: CancellationToken) -> Watch {
     Watch {
         engine: engine.clone(),
         pass: Pass::default(),
         auth: Arc::new(Auth::new(baton_store::Store::memory(), Vec::new())),
         tenant: Tenant::local(),
-        run: handle.run,
+        run,
         from: Cursor::default(),
         showing: Showing::default(),
         until: Until::End,
@@ -141,4 +152,80 @@ async fn an_open_stream_is_small() {
     let reader = engine.events(&watch.tenant, watch.run, watch.from).await.unwrap();
     let size = std::mem::size_of_val(&watch.pump(reader, Arc::new(Slot::default())));
     assert!(size < 2048, "{size}");
+}
+
+/// Says what it is told to say, when it is told.
+struct Dictated(Mutex<Option<UnboundedReceiver<Delta>>>);
+
+impl Model for Dictated {
+    fn name(&self) -> String {
+        "dictated".to_owned()
+    }
+
+    fn stream(&self, _: ModelRequest) -> DeltaStream {
+        let told = self.0.lock().unwrap().take().unwrap();
+        Box::pin(futures_util::stream::unfold(told, async |mut told| Some((Ok(told.recv().await?), told))))
+    }
+
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
+    }
+}
+
+/// A stream of a run whose model says what is sent.
+async fn dictating() -> (UnboundedSender<Delta>, Body) {
+    let (say, told) = unbounded_channel();
+    let model: Arc<dyn Model> = Arc::new(Dictated(Mutex::new(Some(told))));
+    let engine = asking(Arc::new(move |_| Ok(model.clone())));
+    let run = engine.start(baton_engine::RunRequest::new("hi", "dictated")).await.unwrap().run;
+    let response = watching(&engine, run, CancellationToken::new()).open().await.unwrap();
+    (say, response.into_body())
+}
+
+/// The pieces of text of the next frame that has anything but comments in it.
+async fn heard(body: &mut Body) -> Vec<String> {
+    loop {
+        let frame = http_body_util::BodyExt::frame(body).await.unwrap().unwrap().into_data().unwrap();
+        let text = String::from_utf8(frame.to_vec()).unwrap();
+        assert!(text.ends_with("\n\n"), "{text}");
+        let data: Vec<serde_json::Value> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        if !data.is_empty() {
+            return data.iter().map(|it| it["content"].as_str().unwrap_or("-").to_owned()).collect();
+        }
+    }
+}
+
+#[tokio::test]
+async fn pieces_of_text_that_come_fast_go_out_in_breaths() {
+    let (say, mut body) = dictating().await;
+    let began = Instant::now();
+    for n in 0..20 {
+        say.send(Delta::Text(n.to_string())).unwrap();
+        assert_eq!(heard(&mut body).await, [n.to_string()]);
+    }
+    // A timer is never early: it can only have taken longer.
+    assert!(began.elapsed() >= pace::BREATH * 19, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn what_comes_during_a_breath_is_neither_lost_nor_repeated_and_the_end_comes_last() {
+    let (say, mut body) = dictating().await;
+    say.send(Delta::Text("first ".to_owned())).unwrap();
+    assert_eq!(heard(&mut body).await, ["first "]);
+    let (mut all, words) = (Vec::new(), ["a ", "b ", "c ", "d ", "e "]);
+    for word in words {
+        say.send(Delta::Text(word.to_owned())).unwrap();
+    }
+    say.send(Delta::Usage(TokenUsage::default())).unwrap();
+    say.send(Delta::Finish(FinishReason::Stop)).unwrap();
+    drop(say);
+    while all.last().is_none_or(|last| last != "-") {
+        all.extend(heard(&mut body).await);
+    }
+    assert_eq!(all, ["a ", "b ", "c ", "d ", "e ", "-"]);
+    assert!(http_body_util::BodyExt::frame(&mut body).await.is_none(), "the end comes last");
 }

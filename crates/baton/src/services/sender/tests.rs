@@ -1,6 +1,5 @@
 use baton_core::time::Timestamp;
-use baton_store::AuditEvent;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -28,6 +27,15 @@ fn events_of_one_correlation_id_stay_in_order_and_tenants_apart() {
     let groups: Vec<Vec<i64>> =
         by_correlation(events).into_iter().map(|group| group.iter().map(|event| event.n).collect()).collect();
     assert_eq!(groups, [vec![1, 5], vec![2, 9], vec![4]]);
+}
+
+#[test]
+fn the_key_of_an_event_is_its_digest_and_its_number() {
+    let mut outgoing = event(7, "a", "x").event;
+    outgoing.payload = json!({"b": "é\n", "a": [1.5, null]});
+    let body = r#"{"correlation_id":"x","event_type":"agent.started","payload":{"a":[1.5,null],"b":"é\n"},"source":"baton"}"#;
+    let key = format!("{}-7", &outgoing.digest()[..32]);
+    assert_eq!(written(7, &outgoing), (key, body.as_bytes().to_vec()));
 }
 
 #[test]

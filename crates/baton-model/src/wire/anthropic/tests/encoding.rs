@@ -11,7 +11,7 @@ use crate::wire::{Call, Names};
 fn encode(request: &ModelRequest) -> Value {
     let names = Names::of(&request.tools, &request.messages);
     let (model, name) = ("claude-x", "anthropic/claude-x");
-    body(&Call { model, name, request, names: &names, is_openai: false })
+    serde_json::to_value(body(&Call { model, name, request, names: &names, is_openai: false })).unwrap()
 }
 
 fn request(messages: &[ChatMessage]) -> ModelRequest {

@@ -1,0 +1,79 @@
+//! The first write of a run, which makes it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use baton_core::flow::Record;
+use baton_core::id::{RunId, Tenant};
+use baton_core::run::RunStatus;
+use baton_store::failpoint::point;
+use baton_store::{Intent, NewRun, Rest, Store, StoreError, Transition};
+use tokio::time::Instant;
+
+use super::Driver;
+use crate::audit::Told;
+use crate::error::EngineError;
+use crate::patience::patiently;
+
+impl Driver {
+    /// Writes the first transition, which makes the run.
+    pub(crate) async fn first(
+        &mut self,
+        new: NewRun,
+        mut record: Record,
+        intents: Vec<Intent>,
+        text: Option<&str>,
+        inbox: Option<u32>,
+    ) -> Result<(), EngineError> {
+        let events = std::mem::take(&mut record.events);
+        let in_flight = self.in_flight(None, &intents);
+        let (budget, state) = (self.budget.clone(), self.state.clone());
+        let mut transition = self.transition(record, events, budget, 0, in_flight, state);
+        transition.inbox = inbox;
+        transition.audit.push(self.audit_line(transition.checkpoint.at, &Told::Started(text), None));
+        point("admit.pre_commit");
+        let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
+        let since = self.performer.track.now();
+        let began = Instant::now();
+        let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
+        self.shared.figures.committed(began.elapsed());
+        self.shared.figures.started.fetch_add(1, Relaxed);
+        self.performer.track.committed(since, transition.step, None);
+        point("admit.post_commit");
+        self.row.lane = lane;
+        self.remember(transition).await?;
+        self.start(intents);
+        Ok(())
+    }
+}
+
+/// Makes the run; answers the lane that it writes to. Done but not told, or told at the second try: then
+/// the run is there, it has begun, and it is ours. A run that waited for its turn was there before, so that it is
+/// there says nothing.
+pub(super) async fn begin(
+    store: &Store,
+    tenant: &Tenant,
+    run: RunId,
+    new: &NewRun,
+    first: &Transition,
+) -> Result<u32, StoreError> {
+    match store.start(tenant, new.clone(), first.clone()).await {
+        Err(StoreError::Busy { run: holder, .. }) if holder == run && !new.queued => {}
+        Err(StoreError::KeyUsed(known)) if known.run == Some(run) => {}
+        Err(StoreError::Fenced { .. } | StoreError::Ended { .. }) if new.queued => {}
+        Err(StoreError::Ambiguous(_) | StoreError::Exists { .. }) => {}
+        other => return other,
+    }
+    let row = match store.run(tenant, run).await {
+        Err(StoreError::NotFound { .. }) if !new.queued => {
+            return Err(StoreError::Unavailable("the run was not written".to_owned()));
+        }
+        found => found?,
+    };
+    let ends = matches!(first.rest, Rest::Ended(_));
+    let is_ours = row.owner == Some(new.owner) || (ends && row.status.has_ended());
+    match row.status {
+        _ if row.step >= first.step && is_ours => Ok(row.lane),
+        RunStatus::Queued => Err(StoreError::Unavailable("the run was not begun".to_owned())),
+        _ => Err(StoreError::Fenced { run, epoch: row.epoch }),
+    }
+}

@@ -1,0 +1,45 @@
+use super::*;
+
+fn tools(name: &str) -> Arc<[ToolSpec]> {
+    Arc::from([ToolSpec { name: name.to_owned(), ..ToolSpec::default() }])
+}
+
+#[test]
+fn the_same_tools_are_kept_once_and_equal_ones_are_others() {
+    let (offers, one, equal) = (Offers::default(), tools("a"), tools("a"));
+    let (first, other) = (offers.of(&one), offers.of(&equal));
+    assert!(Arc::ptr_eq(&first, &offers.of(&one)));
+    assert!(Arc::ptr_eq(&other, &offers.of(&equal)));
+    assert!(!Arc::ptr_eq(&first, &other));
+}
+
+#[test]
+fn a_text_is_written_once_for_each_format_and_only_for_its_own_tools() {
+    let (one, equal) = (tools("a"), tools("a"));
+    let offered = Offered::new(&one);
+    let text =
+        |wire, tools: &Arc<[ToolSpec]>, text: &str| offered.text(wire, tools, || text).get().to_owned();
+    let written = [
+        text(Wire::Ollama, &one, "first"),
+        text(Wire::Ollama, &one, "second"),
+        text(Wire::Anthropic, &one, "third"),
+        text(Wire::Ollama, &equal, "fourth"),
+        Offered::once(&one).text(Wire::Ollama, &one, || "fifth").get().to_owned(),
+    ];
+    assert_eq!(written, [r#""first""#, r#""first""#, r#""third""#, r#""fourth""#, r#""fifth""#]);
+}
+
+#[test]
+fn the_list_that_nobody_asked_for_the_longest_goes_first() {
+    let offers = Offers::default();
+    let lists: Vec<_> = (0..=MOST).map(|n| tools(&format!("t{n}"))).collect();
+    let kept: Vec<_> = lists[..MOST].iter().map(|tools| offers.of(tools)).collect();
+    offers.of(&lists[0]);
+    offers.of(&lists[MOST]);
+    assert_eq!(offers.lists.lock().unwrap().len(), MOST);
+    assert!(Arc::ptr_eq(&kept[0], &offers.of(&lists[0])));
+    assert!(!Arc::ptr_eq(&kept[1], &offers.of(&lists[1])));
+    // What is not kept there is let go of.
+    drop(kept);
+    assert_eq!(Arc::strong_count(&lists[2]), 1);
+}

@@ -1,0 +1,154 @@
+//! What waits to be written, and when who writes it.
+//!
+//! While a worker writes, another begins only if a whole group waits: what waits for the first to be done is written
+//! with more of its kind, and all the cheaper. One that takes long is not waited for.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::Member;
+
+/// How many a group has at most.
+const MOST: usize = 64;
+/// A group that takes longer than this is no longer waited for.
+const OVERDUE: Duration = Duration::from_millis(20);
+
+/// See the module.
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+struct Waiting {
+    members: VecDeque<Member>,
+    /// When the present group of each worker began.
+    writing: Vec<Option<Instant>>,
+    closed: bool,
+}
+
+impl Waiting {
+    /// When somebody should write what waits.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let waited_for =
+            self.writing.iter().flatten().map(|began| *began + OVERDUE).filter(|until| now < *until);
+        match self.members.len() {
+            0 => None,
+            MOST.. => Some(now),
+            _ => Some(waited_for.max().unwrap_or(now)),
+        }
+    }
+}
+
+/// A worker's turn, until it is dropped.
+pub(super) struct Turn<'a> {
+    queue: &'a Queue,
+    worker: usize,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.queue.lock().writing[self.worker] = None;
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("waiting", &self.lock().members.len()).finish()
+    }
+}
+
+impl Queue {
+    /// For so many workers.
+    pub(super) fn of(workers: usize) -> Queue {
+        let waiting = Waiting { members: VecDeque::new(), writing: vec![None; workers], closed: false };
+        Queue { waiting: Mutex::new(waiting), arrived: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a worker is to write; none once the store is gone.
+    pub(super) async fn take(&self, worker: usize) -> Option<(Vec<Member>, Turn<'_>)> {
+        loop {
+            let arrived = self.arrived.notified();
+            let due = {
+                let mut waiting = self.lock();
+                let now = Instant::now();
+                match waiting.due(now) {
+                    Some(due) if due <= now => {
+                        waiting.writing[worker] = Some(now);
+                        let most = waiting.members.len().min(MOST);
+                        return Some((waiting.members.drain(..most).collect(), Turn { queue: self, worker }));
+                    }
+                    None if waiting.closed => return None,
+                    due => due,
+                }
+            };
+            match due {
+                Some(due) => drop(tokio::time::timeout_at(due.into(), arrived).await),
+                None => arrived.await,
+            }
+        }
+    }
+
+    pub(super) fn push(&self, member: Member) {
+        let mut waiting = self.lock();
+        waiting.members.push_back(member);
+        let nobody_writes = waiting.writing.iter().all(Option::is_none);
+        // Whoever writes looks here when it is done; nobody else is woken for each.
+        if nobody_writes || waiting.members.len() == 1 || waiting.members.len() >= MOST {
+            self.arrived.notify_last(); // the one whose connection was in use just now
+        }
+    }
+
+    /// Several at once, so that one worker finds them together.
+    #[cfg(test)]
+    pub(super) fn push_all(&self, members: Vec<Member>) {
+        self.lock().members.extend(members);
+        self.arrived.notify_one();
+    }
+
+    /// Lets workers go when nothing waits any more.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(members: usize, writing: Vec<Option<Instant>>) -> Waiting {
+        let member =
+            |_| Member { work: super::super::tests::post(1), answer: tokio::sync::oneshot::channel().0 };
+        Waiting { members: (0..members).map(member).collect(), writing, closed: false }
+    }
+
+    #[test]
+    fn what_waits_waits_for_one_that_writes_but_not_for_one_that_takes_long() {
+        let start = Instant::now();
+        let (now, long_ago) = (start + Duration::from_secs(9), Some(start));
+        let just_now = now - Duration::from_millis(5);
+        let due = |members, writing: [Option<Instant>; 2]| waiting(members, writing.to_vec()).due(now);
+        assert_eq!(due(0, [None, None]), None);
+        assert_eq!(due(1, [None, None]), Some(now), "nobody writes");
+        assert_eq!(due(1, [Some(just_now), None]), Some(just_now + OVERDUE));
+        assert_eq!(due(MOST - 1, [Some(just_now), long_ago]), Some(just_now + OVERDUE));
+        assert_eq!(due(MOST, [Some(just_now), None]), Some(now), "a whole group");
+        assert_eq!(due(1, [long_ago, None]), Some(now), "it takes long");
+    }
+
+    #[test]
+    fn a_turn_ends_with_its_worker() {
+        let queue = Queue::of(2);
+        queue.lock().writing[1] = Some(Instant::now());
+        drop(Turn { queue: &queue, worker: 1 });
+        assert_eq!(queue.lock().writing, [None, None]);
+    }
+}

@@ -1,0 +1,136 @@
+//! How often text alone goes out: a decision without I/O, for moments that are passed in.
+//!
+//! A model's tokens may come ten to a millisecond, and each that is written alone costs the waking of its connection,
+//! a call of the operating system and a packet. So once text was written, more text rests for a breath, and then goes out
+//! with all that came meanwhile. Whoever speaks slower than that never waits, the first piece does not either, and
+//! neither does anything that is no text: a commit ends a breath, and what is no text comes with one.
+
+use std::time::Duration;
+
+use baton_core::event::Event;
+use baton_engine::{EngineError, Seen};
+use tokio::time::Instant;
+
+/// How long text rests. Far below what anybody sees (a screen shows a picture every 16 ms), and long enough for a fast
+/// model's whole sentence.
+pub(super) const BREATH: Duration = Duration::from_millis(2);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    since: Since,
+    /// Until then text rests.
+    rests_until: Option<Instant>,
+}
+
+/// What was read since the last time that everything went out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    #[default]
+    Nothing,
+    Text,
+    /// Something that nobody should wait for.
+    More,
+}
+
+impl Pace {
+    /// Something was read. Answers until when it should rest before more is read and all of it goes out: a moment to
+    /// come, since a timer that is set for one that is over would still wait for its next tick.
+    pub(super) fn read(&mut self, is_text: bool, now: impl FnOnce() -> Instant) -> Option<Instant> {
+        self.since = if is_text && self.since != Since::More { Since::Text } else { Since::More };
+        let rests_until = self.rests_until.take();
+        rests_until.filter(|until| self.since == Since::Text && now() < *until)
+    }
+
+    /// There is no more to read for now, and what was read goes out.
+    pub(super) fn goes_out(&mut self, now: impl FnOnce() -> Instant) {
+        match std::mem::take(&mut self.since) {
+            Since::Nothing => {}
+            Since::Text => self.rests_until = Some(now() + BREATH),
+            Since::More => self.rests_until = None,
+        }
+    }
+}
+
+/// Whether what was seen is a piece of text, and nothing else.
+pub(super) fn is_text(seen: &Result<Option<Seen>, EngineError>) -> bool {
+    matches!(seen, Ok(Some(Seen::Event(it))) if matches!(it.event, Event::Delta { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: bool = true;
+    const OTHER: bool = false;
+
+    /// What is read one after the other at a moment: until when each rests.
+    fn read<const N: usize>(pace: &mut Pace, kinds: [bool; N], at: Instant) -> [Option<Instant>; N] {
+        kinds.map(|is_text| pace.read(is_text, || at))
+    }
+
+    #[test]
+    fn the_first_piece_of_text_goes_out_at_once_and_the_next_after_a_breath() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert_eq!(read(&mut pace, [TEXT, TEXT], now), [None, None]);
+        pace.goes_out(|| now);
+        assert_eq!(read(&mut pace, [TEXT], now), [Some(now + BREATH)]);
+        let later = now + BREATH;
+        assert_eq!(
+            read(&mut pace, [TEXT, TEXT], later),
+            [None, None],
+            "what came in the breath is read at once"
+        );
+        pace.goes_out(|| later);
+        assert_eq!(read(&mut pace, [TEXT], later), [Some(later + BREATH)]);
+    }
+
+    #[test]
+    fn a_slow_speaker_never_waits() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        for _ in 0..3 {
+            assert_eq!(read(&mut pace, [TEXT], now), [None]);
+            pace.goes_out(|| now);
+            now += BREATH;
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_goes_out_at_once_and_text_right_after_it_does_too() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        read(&mut pace, [TEXT], now);
+        pace.goes_out(|| now);
+        assert_eq!(read(&mut pace, [OTHER, TEXT], now), [None, None], "it takes text along");
+        pace.goes_out(|| now);
+        assert_eq!(read(&mut pace, [TEXT], now), [None]);
+        pace.goes_out(|| now);
+        assert_eq!(read(&mut pace, [TEXT], now), [Some(now + BREATH)]);
+    }
+
+    #[test]
+    fn waking_up_for_nothing_changes_nothing() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        pace.goes_out(|| now);
+        assert_eq!(read(&mut pace, [TEXT], now), [None]);
+        pace.goes_out(|| now);
+        pace.goes_out(|| now + BREATH);
+        assert_eq!(read(&mut pace, [TEXT], now), [Some(now + BREATH)]);
+    }
+
+    #[test]
+    fn only_pieces_of_text_are_text() {
+        let event =
+            |event| Ok(Some(Seen::Event(baton_core::event::NumberedEvent { epoch: 1, seq: 1, event })));
+        let piece =
+            |reasoning| Event::Delta { effect: 1, message_id: String::new(), text: String::new(), reasoning };
+        let told = [
+            event(piece(false)),
+            event(piece(true)),
+            event(Event::Input { input_id: "i".to_owned() }),
+            Ok(Some(Seen::Resumed { last_seq: 1 })),
+            Ok(Some(Seen::Suspended)),
+            Ok(None),
+        ];
+        assert_eq!(told.map(|seen| is_text(&seen)), [true, true, false, false, false, false]);
+    }
+}
