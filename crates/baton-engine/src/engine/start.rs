@@ -113,23 +113,18 @@ impl Engine {
     pub(super) async fn begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
         let mut is_new = self.seems_new(beginning);
         loop {
-            let begun = match self.try_begin(beginning, is_new).await {
-                Err(EngineError::Store(StoreError::Moved { .. })) => {
-                    is_new = false; // look again where the branch ends
-                    continue;
-                }
-                begun => begun,
-            };
-            return match begun {
-                Ok(handle) => {
-                    self.shared.threads.learn((beginning.tenant.clone(), beginning.thread.clone()));
-                    Ok(handle)
-                }
+            match self.try_begin(beginning, is_new).await {
+                // Look again where the branch ends.
+                Err(EngineError::Store(StoreError::Moved { .. })) => is_new = false,
                 Err(error) => {
                     self.see_to(&beginning.tenant, beginning.run, &error);
-                    Err(error)
+                    return Err(error);
                 }
-            };
+                Ok(handle) => {
+                    self.shared.threads.learn((beginning.tenant.clone(), beginning.thread.clone()));
+                    return Ok(handle);
+                }
+            }
         }
     }
 

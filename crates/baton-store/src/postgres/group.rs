@@ -1,9 +1,9 @@
 //! The hot writes, committed together where several wait.
 //!
 //! A few workers, each with a connection of its own, share one queue. A worker takes what has queued up and
-//! writes it as one transaction in one round trip, ordered by run so that two groups never wait for each other;
-//! what is alike is one statement ([`plan`]). Each is acknowledged after the commit of all. Nobody waits for more to
-//! come, only for another group that is being written ([`queue`]).
+//! writes what is alike as one transaction in one round trip, with one statement for all of a kind, and the rest as
+//! another, each ordered by run so that no two wait for each other ([`plan`]). Each write is acknowledged after the commit
+//! of its transaction. Nobody waits for more to come, only for another group that is being written ([`queue`]).
 //!
 //! A write that is refused answers no row, which is no error and harms nobody. If one fails, its group is
 //! undone and repeated one by one, the one that failed last where that is known. If the connection breaks,
