@@ -65,7 +65,7 @@ pub(crate) enum Queued {
 
 /// An effect that is being performed.
 pub(crate) struct Flight {
-    pub(crate) intent: Intent,
+    pub(crate) intent: Box<Intent>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: AbortHandle,
     /// When it was told to stop, how long it is waited for.
@@ -131,7 +131,8 @@ impl Driver {
     /// Drives the run until it rests.
     pub(crate) async fn drive(mut self) -> Rested {
         self.span.begin(&self.performer.track, &self.row, &self.definition);
-        let rested = match self.begin().await {
+        // What is done now and then has a box of its own: the task of a run that listens stays small.
+        let rested = match Box::pin(self.begin()).await {
             Ok(Going::On) => self.go_on().await,
             Ok(Going::Rest(rested)) => Ok(rested),
             Err(error) => Err(error),
@@ -146,9 +147,9 @@ impl Driver {
     async fn go_on(&mut self) -> Result<Rested, EngineError> {
         loop {
             let Some(queued) = self.next_input().await? else {
-                return self.let_go().await;
+                return Box::pin(self.let_go()).await;
             };
-            if let Going::Rest(rested) = self.step(Some(queued)).await? {
+            if let Going::Rest(rested) = Box::pin(self.step(Some(queued))).await? {
                 return Ok(rested);
             }
         }
@@ -242,7 +243,7 @@ impl Driver {
     /// A person who is asked whether a call happened is told its exact arguments, which only the entry has.
     pub(super) async fn name_what_ran(&self, record: &mut Record) -> Result<(), EngineError> {
         for asked in record.asked.iter_mut().filter(|asked| asked.kind == ApprovalKind::Outcome) {
-            let known = self.flying.values().map(|flight| &flight.intent).chain(&self.again);
+            let known = self.flying.values().map(|flight| &*flight.intent).chain(&self.again);
             let mut ran = known.filter_map(|intent| match &intent.effect.kind {
                 EffectKind::Tool { call_id, entry, edited_by, .. } if *call_id == asked.call_id => {
                     Some((*entry, edited_by.clone()))
@@ -275,7 +276,8 @@ impl Driver {
             // Boxed: it is large, and a task is moved several times before it runs.
             let work = Box::pin(self.performer.clone().perform(intent.clone(), cancel.clone()));
             let task = tokio::spawn(work).abort_handle();
-            self.flying.insert(intent.effect.n, Flight { intent, cancel, task, until: None });
+            self.flying
+                .insert(intent.effect.n, Flight { intent: Box::new(intent), cancel, task, until: None });
         }
         if self.active_since.is_none() && !self.flying.is_empty() {
             self.active_since = Some(Instant::now());

@@ -5,7 +5,7 @@
 //! delays nobody.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_core::event::{Event, NumberedEvent};
 use tokio::sync::watch;
@@ -24,7 +24,8 @@ pub(crate) struct Hub {
 
 #[derive(Debug, Default)]
 struct Ring {
-    events: VecDeque<NumberedEvent>,
+    /// Shared with all who read them.
+    events: VecDeque<Arc<NumberedEvent>>,
     committed: u64,
     closed: bool,
 }
@@ -42,7 +43,8 @@ impl Ring {
 
     /// Takes in events that come after the newest; answers the number of the last.
     fn append(&mut self, epoch: u32, first: u64, events: impl Iterator<Item = Event>) -> u64 {
-        self.events.extend((first..).zip(events).map(|(seq, event)| NumberedEvent { epoch, seq, event }));
+        let numbered = |(seq, event)| Arc::new(NumberedEvent { epoch, seq, event });
+        self.events.extend((first..).zip(events).map(numbered));
         self.last()
     }
 }
@@ -108,7 +110,7 @@ impl Hub {
     }
 
     /// Hands over what comes after a number, at most `limit`.
-    pub(crate) fn after(&self, seq: u64, limit: usize, mut take: impl FnMut(NumberedEvent)) -> Found {
+    pub(crate) fn after(&self, seq: u64, limit: usize, mut take: impl FnMut(Arc<NumberedEvent>)) -> Found {
         let ring = self.lock();
         let nothing = if ring.closed { Found::Closed } else { Found::Nothing };
         match ring.events.front() {
@@ -134,7 +136,6 @@ impl Hub {
 mod tests {
     use super::*;
     use baton_core::fault::Code;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::Relaxed;
 

@@ -52,8 +52,8 @@ pub(crate) struct Signal {
 pub(crate) enum What {
     /// A piece of text.
     Piece { text: String, reasoning: bool },
-    /// It ended.
-    Done(Outcome),
+    /// It ended. Boxed: a queue has room for many signals, and nearly all are pieces.
+    Done(Box<Outcome>),
 }
 
 /// How a model call ended without a failure.
@@ -119,7 +119,7 @@ impl Performer {
             EffectKind::Wait { .. } => return,
         };
         span.ended(&outcome, self.settings.telling);
-        let _ = self.signals.send(Signal { n, attempt, what: What::Done(outcome) }).await;
+        let _ = self.signals.send(Signal { n, attempt, what: What::Done(Box::new(outcome)) }).await;
     }
 
     async fn ask(&self, intent: &Intent, cancel: &CancellationToken, span: &CallSpan) -> Outcome {
@@ -152,7 +152,7 @@ impl Performer {
 
     /// Streams a model's answer into the collector and to the driver.
     async fn reply(&self, intent: &Intent, asked: &mut Asked, span: &CallSpan) -> Result<Spoke, Fault> {
-        let prepared = self.question(&intent.effect.kind).await.map_err(Fault::unsent)?;
+        let prepared = Box::pin(self.question(&intent.effect.kind)).await.map_err(Fault::unsent)?;
         let Question { model, request, seen, is_shown } = match prepared {
             Prepared::Ask(question) => *question,
             Prepared::Summarise { up_to } => return Ok(Spoke::NotYet { up_to }),
@@ -174,12 +174,16 @@ impl Performer {
             if !is_shown {
                 continue;
             }
-            asked.seen = true;
+            let is_first = !std::mem::replace(&mut asked.seen, true);
             let signal = Signal { n: intent.effect.n, attempt: intent.attempt, what: piece };
             if self.signals.send(signal).await.is_err() {
                 break; // nobody drives the run any more
             }
             point("llm.mid_stream");
+            if is_first {
+                // More may be here already: the first piece goes out before that is read.
+                tokio::task::yield_now().await;
+            }
         }
         Ok(Spoke::Ended(seen))
     }
@@ -311,7 +315,7 @@ impl Performer {
         if let (Some(bytes), Some(blob)) = (ran.blob, &ran.outcome.blob)
             && let Err(error) = patiently!(
                 self,
-                self.store.put_blob(&self.tenant, &blob.hash, bytes.clone(), self.clock.now())
+                Box::pin(self.store.put_blob(&self.tenant, &blob.hash, bytes.clone(), self.clock.now()))
             )
         {
             tracing::warn!(run = %self.run, %error, "a long result could not be kept whole");
@@ -323,16 +327,15 @@ impl Performer {
     /// The exact arguments of a call: those that a person put in their place, or the entry's.
     pub(crate) async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
         if let Some(approval) = edited_by {
-            return Ok(patiently!(self, self.store.approval(&self.tenant, approval))?.args);
+            return Ok(patiently!(self, Box::pin(self.store.approval(&self.tenant, approval)))?.args);
         }
         let known = self.recent.look(entry, entry, |entries| entries.first().cloned()).flatten();
         if let Some(Entry::ToolCall(call)) = known {
             return Ok(call.arguments);
         }
         let slice = Slice { before: Some(entry + 1), last_n: Some(1) };
-        let found =
-            patiently!(self, self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice))?
-                .pop();
+        let read = || Box::pin(self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice));
+        let found = patiently!(self, read())?.pop();
         match found.map(|placed| placed.entry) {
             Some(Entry::ToolCall(call)) => Ok(call.arguments),
             _ => Err(StoreError::Corrupt {

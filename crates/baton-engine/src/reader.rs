@@ -27,11 +27,10 @@ const STEPS: u32 = 32;
 const KEPT: usize = 8;
 
 /// What a reader sees.
-#[allow(clippy::large_enum_variant, reason = "almost all of them are events")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     /// The next event.
-    Event(NumberedEvent),
+    Event(Arc<NumberedEvent>),
     /// What was seen after this number is void.
     Resumed {
         /// The last number that counts.
@@ -172,7 +171,7 @@ impl EventReader {
         let from = self.at.seq + 1;
         if from <= row.seq {
             let events = patiently!(shared, shared.store.events(&tenant, run, from, STEPS))?;
-            self.page.extend(events.into_iter().map(Seen::Event));
+            self.page.extend(events.into_iter().map(|event| Seen::Event(Arc::new(event))));
             return Ok(true);
         }
         if row.status.has_ended() {

@@ -32,7 +32,8 @@ use reqwest::Url;
 use crate::endpoint::Endpoint;
 use crate::secret::Secret;
 use crate::wire::{PROXY, Wire};
-use client::{Broken, Client, cause};
+use baton_http::Broken;
+use client::Client;
 pub use limits::Timeouts;
 pub(crate) use limits::{Limits, words};
 pub(crate) use reply::{Kind, Reply};
@@ -55,10 +56,11 @@ pub(crate) struct Http {
 }
 
 /// What has to be equal for two endpoints to share a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kinship {
     local: bool,
-    plain: bool,
+    /// Where it is, if it is on this machine and not encrypted.
+    near: Option<(String, u16)>,
     connect: Duration,
     /// Whether connections are kept.
     keeps: bool,
@@ -90,14 +92,15 @@ impl Http {
         let (local, plain) = (to.endpoint.is_local(), to.endpoint.is_plain());
         // A local server may close a connection after its answer although it promised to keep it (llama.cpp's
         // does), and a request that crosses that close is lost. Ollama keeps its promise.
-        let keeps = !(local && plain) || to.wire == Wire::Ollama;
-        let kin = Kinship { local, plain, connect, keeps };
+        let near = (local && plain).then(|| (to.endpoint.host().to_owned(), to.endpoint.port()));
+        let keeps = near.is_none() || to.wire == Wire::Ollama;
+        let kin = Kinship { local, near, connect, keeps };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kin) {
             return Ok(client.clone());
         }
-        let client = Client::new(kin).map_err(|error| {
-            Fault::new(Code::LlmConnection, format!("cannot set up connections: {}", cause(&error)))
+        let client = Client::new(&kin).map_err(|broken| {
+            Fault::new(Code::LlmConnection, format!("cannot set up connections: {}", broken.cause))
         })?;
         clients.insert(kin, client.clone());
         Ok(client)

@@ -109,9 +109,10 @@ impl Model for Remote {
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
         let asking = Stage::Asking(self.clone(), Box::new(request));
+        // Asking takes much more room than listening, and is over soon: it has a box of its own.
         stream::unfold(asking, |stage| async move {
             let mut answer = match stage {
-                Stage::Asking(remote, request) => match remote.open(&request).await {
+                Stage::Asking(remote, request) => match Box::pin(remote.open(&request)).await {
                     Ok(answer) => Box::new(answer),
                     Err(fault) => return Some((Err(fault), Stage::Over)),
                 },

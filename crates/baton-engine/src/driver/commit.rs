@@ -6,7 +6,7 @@ use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Flow, FlowRecord, Node, Record};
 use baton_core::id::EntryId;
-use baton_core::run::{RunStatus, Verdict};
+use baton_core::run::{ApprovalKind, RunStatus, Verdict};
 use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
@@ -43,7 +43,9 @@ impl Driver {
     /// Commits a draft with what the plan adds to it, and publishes it.
     pub(super) async fn write(&mut self, draft: Draft<'_>, plan: &Plan) -> Result<(), EngineError> {
         let Draft { mut record, state, mut budget, queued, leaving, held } = draft;
-        self.name_what_ran(&mut record).await?;
+        if record.asked.iter().any(|asked| asked.kind == ApprovalKind::Outcome) {
+            Box::pin(self.name_what_ran(&mut record)).await?;
+        }
         budget.active_ms += self.active_ms();
         let inbox_read = match queued {
             Some(Queued::Message(posted)) => posted.n,
@@ -131,7 +133,7 @@ impl Driver {
         if self.shared.settings.has(EngineBug::DropIntent) {
             return Vec::new();
         }
-        let flying = self.flying.values().map(|flight| &flight.intent);
+        let flying = self.flying.values().map(|flight| &*flight.intent);
         let interrupted = self.again.iter().filter(|i| !starts.iter().any(|s| s.effect.n == i.effect.n));
         // What leaves may start again at once, by the same number.
         let staying = flying.chain(interrupted).filter(|intent| Some(intent.effect.n) != leaving);
@@ -224,7 +226,7 @@ impl Driver {
         point("step.pre_publish");
         self.hub.commit(first, checkpoint.events);
         if self.shared.settings.reload {
-            self.forget().await?;
+            Box::pin(self.forget()).await?;
         }
         Ok(())
     }
@@ -241,7 +243,7 @@ impl Driver {
             unsure |= matches!(error, StoreError::Ambiguous(_));
             // One that was still on its way when it was looked for refuses the next try: then it is ours all the same.
             let may_be_there = matches!(error, StoreError::Ambiguous(_) | StoreError::Fenced { .. });
-            if unsure && may_be_there && self.is_written(transition).await? {
+            if unsure && may_be_there && Box::pin(self.is_written(transition)).await? {
                 return Ok(());
             }
             if !patience.another(&error).await {

@@ -63,7 +63,7 @@ pub(super) async fn begin(
         Err(StoreError::Ambiguous(_) | StoreError::Exists { .. }) => {}
         other => return other,
     }
-    let row = match store.run(tenant, run).await {
+    let row = match Box::pin(store.run(tenant, run)).await {
         Err(StoreError::NotFound { .. }) if !new.queued => {
             return Err(StoreError::Unavailable("the run was not written".to_owned()));
         }

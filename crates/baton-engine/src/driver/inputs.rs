@@ -92,7 +92,7 @@ impl Driver {
             }
             if self.shared.closing.is_cancelled() && (self.flying.is_empty() || self.shared.is_out_of_time())
             {
-                return self.last_outcome().await;
+                return Box::pin(self.last_outcome()).await;
             }
             let deadline = self.deadline();
             if deadline < alarm.deadline() || alarm.is_elapsed() {
@@ -108,7 +108,7 @@ impl Driver {
                 }
                 () = woken.as_mut() => {
                     woken.set(wake.notified());
-                    self.look_for_messages().await?;
+                    Box::pin(self.look_for_messages()).await?;
                 }
                 () = going_down.as_mut(), if !shared.closing.is_cancelled() => {}
                 () = alarm.as_mut() => self.on_time().await?,
@@ -139,7 +139,7 @@ impl Driver {
         }
         self.hub.show(self.row.seq + 1, &self.unsaved);
         if input.is_none() && self.has_much_unsaved() {
-            self.save_text().await?;
+            Box::pin(self.save_text()).await?;
         }
         Ok(input)
     }
@@ -152,7 +152,9 @@ impl Driver {
             return None; // late: it was given up already
         }
         let (text, reasoning) = match what {
-            What::Done(result) => return Some(Queued::Input(Input::Outcome { effect: n, result })),
+            What::Done(result) => {
+                return Some(Queued::Input(Input::Outcome { effect: n, result: *result }));
+            }
             What::Piece { text, reasoning } => (text, reasoning),
         };
         let EffectKind::Model { message_id, .. } = &flight.intent.effect.kind else { return None };
@@ -221,7 +223,7 @@ impl Driver {
 
     async fn on_time(&mut self) -> Result<(), EngineError> {
         if self.unsaved_since.is_some_and(|since| since.elapsed() >= self.flush_after()) {
-            self.save_text().await?;
+            Box::pin(self.save_text()).await?;
         }
         Ok(())
     }
@@ -293,7 +295,7 @@ impl Driver {
 
     /// Replaces what was set aside for an effect by what it used.
     fn settle(&self, n: u32, result: &Outcome, budget: &mut Budget) {
-        let flying = self.flying.get(&n).map(|flight| &flight.intent);
+        let flying = self.flying.get(&n).map(|flight| &*flight.intent);
         let intent = flying.or_else(|| self.again.iter().find(|interrupted| interrupted.effect.n == n));
         let kind = intent.map(|intent| &intent.effect.kind);
         let is_model = matches!(kind, Some(EffectKind::Model { .. }));

@@ -61,7 +61,9 @@ impl Engine {
             let beginning = self.beginning(&request)?;
             match self.begin(&beginning).await {
                 Err(EngineError::Store(StoreError::Busy { branch, run })) => {
-                    if let Some(submitted) = self.when_busy(&request, beginning, branch, run).await? {
+                    if let Some(submitted) =
+                        Box::pin(self.when_busy(&request, beginning, branch, run)).await?
+                    {
                         return Ok(submitted);
                     }
                 }

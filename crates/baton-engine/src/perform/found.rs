@@ -25,7 +25,7 @@ impl Performer {
             return reply;
         }
         // If what was found cannot be read, nothing was found: then a person is asked.
-        let found = self.results_of(WEB_SEARCH, *head).await.unwrap_or_default();
+        let found = Box::pin(self.results_of(WEB_SEARCH, *head)).await.unwrap_or_default();
         for call in reply.calls.iter_mut().filter(|call| depends(call)) {
             let url = call.arguments.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
             if let Admission::Fits { egress, .. } = &mut call.admission {

@@ -79,7 +79,7 @@ async fn a_cancel_after_the_end_changes_nothing(world: World) {
 }
 
 async fn time_is_up(mut world: World) {
-    world.decision.limits.active_ms = 50;
+    world.decision.limits.active_ms = 1_000;
     world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "hold"}}}], [{"text": "never"}]]));
     let (handle, rested, events) = world.turn(&world.engine(), "go").await;
     assert_eq!(rested, Rested::Ended(RunStatus::Error));

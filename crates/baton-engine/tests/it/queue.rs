@@ -55,7 +55,7 @@ async fn ended(engine: &Engine, run: RunId) -> Vec<String> {
     let mut events = Vec::new();
     while let Some(seen) = reader.next().await.unwrap() {
         if let baton_engine::Seen::Event(event) = seen {
-            events.push(event);
+            events.push(std::sync::Arc::unwrap_or_clone(event));
         }
     }
     kinds(&events)

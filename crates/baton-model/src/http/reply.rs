@@ -62,13 +62,18 @@ impl Reply {
     /// A reply that may be read. A redirect is none: a key must not follow it.
     pub(super) fn new(response: Response, way: Arc<Way>, watch: Watch) -> Result<Self, Fault> {
         let kind = Kind::of(header(&response, CONTENT_TYPE));
-        let reply = Reply { response, way, watch, kind, began: false };
+        let mut reply = Reply { response, way, watch, kind, began: false };
         let status = reply.response.status();
         if status.is_redirection() {
             return Err(reply.redirected());
         }
         match header(&reply.response, CONTENT_ENCODING) {
-            "" | "identity" => Ok(reply),
+            "" | "identity" => {
+                if status.is_success() {
+                    reply.response.forget_headers();
+                }
+                Ok(reply)
+            }
             encoding => {
                 let endpoint = reply.way.endpoint();
                 Err(invalid(format!("{endpoint} compressed its answer ({encoding}) although nobody asked")))

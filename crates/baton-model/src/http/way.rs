@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use baton_core::fault::{Code, Fault};
+use baton_http::{Broken, target};
+use hyper::Uri;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 
@@ -29,13 +31,20 @@ pub(crate) struct Way {
     client: Client,
     endpoint: Endpoint,
     url: Url,
+    /// The path and the query of the address.
+    path: Uri,
     headers: HeaderMap,
     key: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Way {
     pub(super) fn new(client: Client, url: Url, to: Addressee<'_>) -> Result<Self, Fault> {
-        Ok(Way { client, endpoint: to.endpoint.clone(), url, headers: headers(to.wire), key: key(to)? })
+        let endpoint = to.endpoint.clone();
+        let odd = |broken: Broken| {
+            Fault::new(Code::LlmConnection, format!("cannot ask {endpoint}: {}", broken.cause))
+        };
+        let path = target(url.path(), url.query()).map_err(odd)?;
+        Ok(Way { client, endpoint, url, path, headers: headers(to.wire), key: key(to)? })
     }
 
     /// The base of the address.
@@ -86,7 +95,8 @@ impl Way {
         limits: Limits,
     ) -> Result<Reply, Fault> {
         let mut watch = limits.sending().watch();
-        match watch.first(self.client.send(method, &self.url, self.headers(span), body)).await? {
+        match watch.first(self.client.send(method, (&self.url, &self.path), self.headers(span), body)).await?
+        {
             Ok(response) => Reply::new(response, self.clone(), watch),
             Err(broken) => Err(unsent(&self.endpoint, &limits.timeouts, &broken)),
         }

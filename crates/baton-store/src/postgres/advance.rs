@@ -22,18 +22,17 @@ impl PgStore {
         if !transition.settled.is_empty() {
             let (tenant, settled) = (tenant.clone(), transition.settled.clone());
             let at = packed.at;
-            return self
-                .write(move |db| {
-                    Box::pin(async move {
-                        advance(db, &tenant, &packed).await?;
-                        settle(db, &tenant, &settled, at).await
-                    })
+            let write = self.write(move |db| {
+                Box::pin(async move {
+                    advance(db, &tenant, &packed).await?;
+                    settle(db, &tenant, &settled, at).await
                 })
-                .await;
+            });
+            return Box::pin(write).await; // boxed, as what is rare: every run has room for what is not
         }
         let done = self.shared.group.run(Work::Advance(Box::new(packed))).await?;
         match done.changed {
-            0 => Err(refused(&Fence::of(transition), &self.run(tenant, transition.run).await?)),
+            0 => Err(refused(&Fence::of(transition), &Box::pin(self.run(tenant, transition.run)).await?)),
             _ => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Param;
 use super::row;
-use super::statement::{Form, Halt, Origin, Parts};
+use super::statement::{Form, Halt, Origin, Parts, Rows};
 use super::tree::stored;
 use crate::error::StoreError;
 use crate::record;
@@ -99,10 +99,10 @@ impl Packed {
 
     fn parts(&self) -> Parts {
         Parts {
-            entries: !self.entries.ids.is_empty(),
+            entries: Rows::of(self.entries.ids.len()),
             untrusted: self.untrusted.is_some(),
             asked: !self.asked.is_empty(),
-            audit: !self.audit.is_empty(),
+            audit: Rows::of(self.audit.len()),
             ..Parts::default()
         }
     }
@@ -130,22 +130,18 @@ impl Packed {
             Box::new(&self.body.0),
             Box::new(i64::from(self.body.1)),
         ];
-        if parts.entries || parts.untrusted || halt == Halt::Ended {
+        if parts.entries != Rows::None || parts.untrusted || halt == Halt::Ended {
             values.push(Box::new(self.thread.as_str()));
             values.push(Box::new(stored(self.lane)));
         }
-        if parts.entries {
-            self.entries.push_to(&mut values);
-        }
+        self.entries.push_to(&mut values);
         if let Some(index) = self.untrusted {
             values.push(Box::new(index));
         }
         if parts.asked {
             push_asked(&self.asked, &mut values);
         }
-        if parts.audit {
-            push_audit(&self.audit, &mut values);
-        }
+        push_audit(&self.audit, &mut values);
         match self.rest {
             Rest::Running => {}
             Rest::Suspended { wake_at } => {
@@ -222,12 +218,8 @@ impl Beginning {
                 Origin::Branch
             }
         };
-        if parts.entries {
-            first.entries.push_to(&mut values);
-        }
-        if parts.audit {
-            push_audit(&first.audit, &mut values);
-        }
+        first.entries.push_to(&mut values);
+        push_audit(&first.audit, &mut values);
         if let Some(key) = &new.key {
             values.extend([&key.route, &key.key, &key.body_hash].map(|text| -> Param<'_> { Box::new(text) }));
             values.push(Box::new(key.expires_at.0));
@@ -242,9 +234,17 @@ impl Beginning {
 
 impl Entries {
     fn push_to<'a>(&'a self, values: &mut Vec<Param<'a>>) {
-        values.push(Box::new(&self.ids));
-        values.push(Box::new(&self.envelopes));
-        values.push(Box::new(&self.crcs));
+        match (&self.ids[..], &self.envelopes[..], &self.crcs[..]) {
+            ([], ..) => {}
+            ([id], [envelope], [crc]) => {
+                values.extend([Box::new(id) as Param<'a>, Box::new(envelope), Box::new(crc)])
+            }
+            _ => values.extend([
+                Box::new(&self.ids) as Param<'a>,
+                Box::new(&self.envelopes),
+                Box::new(&self.crcs),
+            ]),
+        }
     }
 }
 
@@ -272,6 +272,20 @@ impl PackedEvent {
 }
 
 fn push_audit<'a>(audit: &'a [PackedEvent], values: &mut Vec<Param<'a>>) {
+    match audit {
+        [] => return,
+        [PackedEvent { event, payload: (payload, crc) }] => {
+            values.push(Box::new(&event.correlation));
+            values.push(Box::new(event.at.0));
+            values.push(Box::new(&event.kind));
+            values.push(Box::new(&event.source));
+            values.push(Box::new(payload));
+            values.push(Box::new(i64::from(*crc)));
+            values.push(Box::new(event.send));
+            return;
+        }
+        _ => {}
+    }
     let of =
         |pick: fn(&AuditEvent) -> &str| audit.iter().map(|packed| pick(&packed.event)).collect::<Vec<_>>();
     values.push(Box::new(of(|event| &event.correlation)));

@@ -36,7 +36,7 @@ impl PgStore {
         let known = (tenant.clone(), new.definition.hash.clone());
         let packed = Packed::new(tenant, &first)?;
         let Some(lane) = at_once(&new, &packed).filter(|_| first.settled.is_empty()) else {
-            return self.start_in_peace(tenant, new, first, packed).await;
+            return Box::pin(self.start_in_peace(tenant, new, first, packed)).await;
         };
         let definition = match self.shared.definitions.knows(&known) {
             true => None,
@@ -50,7 +50,7 @@ impl PgStore {
             }
             Ok(_) | Err(Failed::Taken(_)) => {
                 let packed = Packed::new(tenant, &first)?;
-                self.start_in_peace(tenant, beginning.new.clone(), first, packed).await
+                Box::pin(self.start_in_peace(tenant, beginning.new.clone(), first, packed)).await
             }
             Err(other) => Err(other.into()),
         }

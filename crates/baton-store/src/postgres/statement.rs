@@ -31,14 +31,33 @@ pub(super) enum Form {
 /// What is written beside the run and its step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Parts {
-    pub(super) entries: bool,
+    pub(super) entries: Rows,
     pub(super) untrusted: bool,
     pub(super) asked: bool,
-    pub(super) audit: bool,
+    pub(super) audit: Rows,
     /// Only where a run begins.
     pub(super) key: bool,
     /// The same.
     pub(super) definition: bool,
+}
+
+/// How many rows are written: one needs no list, and most often it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) enum Rows {
+    #[default]
+    None,
+    One,
+    Many,
+}
+
+impl Rows {
+    pub(super) fn of(count: usize) -> Rows {
+        match count {
+            0 => Rows::None,
+            1 => Rows::One,
+            _ => Rows::Many,
+        }
+    }
 }
 
 /// What at least one of several transitions writes beside its run, its step and its entries.
@@ -110,14 +129,12 @@ impl Values {
 fn advance(parts: Parts, halt: Halt) -> String {
     let mut values = Values(13);
     // Both are the same in every form that needs either.
-    let (thread, lane) = match parts.entries || parts.untrusted || halt == Halt::Ended {
+    let (thread, lane) = match parts.entries != Rows::None || parts.untrusted || halt == Halt::Ended {
         true => (values.next("text"), values.next("int")),
         false => Default::default(),
     };
     let mut rest = String::new();
-    if parts.entries {
-        rest += &entries("r", &thread, &lane, "$6::bigint", &mut values);
-    }
+    rest += &entries(parts.entries, "r", &thread, &lane, "$6::bigint", &mut values);
     if parts.untrusted {
         let index = values.next("bigint");
         let _ = write!(
@@ -129,9 +146,7 @@ fn advance(parts: Parts, halt: Halt) -> String {
     if parts.asked {
         rest += &asked(&mut values);
     }
-    if parts.audit {
-        rest += &audit("r", &mut values);
-    }
+    rest += &audit(parts.audit, "r", &mut values);
     let mut set = String::new();
     match halt {
         Halt::No => {}
@@ -203,12 +218,8 @@ fn begin(origin: Origin, parts: Parts) -> String {
         }
     };
     let mut rest = String::new();
-    if parts.entries {
-        rest += &entries("f", "$3::text", "$5::int", "$8::bigint", &mut values);
-    }
-    if parts.audit {
-        rest += &audit("f", &mut values);
-    }
+    rest += &entries(parts.entries, "f", "$3::text", "$5::int", "$8::bigint", &mut values);
+    rest += &audit(parts.audit, "f", &mut values);
     if parts.key {
         // One that is there is an error, and undoes the whole: it may have expired, so it is looked at in peace.
         let _ = write!(
@@ -242,13 +253,23 @@ fn begin(origin: Origin, parts: Parts) -> String {
 }
 
 /// Appends the entries that end at `head`.
-fn entries(from: &str, thread: &str, lane: &str, head: &str, values: &mut Values) -> String {
-    let (ids, envelopes, crcs) = (values.next("uuid[]"), values.next("bytea[]"), values.next("bigint[]"));
-    format!(
-        ", e AS (INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc)
-           SELECT $1, {thread}, {lane}, {head} - cardinality({ids}) + x.n, x.id, $2::uuid, x.envelope, x.crc
-           FROM {from}, unnest({ids}, {envelopes}, {crcs}) WITH ORDINALITY x(id, envelope, crc, n))"
-    )
+fn entries(rows: Rows, from: &str, thread: &str, lane: &str, head: &str, values: &mut Values) -> String {
+    let written = match rows {
+        Rows::None => return String::new(),
+        Rows::One => {
+            let (id, envelope, crc) = (values.next("uuid"), values.next("bytea"), values.next("bigint"));
+            format!("SELECT $1, {thread}, {lane}, {head}, {id}, $2::uuid, {envelope}, {crc} FROM {from}")
+        }
+        Rows::Many => {
+            let (ids, envelopes, crcs) =
+                (values.next("uuid[]"), values.next("bytea[]"), values.next("bigint[]"));
+            format!(
+                "SELECT $1, {thread}, {lane}, {head} - cardinality({ids}) + x.n, x.id, $2::uuid, x.envelope, x.crc
+                 FROM {from}, unnest({ids}, {envelopes}, {crcs}) WITH ORDINALITY x(id, envelope, crc, n)"
+            )
+        }
+    };
+    format!(", e AS (INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc) {written})")
 }
 
 /// Asks people.
@@ -263,12 +284,20 @@ fn asked(values: &mut Values) -> String {
 }
 
 /// Tells the audit trail, in order.
-fn audit(from: &str, values: &mut Values) -> String {
-    let kinds = ["text[]", "bigint[]", "text[]", "text[]", "bytea[]", "bigint[]", "bool[]"];
-    let lists = kinds.map(|kind| values.next(kind)).join(", ");
+fn audit(rows: Rows, from: &str, values: &mut Values) -> String {
+    let kinds = ["text", "bigint", "text", "text", "bytea", "bigint", "bool"];
+    let written = match rows {
+        Rows::None => return String::new(),
+        Rows::One => format!("SELECT $1, {} FROM {from}", kinds.map(|kind| values.next(kind)).join(", ")),
+        Rows::Many => {
+            let lists = kinds.map(|kind| values.next(&format!("{kind}[]"))).join(", ");
+            format!(
+                "SELECT $1, x.correlation, x.at, x.kind, x.source, x.payload, x.crc, x.send
+                 FROM {from}, unnest({lists}) x(correlation, at, kind, source, payload, crc, send)"
+            )
+        }
+    };
     format!(
-        ", o AS (INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send)
-           SELECT $1, x.correlation, x.at, x.kind, x.source, x.payload, x.crc, x.send
-           FROM {from}, unnest({lists}) x(correlation, at, kind, source, payload, crc, send))"
+        ", o AS (INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send) {written})"
     )
 }

@@ -5,7 +5,7 @@ pub(super) mod server;
 
 pub(super) mod made;
 
-use super::statement::{Form, Halt, Origin, Parts, Shared};
+use super::statement::{Form, Halt, Origin, Parts, Rows, Shared};
 use super::{PgOptions, PgStore, approvals, due, entries, group, inbox, lease, outbox, row, runs};
 use server::Schema;
 
@@ -49,16 +49,18 @@ ANALYZE;";
 /// The statements that write.
 fn writes() -> Vec<(String, String)> {
     let mut forms = vec![Form::Post, Form::Release, Form::Watch];
-    let both = [false, true];
-    for (entries, untrusted) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-        for (asked, audit) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
+    let (both, counts) = ([false, true], [Rows::None, Rows::One, Rows::Many]);
+    for (entries, audit) in counts.iter().flat_map(|a| counts.map(|b| (*a, b))) {
+        for (untrusted, asked) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
             let parts = Parts { entries, untrusted, asked, audit, ..Parts::default() };
             forms.extend([Halt::No, Halt::Suspended, Halt::Ended].map(|halt| Form::Advance(parts, halt)));
         }
     }
     for (key, definition) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-        let parts = Parts { entries: true, audit: true, key, definition, ..Parts::default() };
-        forms.extend([Origin::Fresh, Origin::Branch].map(|origin| Form::Begin(origin, parts)));
+        for rows in [Rows::One, Rows::Many] {
+            let parts = Parts { entries: rows, audit: rows, key, definition, ..Parts::default() };
+            forms.extend([Origin::Fresh, Origin::Branch].map(|origin| Form::Begin(origin, parts)));
+        }
     }
     forms.push(Form::Begins);
     for (untrusted, audit) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {

@@ -60,13 +60,18 @@ impl Writer {
 }
 
 fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>) {
-    let mut careful: usize = 0;
+    let (mut careful, mut is_busy): (usize, bool) = (0, false);
     while let Ok(first) = queue.recv() {
+        if is_busy {
+            // Whoever waits for a processor goes first, and brings more to write; if nobody does, this is nothing.
+            std::thread::yield_now();
+        }
         let turn = turnstile.enter();
-        // Whatever has queued up meanwhile. Waiting for more makes batches larger and the whole slower:
-        // then nobody works while the disk does.
+        // Whatever has queued up meanwhile. Waiting for more by the clock makes batches larger and the whole
+        // slower: then nobody works while the disk does.
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
+        is_busy = batch.len() > 1;
         let mut answers = Vec::with_capacity(batch.len());
         let savepoints = careful > 0;
         careful = careful.saturating_sub(batch.len());

@@ -51,6 +51,23 @@ async fn nobody_else_can_read_the_data() {
 }
 
 #[tokio::test]
+async fn a_new_file_has_pages_for_several_transitions_and_an_old_one_keeps_its_own() {
+    let pages = |folder: &Path| -> u32 {
+        let db = rusqlite::Connection::open(folder.join("baton.db")).unwrap();
+        db.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let _new = SqliteStore::open(folder.path()).unwrap();
+    assert_eq!(pages(folder.path()), 8192);
+    let folder = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v3/baton.db");
+    std::fs::copy(golden, folder.path().join("baton.db")).unwrap();
+    let old = Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store);
+    talk(&old, "t", 3).await;
+    assert_eq!(pages(folder.path()), 1024);
+}
+
+#[tokio::test]
 async fn what_was_written_is_there_when_the_folder_is_opened_again() {
     let home = Home::sqlite();
     let owner = home.store.enlist().unwrap();

@@ -8,13 +8,17 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use baton_http::{Server, target};
+use hyper::Uri;
+use hyper::body::Bytes;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    USER_AGENT,
 };
-use reqwest::{Client, Method, Request, Url};
+use reqwest::{Method, Url};
 use tokio::sync::OnceCell;
 
-use crate::egress::{USER_AGENT, cause, is_this_computer};
+use crate::egress::{self, cause, is_this_computer};
 use crate::secret::Secret;
 use crate::typed::off_thread;
 
@@ -71,11 +75,32 @@ pub struct Answer {
 pub struct Connection {
     base: String,
     token: Option<(Secret, HeaderValue)>,
-    is_local: bool,
-    is_plain: bool,
-    client: OnceCell<Client>,
+    way: Way,
     /// The first path that something was sent to, and its address: services have one, and are sent much.
-    sent: OnceLock<(String, Url)>,
+    sent: OnceLock<(String, Address)>,
+}
+
+/// How a service is reached.
+enum Way {
+    /// On this machine, and nothing is encrypted.
+    Near(Server),
+    /// The client is made when it is first needed: reading the system's certificates takes a while.
+    Full { client: OnceCell<reqwest::Client>, is_local: bool, is_plain: bool },
+}
+
+/// An address, and what is asked for there.
+#[derive(Debug, Clone)]
+struct Address {
+    url: Url,
+    target: Uri,
+}
+
+/// What is asked.
+struct Request {
+    method: Method,
+    at: Address,
+    headers: HeaderMap,
+    body: Vec<u8>,
 }
 
 impl fmt::Debug for Connection {
@@ -101,19 +126,14 @@ impl Connection {
             value.set_sensitive(true);
             Ok((token, value))
         };
-        Ok(Connection {
-            base: base.to_owned(),
-            token: token.map(header).transpose()?,
-            is_local: is_this_computer(&url),
-            is_plain: url.scheme() == "http",
-            client: OnceCell::new(),
-            sent: OnceLock::new(),
-        })
+        let token = token.map(header).transpose()?;
+        Ok(Connection { base: base.to_owned(), token, way: Way::to(&url)?, sent: OnceLock::new() })
     }
 
     /// Asks for a document, of which at most so many bytes are read.
     pub async fn get(&self, path: &str, most: usize) -> Result<Answer, Broken> {
-        self.send(Request::new(Method::GET, self.at(path)?), most).await
+        let (headers, body) = (HeaderMap::with_capacity(ROOM), Vec::new());
+        self.send(Request { method: Method::GET, at: self.at(path)?, headers, body }, most).await
     }
 
     /// Sends a document under a key, which is the same for every attempt.
@@ -127,22 +147,19 @@ impl Connection {
     ) -> Result<Answer, Broken> {
         let odd = |_| Broken::NotSent("the key of the call holds characters that no key has".to_owned());
         let key = HeaderValue::from_str(key).map_err(odd)?;
-        let url = match self.sent.get() {
-            Some((known, url)) if known == path => url.clone(),
+        let at = match self.sent.get() {
+            Some((known, at)) if known == path => at.clone(),
             _ => {
-                let url = self.at(path)?;
-                self.sent.get_or_init(|| (path.to_owned(), url.clone()));
-                url
+                let at = self.at(path)?;
+                self.sent.get_or_init(|| (path.to_owned(), at.clone()));
+                at
             }
         };
-        let mut request = Request::new(Method::POST, url);
-        let headers = request.headers_mut();
-        headers.reserve(ROOM);
+        let mut headers = HeaderMap::with_capacity(ROOM);
         headers.extend(more);
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(IDEMPOTENCY_KEY, key);
-        *request.body_mut() = Some(body.into());
-        self.send(request, most).await
+        self.send(Request { method: Method::POST, at, headers, body }, most).await
     }
 
     /// A text of the service as it may be shown: without our token, if it is repeated there.
@@ -159,21 +176,22 @@ impl Connection {
     }
 
     /// The address of a path.
-    fn at(&self, path: &str) -> Result<Url, Broken> {
-        Url::parse(&format!("{}{path}", self.base)).map_err(|error| Broken::NotSent(error.to_string()))
+    fn at(&self, path: &str) -> Result<Address, Broken> {
+        let url = Url::parse(&format!("{}{path}", self.base))
+            .map_err(|error| Broken::NotSent(error.to_string()))?;
+        let target = target(url.path(), url.query()).map_err(|broken| Broken::NotSent(broken.cause))?;
+        Ok(Address { url, target })
     }
 
     async fn send(&self, mut request: Request, most: usize) -> Result<Answer, Broken> {
-        let headers = request.headers_mut();
-        headers.insert(ACCEPT, JSON);
-        headers.insert(ACCEPT_ENCODING, IDENTITY);
-        headers.extend(self.token.iter().map(|(_, token)| (AUTHORIZATION, token.clone())));
-        let sending = self.client().await?.execute(request);
-        let mut response = sending.await.map_err(|error| self.broken(error))?;
-        let status = response.status().as_u16();
+        request.headers.insert(ACCEPT, JSON);
+        request.headers.insert(ACCEPT_ENCODING, IDENTITY);
+        request.headers.extend(self.token.iter().map(|(_, token)| (AUTHORIZATION, token.clone())));
+        let mut response = self.way.send(request).await?;
+        let status = response.status();
         let comes_back = response.headers().contains_key(RETRY_AFTER);
         let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|error| self.broken(error))? {
+        while let Some(piece) = response.chunk().await? {
             let room = most - body.len();
             body.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.len() > room {
@@ -182,30 +200,97 @@ impl Connection {
         }
         Ok(Answer { status, comes_back, body, is_cut: false })
     }
+}
 
-    fn broken(&self, error: reqwest::Error) -> Broken {
-        if error.is_connect() && error.is_timeout() {
-            return Broken::NotSent(format!("there was no connection within {} s", CONNECT.as_secs()));
+impl Way {
+    fn to(url: &Url) -> Result<Way, BadService> {
+        let (is_local, is_plain) = (is_this_computer(url), url.scheme() == "http");
+        match (url.host_str(), url.port_or_known_default()) {
+            (Some(host), Some(port)) if is_local && is_plain => {
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                Server::new(host, port, CONNECT, KEEP).map(Way::Near).map_err(|_| BadService::Address)
+            }
+            _ => Ok(Way::Full { client: OnceCell::new(), is_local, is_plain }),
         }
-        let (is_before, why) = (error.is_connect() || error.is_builder(), cause(error));
-        if is_before { Broken::NotSent(why) } else { Broken::Unsure(why) }
     }
 
-    /// The client, made when it is first needed: reading the system's certificates takes a while.
-    async fn client(&self) -> Result<&Client, Broken> {
+    async fn send(&self, request: Request) -> Result<Response, Broken> {
+        let Request { method, at, mut headers, body } = request;
+        let (client, is_local, is_plain) = match self {
+            Way::Near(server) => {
+                headers.insert(USER_AGENT, HeaderValue::from_static(egress::USER_AGENT));
+                return Ok(Response::Near(server.send(method, at.target, headers, body).await?));
+            }
+            Way::Full { client, is_local, is_plain } => (client, *is_local, *is_plain),
+        };
         let make = || async {
-            let (is_local, is_plain) = (self.is_local, self.is_plain);
             let built = off_thread(move || build(is_local, is_plain)).await;
             let built = built.map_err(|error| Broken::NotSent(error.message))?;
             built.map_err(|error| Broken::NotSent(cause(error)))
         };
-        self.client.get_or_try_init(make).await
+        let mut request = reqwest::Request::new(method, at.url);
+        *request.headers_mut() = headers;
+        *request.body_mut() = (!body.is_empty()).then(|| body.into());
+        Ok(Response::Full(client.get_or_try_init(make).await?.execute(request).await?))
     }
 }
 
-fn build(is_local: bool, is_plain: bool) -> reqwest::Result<Client> {
-    let mut builder = Client::builder()
-        .user_agent(USER_AGENT)
+/// An answer whose head has arrived.
+enum Response {
+    Near(baton_http::Answer),
+    Full(reqwest::Response),
+}
+
+impl Response {
+    fn status(&self) -> u16 {
+        match self {
+            Response::Near(answer) => answer.status().as_u16(),
+            Response::Full(response) => response.status().as_u16(),
+        }
+    }
+
+    fn headers(&self) -> &HeaderMap {
+        match self {
+            Response::Near(answer) => answer.headers(),
+            Response::Full(response) => response.headers(),
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
+        match self {
+            Response::Near(answer) => Ok(answer.chunk().await?),
+            Response::Full(response) => Ok(response.chunk().await?),
+        }
+    }
+}
+
+impl From<baton_http::Broken> for Broken {
+    fn from(broken: baton_http::Broken) -> Broken {
+        Broken::told(broken.is_connect, broken.is_timeout, broken.cause)
+    }
+}
+
+impl From<reqwest::Error> for Broken {
+    fn from(error: reqwest::Error) -> Broken {
+        Broken::told(error.is_connect() || error.is_builder(), error.is_timeout(), cause(error))
+    }
+}
+
+impl Broken {
+    fn told(is_before: bool, is_timeout: bool, why: String) -> Broken {
+        match (is_before, is_timeout) {
+            (true, true) => {
+                Broken::NotSent(format!("there was no connection within {} s", CONNECT.as_secs()))
+            }
+            (true, false) => Broken::NotSent(why),
+            (false, _) => Broken::Unsure(why),
+        }
+    }
+}
+
+fn build(is_local: bool, is_plain: bool) -> reqwest::Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(egress::USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)

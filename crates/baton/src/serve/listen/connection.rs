@@ -30,7 +30,8 @@ pub(super) async fn drive(stream: TcpStream, shared: &Arc<Listening>, is_reserve
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(Socket::new(stream, activity.clone(), limits.stall));
     let arrived = Arrived { local, is_reserve };
-    let service = service_fn(|request| answer(request, shared.clone(), arrived, activity.clone()));
+    // Boxed: hyper keeps room for the work on a request as long as the connection is open, and a stream needs none.
+    let service = service_fn(|request| Box::pin(answer(request, shared.clone(), arrived, activity.clone())));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
     let (mut closed, mut is_told) = (pin!(closing.cancelled()), false);
     let mut alarm = pin!(sleep_until(Instant::now() + limits.header_deadline));

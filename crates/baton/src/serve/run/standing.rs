@@ -42,7 +42,7 @@ pub(super) async fn submit(
         Some(run) if !is_known(service, &request).await? => asking(service, caller, run).await?,
         _ => None,
     };
-    let submitted = engine.submit(request).await?;
+    let submitted = Box::pin(engine.submit(request)).await?;
     let from = asks.filter(|row| row.id == submitted.run());
     let from = from.map(|row| Cursor { epoch: row.epoch, seq: row.seq }).unwrap_or_default();
     Ok((submitted, from))

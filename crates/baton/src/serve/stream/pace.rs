@@ -60,6 +60,8 @@ pub(super) fn is_text(seen: &Result<Option<Seen>, EngineError>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_core::event::NumberedEvent;
+    use std::sync::Arc;
 
     const TEXT: bool = true;
     const OTHER: bool = false;
@@ -119,8 +121,7 @@ mod tests {
 
     #[test]
     fn only_pieces_of_text_are_text() {
-        let event =
-            |event| Ok(Some(Seen::Event(baton_core::event::NumberedEvent { epoch: 1, seq: 1, event })));
+        let event = |event| Ok(Some(Seen::Event(Arc::new(NumberedEvent { epoch: 1, seq: 1, event }))));
         let piece =
             |reasoning| Event::Delta { effect: 1, message_id: String::new(), text: String::new(), reasoning };
         let told = [

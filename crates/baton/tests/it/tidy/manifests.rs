@@ -15,11 +15,12 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 const MOST_PACKAGES: usize = 500;
 
 /// Who may use whom. Everything else is a stranger.
-const EDGES: [(&str, &[&str]); 6] = [
+const EDGES: [(&str, &[&str]); 7] = [
     ("baton-core", &[]),
+    ("baton-http", &[]),
     ("baton-store", &["baton-core"]),
-    ("baton-model", &["baton-core"]),
-    ("baton-tools", &["baton-core"]),
+    ("baton-model", &["baton-core", "baton-http"]),
+    ("baton-tools", &["baton-core", "baton-http"]),
     ("baton-engine", &["baton-core", "baton-store", "baton-model", "baton-tools"]),
     ("baton", &["baton-core", "baton-store", "baton-model", "baton-tools", "baton-engine"]),
 ];
