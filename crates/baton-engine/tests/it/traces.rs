@@ -107,7 +107,7 @@ async fn interrupted(world: &World, tool: &str) -> RunId {
         "  chat scripted 0..0 1 3".to_owned(),
         format!("  execute_tool {tool} 0.. 1"),
     ];
-    assert_eq!(lines(&world, &engine, handle.run).await, driven, "it is driven");
+    assert_eq!(lines(world, &engine, handle.run).await, driven, "it is driven");
     engine.crash().await;
     world.ledger.open();
     world.clock.advance_ms(7_000);
