@@ -86,15 +86,18 @@ impl Hub {
     /// Shows events that are committed, and everything before them with them.
     pub(crate) fn commit(&self, first: u64, events: impl IntoIterator<Item = Event>) {
         let mut ring = self.lock();
-        let known = ring.known_from(first);
-        let last = ring.append(self.epoch, first + known as u64, events.into_iter().skip(known));
-        ring.committed = last;
+        let (known, mut count) = (ring.known_from(first), 0);
+        let events = events.into_iter().inspect(|_| count += 1).skip(known);
+        let last = ring.append(self.epoch, first + known as u64, events);
+        // What was shown after them is not committed yet.
+        let committed = (first + count).saturating_sub(1);
+        ring.committed = committed;
         while ring.events.len() > self.most && ring.events.front().is_some_and(|e| e.seq <= ring.committed) {
             ring.events.pop_front();
         }
         drop(ring);
         self.newest.send_replace(last);
-        self.kept.send_replace(last);
+        self.kept.send_replace(committed);
     }
 
     /// Ends it: readers go to the store.
@@ -188,6 +191,21 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Relaxed);
         }
+    }
+
+    #[test]
+    fn what_was_shown_while_a_commit_was_under_way_is_not_committed_with_it() {
+        let hub = Hub::new(1, 0, 2);
+        hub.show(1, &[event(1), event(2)]);
+        hub.show(3, &[event(3), event(4), event(5)]);
+        hub.commit(1, [event(1), event(2)]);
+        assert_eq!((*hub.newest.borrow(), *hub.kept.borrow()), (5, 2));
+        assert_eq!(after(&hub, 0, 9), (Found::Older, vec![]), "only what is committed may go");
+        assert_eq!(after(&hub, 2, 9), (Found::Events, vec![3, 4, 5]));
+        hub.show(3, &[event(3), event(4), event(5), event(6)]);
+        hub.commit(3, [event(3), event(4), event(5), event(6), event(7)]);
+        assert_eq!((*hub.newest.borrow(), *hub.kept.borrow()), (7, 7));
+        assert_eq!(after(&hub, 5, 9), (Found::Events, vec![6, 7]));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Writing a transition down, and showing it only then.
 
+use std::pin::pin;
+
 use baton_core::budget::Budget;
 use baton_core::effect::EffectKind;
 use baton_core::event::Event;
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Flow, FlowRecord, Node, Record};
-use baton_core::id::EntryId;
+use baton_core::id::{EntryId, Tenant};
 use baton_core::run::{ApprovalKind, RunStatus, Verdict};
 use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
@@ -19,6 +21,7 @@ use uuid::Uuid;
 use super::{Driver, Queued};
 use crate::audit::{self, Told};
 use crate::bug::EngineBug;
+use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::patience::{Patience, patiently};
 use crate::plan::Plan;
@@ -39,6 +42,15 @@ pub(super) struct Draft<'a> {
     pub(super) held: bool,
 }
 
+/// What is done while a transition is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    /// Nothing: what comes next depends on it.
+    Wait,
+    /// More text is shown.
+    Listen,
+}
+
 impl Driver {
     /// Commits a draft with what the plan adds to it, and publishes it.
     pub(super) async fn write(&mut self, draft: Draft<'_>, plan: &Plan) -> Result<(), EngineError> {
@@ -51,7 +63,7 @@ impl Driver {
             Some(Queued::Message(posted)) => posted.n,
             _ => self.inbox_read,
         };
-        let mut events = std::mem::take(&mut self.unsaved);
+        let mut events = self.take_unsaved();
         let shown = events.len();
         events.extend(self.restarts_of(plan));
         events.append(&mut record.events);
@@ -91,7 +103,7 @@ impl Driver {
                 "tool.pre_intent"
             });
         }
-        self.save(transition, shown).await?;
+        self.save(transition, shown, Meanwhile::Wait).await?;
         if let Plan::End(Verdict::Error(fault)) = plan {
             self.span.failed(fault.code);
         }
@@ -186,19 +198,29 @@ impl Driver {
     }
 
     /// Commits, then takes in and publishes. The first of its events are pieces of text that are shown already.
-    async fn save(&mut self, transition: Transition, shown: usize) -> Result<(), EngineError> {
+    async fn save(
+        &mut self,
+        transition: Transition,
+        shown: usize,
+        meanwhile: Meanwhile,
+    ) -> Result<(), EngineError> {
         if self.shared.settings.has(EngineBug::PublishEarly) {
             self.hub.commit(self.row.seq + 1, transition.checkpoint.events.clone());
         }
         point("step.pre_commit");
         let since = self.performer.track.now();
         let began = Instant::now();
-        let committed = self.commit(&transition).await;
+        let committed = match meanwhile {
+            Meanwhile::Wait => commit(&self.shared, &self.performer.tenant, &transition).await,
+            Meanwhile::Listen => self.commit_text(&transition).await,
+        };
         self.shared.figures.committed(began.elapsed());
         self.performer.track.committed(since, transition.step, committed.as_ref().err());
         if let Err(error) = committed {
-            self.unsaved = transition.checkpoint.events;
+            let since = std::mem::replace(&mut self.unsaved, transition.checkpoint.events);
             self.unsaved.truncate(shown);
+            self.unsaved_bytes += self.unsaved.iter().map(text_of).map(str::len).sum::<usize>();
+            self.unsaved.extend(since);
             return Err(error);
         }
         point("step.post_commit");
@@ -221,8 +243,6 @@ impl Driver {
         self.budget = checkpoint.budget;
         self.inbox_read = checkpoint.inbox_read;
         self.active_since = self.active_since.map(|_| Instant::now());
-        self.unsaved_bytes = 0;
-        self.unsaved_since = None;
         point("step.pre_publish");
         self.hub.commit(first, checkpoint.events);
         if self.shared.settings.reload {
@@ -231,45 +251,40 @@ impl Driver {
         Ok(())
     }
 
-    /// Commits a transition; one that nobody knows of is read back, never blindly repeated.
-    async fn commit(&self, transition: &Transition) -> Result<(), EngineError> {
-        let mut patience = Patience::of(self.shared.settings.store_patience);
-        let mut unsure = false;
-        loop {
-            let error = match self.shared.store.commit(&self.performer.tenant, transition).await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            unsure |= matches!(error, StoreError::Ambiguous(_));
-            // One that was still on its way when it was looked for refuses the next try: then it is ours all the same.
-            let may_be_there = matches!(error, StoreError::Ambiguous(_) | StoreError::Fenced { .. });
-            if unsure && may_be_there && Box::pin(self.is_written(transition)).await? {
-                return Ok(());
-            }
-            if !patience.another(&error).await {
-                return Err(error.into());
-            }
-        }
-    }
-
-    /// Whether a transition of ours is in the store.
-    async fn is_written(&self, transition: &Transition) -> Result<bool, EngineError> {
-        let (tenant, store) = (&self.performer.tenant, &self.shared.store);
-        let back = patiently!(self.shared, store.steps(tenant, self.run(), transition.step - 1, 1))?;
-        let is_it = |step: &StepRow| step.epoch == transition.epoch && step.step == transition.step;
-        Ok(back.first().is_some_and(is_it))
-    }
-
     /// Commits pieces of text alone, so that no reader loses more than a moment of them.
     pub(super) async fn save_text(&mut self) -> Result<(), EngineError> {
         let record = Record::at(self.tail.clone(), self.row.head, Node::Reasoning);
         let mut budget = self.budget.clone();
         budget.active_ms += self.active_ms();
         let in_flight = self.in_flight(None, &[]);
-        let (state, pieces) = (self.state.clone(), std::mem::take(&mut self.unsaved));
+        let (state, pieces) = (self.state.clone(), self.take_unsaved());
         let shown = pieces.len();
         let transition = self.transition(record, pieces, budget, self.inbox_read, in_flight, state);
-        self.save(transition, shown).await
+        self.save(transition, shown, Meanwhile::Listen).await
+    }
+
+    /// The pieces of text that were shown and are about to be committed.
+    fn take_unsaved(&mut self) -> Vec<Event> {
+        (self.unsaved_bytes, self.unsaved_since) = (0, None);
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// Commits pieces of text, and shows what else is said meanwhile: a store that takes its time silences nobody. What
+    /// ends an effect waits for its turn, and nothing is heard behind it.
+    async fn commit_text(&mut self, transition: &Transition) -> Result<(), EngineError> {
+        let (shared, performer) = (self.shared.clone(), self.performer.clone());
+        let mut committed = pin!(commit(&shared, &performer.tenant, transition));
+        loop {
+            let hears = self.queue.is_empty() && !self.has_much_unsaved();
+            tokio::select! {
+                biased;
+                committed = committed.as_mut() => return committed,
+                Some(signal) = self.signals.recv(), if hears => {
+                    let input = self.hear_all(signal, transition.last_seq + 1);
+                    self.queue.extend(input);
+                }
+            }
+        }
     }
 
     /// Time of activity that is not in the budget yet.
@@ -313,6 +328,39 @@ impl Driver {
             point("tool.post_commit");
         }
     }
+}
+
+/// The text of a piece.
+fn text_of(event: &Event) -> &str {
+    if let Event::Delta { text, .. } = event { text } else { "" }
+}
+
+/// Commits a transition; one that nobody knows of is read back, never blindly repeated.
+async fn commit(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Result<(), EngineError> {
+    let mut patience = Patience::of(shared.settings.store_patience);
+    let mut unsure = false;
+    loop {
+        let error = match shared.store.commit(tenant, transition).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        unsure |= matches!(error, StoreError::Ambiguous(_));
+        // One that was still on its way when it was looked for refuses the next try: then it is ours all the same.
+        let may_be_there = matches!(error, StoreError::Ambiguous(_) | StoreError::Fenced { .. });
+        if unsure && may_be_there && Box::pin(is_written(shared, tenant, transition)).await? {
+            return Ok(());
+        }
+        if !patience.another(&error).await {
+            return Err(error.into());
+        }
+    }
+}
+
+/// Whether a transition of ours is in the store.
+async fn is_written(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Result<bool, EngineError> {
+    let back = patiently!(shared, shared.store.steps(tenant, transition.run, transition.step - 1, 1))?;
+    let is_it = |step: &StepRow| step.epoch == transition.epoch && step.step == transition.step;
+    Ok(back.first().is_some_and(is_it))
 }
 
 /// What was said last.

@@ -119,7 +119,9 @@ impl Driver {
     /// An outcome that is already there when the process goes down: it is too good to be lost.
     async fn last_outcome(&mut self) -> Result<Option<Queued>, EngineError> {
         while let Ok(signal) = self.signals.try_recv() {
-            let input = self.hear(Some(signal)).await?;
+            let heard = self.hear(Some(signal)).await?;
+            // One that came while text was saved waits in the queue.
+            let input = heard.or_else(|| self.queue.pop_front());
             if input.is_some() {
                 return Ok(input);
             }
@@ -127,21 +129,27 @@ impl Driver {
         Ok(None)
     }
 
-    /// Takes a signal and what else is there, up to the first outcome: text comes in many small pieces, and
-    /// those that are there together are shown together.
+    /// Takes a signal and what else is there, up to the first outcome.
     async fn hear(&mut self, signal: Option<Signal>) -> Result<Option<Queued>, EngineError> {
-        let (mut next, mut left, mut input) = (signal, AT_ONCE, None);
+        let input = signal.and_then(|signal| self.hear_all(signal, self.row.seq + 1));
+        if input.is_none() && self.has_much_unsaved() {
+            Box::pin(self.save_text()).await?;
+        }
+        Ok(input)
+    }
+
+    /// The same, and shows the text among it, whose first piece has this number: text comes in many small pieces, and
+    /// those that are there together are shown together.
+    pub(super) fn hear_all(&mut self, signal: Signal, first: u64) -> Option<Queued> {
+        let (mut next, mut left, mut input) = (Some(signal), AT_ONCE, None);
         while let Some(signal) = next {
             input = self.heard(signal);
             left -= 1;
             let goes_on = input.is_none() && left > 0 && !self.has_much_unsaved();
             next = if goes_on { self.signals.try_recv().ok() } else { None };
         }
-        self.hub.show(self.row.seq + 1, &self.unsaved);
-        if input.is_none() && self.has_much_unsaved() {
-            Box::pin(self.save_text()).await?;
-        }
-        Ok(input)
+        self.hub.show(first, &self.unsaved);
+        input
     }
 
     /// What a signal of a task says: an outcome is an input, a piece of text is yet to be shown and saved.
@@ -166,7 +174,7 @@ impl Driver {
     }
 
     /// Whether the pieces that are not saved are long enough to be saved alone.
-    fn has_much_unsaved(&self) -> bool {
+    pub(super) fn has_much_unsaved(&self) -> bool {
         self.unsaved_bytes >= self.shared.settings.flush_bytes
     }
 

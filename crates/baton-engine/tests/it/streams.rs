@@ -1,15 +1,21 @@
 //! Reading: from any place, live or late, across owners, and never at the run's expense.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::event::Event;
 use baton_core::id::Cursor;
 use baton_core::run::RunStatus;
-use baton_engine::{EngineError, Rested, Seen};
-use baton_store::ClaimMode;
+use baton_engine::{EngineError, EventReader, Rested, Seen, Settings};
+use baton_model::{Delta, DeltaStream, Model, ModelRequest};
+use baton_store::{ClaimMode, SqliteStore, Store};
 use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::check::check;
 use crate::everywhere;
-use crate::world::{TENANT, World, watch};
+use crate::world::{TENANT, World, quick, watch};
 
 everywhere!(
     live_and_late_readers_see_the_same,
@@ -137,5 +143,70 @@ async fn a_reader_that_never_reads_delays_nobody(mut world: World) {
         seen.push(next);
     }
     assert!(seen.len() > 400);
+    check(&world, handle.run, &seen).await.unwrap();
+}
+
+/// Says what it is told, when it is told.
+struct Dictated(Mutex<Option<UnboundedReceiver<Delta>>>);
+
+impl Model for Dictated {
+    fn name(&self) -> String {
+        "dictated".to_owned()
+    }
+
+    fn stream(&self, _: ModelRequest) -> DeltaStream {
+        let told = self.0.lock().unwrap().take().unwrap();
+        Box::pin(futures_util::stream::unfold(told, async |mut told| Some((Ok(told.recv().await?), told))))
+    }
+
+    fn cost(&self, _: &TokenUsage) -> Option<u64> {
+        Some(0)
+    }
+}
+
+/// The next piece of text.
+async fn piece(reader: &mut EventReader, seen: &mut Vec<Seen>) -> String {
+    loop {
+        let next = reader.next().await.unwrap().unwrap();
+        seen.push(next.clone());
+        if let Seen::Event(event) = next
+            && let Event::Delta { text, .. } = &event.event
+        {
+            return text.clone();
+        }
+    }
+}
+
+/// A store that takes its time silences nobody: text that is being saved is followed by text that is shown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn text_goes_on_while_nobody_can_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store);
+    let other = rusqlite::Connection::open(folder.path().join("baton.db")).unwrap();
+    other.busy_timeout(Duration::from_secs(20)).unwrap();
+    let world = World::on(store, Settings { flush_bytes: 4, ..quick() }, folder);
+    let (say, told) = unbounded_channel();
+    let engine = world.engine_of(Arc::new(Dictated(Mutex::new(Some(told)))), Vec::new());
+    let mut handle = engine.start(world.request("go")).await.unwrap();
+    let mut reader = engine.events(&TENANT, handle.run, Cursor::default()).await.unwrap();
+    let mut seen = Vec::new();
+    // The second is long enough to be saved at once, and cannot be.
+    for (n, word) in ["a", "bbbb", "c", "d", "e"].into_iter().enumerate() {
+        if n == 1 {
+            other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        }
+        say.send(Delta::Text(word.to_owned())).unwrap();
+        assert_eq!(piece(&mut reader, &mut seen).await, word);
+    }
+    for last in [Delta::Usage(TokenUsage::default()), Delta::Finish(FinishReason::Stop)] {
+        say.send(last).unwrap();
+    }
+    drop(say);
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Ok));
+    while let Some(next) = reader.next().await.unwrap() {
+        seen.push(next);
+    }
+    assert_eq!(seen, watch(&engine, handle.run, Cursor::default()).await);
     check(&world, handle.run, &seen).await.unwrap();
 }
