@@ -46,9 +46,10 @@ struct Address {
 }
 
 impl Server {
-    /// The server at a name or an address; nothing is sent yet. A connection that nobody uses is kept for `keep`; if that
+    /// The server at a name or an address, as it stands in a URL or without brackets; nothing is sent yet. A connection that nobody uses is kept for `keep`; if that
     /// is no time at all, each is used once.
     pub fn new(host: &str, port: u16, connect: Duration, keep: Duration) -> Result<Server, Broken> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
         let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let named = if port == 80 { shown } else { format!("{shown}:{port}") };
         let named = HeaderValue::from_str(&named).map_err(Broken::before)?;
@@ -202,4 +203,25 @@ pub fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'stat
         innermost = source;
     }
     innermost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_whom_it_is_as_in_a_url() {
+        let table = [
+            ("localhost", 80, "localhost", "localhost"),
+            ("localhost", 8080, "localhost", "localhost:8080"),
+            ("127.0.0.1", 80, "127.0.0.1", "127.0.0.1"),
+            ("[::1]", 8080, "::1", "[::1]:8080"),
+            ("::1", 80, "::1", "[::1]"),
+        ];
+        for (host, port, asked, named) in table {
+            let server = Server::new(host, port, Duration::ZERO, Duration::ZERO).map(|it| it.it);
+            let told = server.map(|it| (it.host.clone(), it.named.clone()));
+            assert_eq!(told, Ok((asked.to_owned(), HeaderValue::from_static(named))));
+        }
+    }
 }

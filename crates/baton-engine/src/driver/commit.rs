@@ -217,10 +217,10 @@ impl Driver {
         self.shared.figures.committed(began.elapsed());
         self.performer.track.committed(since, transition.step, committed.as_ref().err());
         if let Err(error) = committed {
-            let since = std::mem::replace(&mut self.unsaved, transition.checkpoint.events);
+            let later = std::mem::replace(&mut self.unsaved, transition.checkpoint.events);
             self.unsaved.truncate(shown);
             self.unsaved_bytes += self.unsaved.iter().map(text_of).map(str::len).sum::<usize>();
-            self.unsaved.extend(since);
+            self.unsaved.extend(later);
             return Err(error);
         }
         point("step.post_commit");

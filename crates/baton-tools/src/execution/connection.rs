@@ -207,7 +207,6 @@ impl Way {
         let (is_local, is_plain) = (is_this_computer(url), url.scheme() == "http");
         match (url.host_str(), url.port_or_known_default()) {
             (Some(host), Some(port)) if is_local && is_plain => {
-                let host = host.trim_start_matches('[').trim_end_matches(']');
                 Server::new(host, port, CONNECT, KEEP).map(Way::Near).map_err(|_| BadService::Address)
             }
             _ => Ok(Way::Full { client: OnceCell::new(), is_local, is_plain }),

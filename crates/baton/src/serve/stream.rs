@@ -225,7 +225,6 @@ enum Then {
 }
 
 /// What woke the pump.
-#[allow(clippy::large_enum_variant, reason = "almost always it is something to see")]
 enum Woken {
     Seen(Result<Option<Seen>, EngineError>),
     Closing,
