@@ -186,7 +186,7 @@ fn connect(path: &Path) -> Result<Connection, OpenError> {
     db.pragma_update(None, "page_size", 8192)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
-    db.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    db.pragma_update(None, "wal_autocheckpoint", writer::LONG_LOG)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)
 }

@@ -5,9 +5,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 use tokio::sync::oneshot;
 
 use super::live::Turnstile;
@@ -18,6 +21,8 @@ use crate::failpoint;
 const BATCH: usize = 64;
 /// How many jobs have savepoints after one failed half-way.
 const CAREFUL: usize = 1024;
+/// How many pages the log may have before they are moved to their places in the file.
+pub(super) const LONG_LOG: i32 = 4000;
 
 /// What a job leaves to be done once the commit is known: telling its caller.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -31,10 +36,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn begin(db: Connection, folder: &Path) -> Result<Writer, OpenError> {
+    pub(super) fn begin(mut db: Connection, folder: &Path) -> Result<Writer, OpenError> {
         let (jobs, queue) = channel::<Job>();
         let turnstile = Turnstile::open(folder)?;
-        let work = move || write_all(&db, &turnstile, &queue);
+        let log = Log::of(&mut db)?;
+        let work = move || write_all(&db, &turnstile, &queue, &log);
         std::thread::Builder::new().name("baton-writer".to_owned()).spawn(work)?;
         Ok(Writer { jobs })
     }
@@ -59,7 +65,38 @@ impl Writer {
     }
 }
 
-fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>) {
+/// The log that commits are appended to, and how long it is.
+///
+/// SQLite would empty it inside the commit that made it too long, and everybody in that commit would wait for what
+/// is none of theirs: here they have their answers first.
+struct Log {
+    pages: Arc<AtomicI32>,
+}
+
+impl Log {
+    fn of(db: &mut Connection) -> rusqlite::Result<Log> {
+        let pages = Arc::new(AtomicI32::new(0));
+        let noted = pages.clone();
+        // This takes the place of SQLite's own hook, the one that empties it.
+        db.wal_hook(Some(move |_: &mut Wal, pages| {
+            noted.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(Log { pages })
+    }
+
+    /// Moves what it holds into the file, if that is much. Where somebody still reads, the rest is for next time.
+    fn empty(&self, db: &Connection) {
+        if self.pages.load(Ordering::Relaxed) < LONG_LOG {
+            return;
+        }
+        if let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            tracing::warn!(%error, "the log could not be emptied: it grows until that works");
+        }
+    }
+}
+
+fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log: &Log) {
     let (mut careful, mut is_busy): (usize, bool) = (0, false);
     while let Ok(first) = queue.recv() {
         if is_busy {
@@ -75,8 +112,8 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>) {
         let mut answers = Vec::with_capacity(batch.len());
         let savepoints = careful > 0;
         careful = careful.saturating_sub(batch.len());
-        let committed = match turn {
-            Ok(_turn) => write_batch(db, batch, savepoints, &mut answers),
+        let committed = match &turn {
+            Ok(_) => write_batch(db, batch, savepoints, &mut answers),
             Err(error) => Err(Failed::Batch(StoreError::Unavailable(format!("the turnstile: {error}")))),
         };
         if let Err(Failed::Member) = committed {
@@ -84,6 +121,9 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>) {
         }
         for answer in answers {
             answer(committed.as_ref().copied().map_err(Failed::as_error));
+        }
+        if committed.is_ok() {
+            log.empty(db); // still in turn: while others write, it is never empty
         }
     }
 }
@@ -207,6 +247,24 @@ mod tests {
             (Ok(()), Ok(1)),
             "and it goes on"
         );
+    }
+
+    #[tokio::test]
+    async fn a_log_is_emptied_before_it_gets_much_longer_than_it_may() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("live")).unwrap();
+        let path = folder.path().join("x.db");
+        let db = super::super::connect(&path).unwrap();
+        db.execute_batch("CREATE TABLE t (x)").unwrap();
+        let writer = Writer::begin(db, folder.path()).unwrap();
+        let pages = |file: &str| std::fs::metadata(folder.path().join(file)).unwrap().len() / 8192;
+        let quarter = LONG_LOG as usize / 4 * 8192;
+        for _ in 0..12 {
+            writer.run(insert(quarter)).await.unwrap();
+        }
+        writer.run(|_| Ok(())).await.unwrap(); // it is emptied after the answer
+        assert!(pages("x.db") >= 2 * LONG_LOG as u64, "{} pages are in the file", pages("x.db"));
+        assert!(pages("x.db-wal") < 3 * LONG_LOG as u64 / 2, "the log has room for {}", pages("x.db-wal"));
     }
 
     #[tokio::test]
