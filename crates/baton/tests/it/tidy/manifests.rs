@@ -74,9 +74,6 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(&text).unwrap()
 });
 
-static LOCK: LazyLock<toml::Table> =
-    LazyLock::new(|| std::fs::read_to_string(root().join("Cargo.lock")).unwrap().parse().unwrap());
-
 fn cargo(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -103,11 +100,12 @@ pub(crate) fn direct() -> BTreeSet<String> {
     asked.map(|dependency| text(&dependency["name"]).to_owned()).collect()
 }
 
-/// Name, source and the names that it depends on, of every package on every platform.
-fn locked() -> Vec<(String, Option<String>, Vec<String>)> {
+/// Name, source and the names that it depends on, of every package on every platform in a lock file.
+fn locked(file: &str) -> Vec<(String, Option<String>, Vec<String>)> {
+    let lock: toml::Table = std::fs::read_to_string(root().join(file)).unwrap().parse().unwrap();
     let word = |value: &toml::Value| value.as_str().unwrap_or_default().to_owned();
     let name = |value: &toml::Value| word(value).split(' ').next().unwrap_or_default().to_owned();
-    let packages = LOCK["package"].as_array().unwrap().iter();
+    let packages = lock["package"].as_array().unwrap().iter();
     let read = |package: &toml::Value| {
         let needs = package.get("dependencies").and_then(toml::Value::as_array);
         let needs = needs.map(|all| all.iter().map(name).collect()).unwrap_or_default();
@@ -183,7 +181,7 @@ fn banned_packages_stay_out() {
 #[test]
 fn unwanted_packages_come_only_where_they_are_forced() {
     let mut breaches = Vec::new();
-    for (name, _, needs) in locked() {
+    for (name, _, needs) in locked("Cargo.lock") {
         let unwanted = FORCED
             .iter()
             .filter(|(forced, by)| needs.iter().any(|need| need == forced) && !by.contains(&name.as_str()));
@@ -205,13 +203,33 @@ fn objects_keep_one_order() {
 
 #[test]
 fn packages_come_from_one_place_and_are_not_too_many() {
-    let locked = locked();
+    let locked = locked("Cargo.lock");
     assert!(locked.len() <= MOST_PACKAGES, "{} packages: leave something out", locked.len());
     let elsewhere = locked.iter().filter(|(name, source, _)| match source {
         Some(source) => source != CRATES_IO,
         None => !EDGES.iter().any(|(ours, _)| ours == name),
     });
     none(elsewhere.map(|(name, ..)| name.clone()).collect(), "use a release from crates.io for these");
+}
+
+/// They are a workspace of their own, which only the full test builds.
+#[test]
+fn the_fuzz_targets_know_what_our_crates_need() {
+    let asks = |package: &Value| -> BTreeSet<String> {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        all.filter(|asked| asked["kind"] != "dev").map(|asked| text(&asked["name"]).to_owned()).collect()
+    };
+    let locked = locked("fuzz/Cargo.lock").into_iter();
+    let known: Vec<_> = locked.filter(|(name, source, _)| source.is_none() && name != "baton-fuzz").collect();
+    assert!(known.iter().any(|(name, ..)| name == "baton-model"), "this is not their lock file");
+    let mut breaches = Vec::new();
+    for (name, _, needs) in known {
+        let package = ours().find(|package| package["name"] == name.as_str());
+        if package.map(asks) != Some(needs.into_iter().collect()) {
+            breaches.push(name);
+        }
+    }
+    none(breaches, "run cargo update --workspace --manifest-path fuzz/Cargo.toml");
 }
 
 #[test]
