@@ -113,6 +113,10 @@ const RELEASE: &str =
 
 const WATCH: &str = "UPDATE runs SET watched_until = $3 WHERE tenant = $1 AND run = $2";
 
+/// Somebody holds the run. Not `IS NOT NULL`: while few are held, PostgreSQL would look for it among all of those, and
+/// among the ends of all that were held since the last vacuum, instead of by its key.
+pub(super) const HELD: &str = "num_nonnulls(runs.owner) = 1";
+
 /// What becomes of a definition that is there: nothing, but its row is locked, and cannot be thrown away meanwhile.
 pub(super) const KEEP: &str = "ON CONFLICT (tenant, hash) DO UPDATE SET kind = 'run' WHERE false";
 
@@ -175,7 +179,7 @@ fn advance(parts: Parts, halt: Halt) -> String {
            UPDATE runs SET step = $4::int, seq = $5::bigint, head = $6::bigint, budget = $7::bytea,
              attempts = CASE WHEN $8::bool THEN 0 ELSE attempts END{set}
            WHERE tenant = $1 AND run = $2::uuid AND epoch = $3::int AND step = $4::int - 1
-           AND owner IS NOT NULL AND status = 1 AND seq = $5::bigint - $10::bigint
+           AND {HELD} AND status = 1 AND seq = $5::bigint - $10::bigint
            AND ($9::int IS NULL OR inbox = $9::int) RETURNING branch){rest}
          INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
          SELECT $1, $2::uuid, $4::int, $3::int, $11::text, $5::bigint - $10::bigint + 1, $5::bigint, $12::bytea,

@@ -6,7 +6,7 @@
 //! loops, outer list first. So that those stay cheap, what decides has few and short columns, and everything else is
 //! taken from the lists themselves, if its run is among those that were decided for.
 
-use super::{Shared, Values};
+use super::{HELD, Shared, Values};
 
 /// Lists under names, as values that have numbers.
 struct Lists {
@@ -116,7 +116,7 @@ pub(super) fn advances(shared: Shared) -> String {
              attempts = CASE WHEN m.progress THEN 0 ELSE runs.attempts END{set}
            FROM {}
            WHERE runs.tenant = m.tenant AND runs.run = m.run AND runs.epoch = m.epoch AND runs.step = m.step - 1
-           AND runs.owner IS NOT NULL AND runs.status = 1 AND runs.seq = m.seq - m.events
+           AND {HELD} AND runs.status = 1 AND runs.seq = m.seq - m.events
            AND (m.inbox IS NULL OR runs.inbox = m.inbox) RETURNING {returned}){rest}{}
          INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
          SELECT tenant, run, step, epoch, frame, seq - events + 1, seq, body, crc FROM {steps}
