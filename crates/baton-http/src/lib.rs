@@ -46,8 +46,8 @@ struct Address {
 }
 
 impl Server {
-    /// The server at a name or an address, as it stands in a URL or without brackets; nothing is sent yet. A connection that nobody uses is kept for `keep`; if that
-    /// is no time at all, each is used once.
+    /// The server at a name or an address, as it stands in a URL or without brackets; nothing is sent yet. A connection
+    /// that nobody uses is kept for `keep`; if that is no time at all, each is used once.
     pub fn new(host: &str, port: u16, connect: Duration, keep: Duration) -> Result<Server, Broken> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
