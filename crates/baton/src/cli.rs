@@ -37,13 +37,9 @@ pub(crate) struct Cli {
     command: Option<Command>,
 }
 
-impl Cli {
-    /// How many threads work: a command has little to do at once, a service has all of the machine, and so has whoever
-    /// measures what one would do.
-    fn threads(&self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get).max(2);
-        if matches!(self.command, Some(Command::Serve(_) | Command::Bench(_))) { all() } else { 2 }
-    }
+/// How many processors this process may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// What every command takes, before or after its name.
@@ -152,16 +148,23 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(cli.threads()).enable_all().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return ExitCode::from(report(error.into())),
-    };
-    let code = runtime.block_on(run(cli)).unwrap_or_else(report);
+    log::colours(cli.globals.color);
+    ExitCode::from(run(cli).unwrap_or_else(report))
+}
+
+/// Enough for a command, which has little to do at once.
+const FEW: usize = 2;
+
+/// Does a command's work on so many threads.
+pub(crate) fn on_threads(
+    threads: usize,
+    work: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let done = runtime.block_on(work);
     // What is still under way (a read of standard input, say) is not waited for.
     runtime.shutdown_background();
-    ExitCode::from(code)
+    done
 }
 
 /// What is told of a failure: a file of strangers may have had a hand in its words.
@@ -176,20 +179,20 @@ fn report(failure: Failure) -> u8 {
     failure.code
 }
 
-async fn run(cli: Cli) -> Result<u8, Failure> {
+fn run(cli: Cli) -> Result<u8, Failure> {
     let Cli { globals, command } = cli;
-    log::colours(globals.color);
     match command {
-        None => welcome::run(&Settled::find(&globals, None)?).await,
-        Some(Command::OnData(command)) => on_data(&globals, command).await,
-        Some(Command::Serve(args)) => serve::run(&globals, &args).await,
+        None => on_threads(FEW, async { welcome::run(&Settled::find(&globals, None)?).await }),
+        Some(Command::OnData(command)) => on_threads(FEW, on_data(&globals, command)),
+        Some(Command::Serve(args)) => serve::run(&globals, &args),
         Some(Command::Config(args)) => config::run(&globals, &args),
         Some(Command::Init(args)) => init::run(&globals, &args),
-        Some(Command::Models(args)) => models::run(&globals, args).await,
-        Some(Command::Policy(args)) => policy::run(&globals, args).await,
-        Some(Command::Doctor(args)) => doctor::run(&globals, args).await,
-        Some(Command::Demo(args)) => demo::run(&globals, args).await,
-        Some(Command::Bench(args)) => bench::run(&globals, args).await,
+        Some(Command::Models(args)) => on_threads(FEW, models::run(&globals, args)),
+        Some(Command::Policy(args)) => on_threads(FEW, policy::run(&globals, args)),
+        Some(Command::Doctor(args)) => on_threads(FEW, doctor::run(&globals, args)),
+        Some(Command::Demo(args)) => on_threads(FEW, demo::run(&globals, args)),
+        // What it measures has all of the machine.
+        Some(Command::Bench(args)) => on_threads(processors().max(FEW), bench::run(&globals, args)),
         Some(Command::Completions(args)) => completions::run(&args),
     }
 }

@@ -42,6 +42,8 @@ impl Driver {
         self.row.lane = lane;
         self.remember(transition).await?;
         self.start(intents);
+        // What was started goes on its way before anybody is told that it was.
+        tokio::task::yield_now().await;
         Ok(())
     }
 }

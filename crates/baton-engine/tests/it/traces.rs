@@ -136,9 +136,12 @@ async fn what_a_crash_interrupted_is_shown_as_such(world: World) {
     ];
     assert_eq!(lines(&world, &engine, run).await, [left, then].concat());
     let spans = engine.trace(&TENANT, run).await.unwrap().spans;
-    assert_eq!(spans[0].span_id, run.span_id(1));
-    assert_eq!(spans[1].span_id, run.span_id(2));
-    assert_eq!(spans[0].children[1].span_id, spans[1].children[0].span_id, "it is the same effect");
+    for (epoch, span) in (1..).zip(&spans) {
+        assert_eq!(span.span_id, run.span_id(epoch));
+    }
+    // Between the two there may be claims whose answers were lost.
+    let [first, .., last] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!(first.children[1].span_id, last.children[0].span_id, "it is the same effect");
 }
 
 async fn a_call_of_which_nobody_knows_is_unknown(world: World) {
@@ -226,7 +229,8 @@ async fn a_run_that_a_person_asked_for_has_a_span_of_its_own(mut world: World) {
 async fn a_claim_that_committed_nothing_is_shown(world: World) {
     let run = interrupted(&world, "safe").await;
     let dead = insist(|| async { world.store.enlist() }).await;
-    insist(|| world.store.claim(&TENANT, run, dead.id, ClaimMode::IfFree, NOW)).await;
+    // Also from itself, if the answer of the first try was lost.
+    insist(|| world.store.claim(&TENANT, run, dead.id, ClaimMode::Take, NOW)).await;
     drop(dead);
     let engine = world.engine();
     resume(&engine, run).await;

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::app::App;
-use crate::cli::Globals;
+use crate::cli::{Globals, on_threads, processors};
 use crate::config::{Config, Flags, ServeSetting, Settled};
 use crate::failure::{Failure, exit};
 use crate::interrupts::{Interrupt, Interrupts};
@@ -61,18 +61,30 @@ pub(crate) struct ServeArgs {
 }
 
 /// Runs the command.
-pub(crate) async fn run(globals: &Globals, args: &ServeArgs) -> Result<u8, Failure> {
+pub(crate) fn run(globals: &Globals, args: &ServeArgs) -> Result<u8, Failure> {
     let flags = Flags { model: args.model.as_deref(), bind: args.bind.as_deref(), port: args.port };
     let mut config = Config::new(&Settled::find_with(globals, flags)?)?;
     config.engine.shutdown = config.engine.shutdown.min(RESTING);
     config.is_service = true;
+    let usual = usual_threads(processors(), config.store.url.is_some());
+    on_threads(config.serve.threads.unwrap_or(usual), open(config, globals.json))
+}
+
+/// How many threads work if nobody says it. A database that is a process of its own leaves them little to do at once,
+/// and then one thread fewer is faster: each that sleeps has to be woken, for work that the one that is awake would have
+/// done by then. SQLite works in this process, and keeps all of them busy.
+fn usual_threads(processors: usize, has_database: bool) -> usize {
+    if has_database { processors.saturating_sub(1).max(1) } else { processors.max(2) }
+}
+
+async fn open(config: Config, json: bool) -> Result<u8, Failure> {
     let telemetry = config.collector.as_ref().map(Telemetry::begin);
     log::begin_with(config.log.of_a_service(), telemetry.as_ref());
     if let Some((variable, why)) = config.ignored {
         tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
     }
     tell_panics();
-    let app = App::open(config, Purpose { json: globals.json, test_tools: false }).await?;
+    let app = App::open(config, Purpose { json, test_tools: false }).await?;
     let ended = serve(app).await;
     if let Some(telemetry) = telemetry {
         telemetry.end().await;
@@ -225,4 +237,15 @@ fn tell_panics() {
         let place = panic.location().map(ToString::to_string);
         tracing::error!(place, "a task panicked");
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usual_threads;
+
+    #[test]
+    fn a_database_of_its_own_takes_a_thread() {
+        let usual = |has_database: bool| [1, 2, 3, 8].map(|count| usual_threads(count, has_database));
+        assert_eq!((usual(true), usual(false)), ([1, 1, 2, 7], [2, 2, 3, 8]));
+    }
 }

@@ -73,6 +73,8 @@ pub(crate) struct ServeSetting {
     pub(crate) origins: Vec<String>,
     /// What the token in the environment may allow.
     pub(crate) token_mode: Mode,
+    /// How many threads work; absent: as many as is best here.
+    pub(crate) threads: Option<usize>,
     /// The tokens of the file: the hash in hexadecimal, and who has it.
     pub(crate) tokens: Vec<(String, Caller)>,
     pub(crate) limits: Limits,
@@ -108,6 +110,7 @@ impl ServeSetting {
             hosts: hosts(settled)?,
             origins: origins(settled)?,
             token_mode: mode(&settled.text("serve.token_mode")),
+            threads: settled.whole("serve.threads").and_then(|threads| usize::try_from(threads).ok()),
             tokens: tokens.map(token).collect::<Result<_, _>>()?,
             limits: limits(settled),
         })

@@ -47,6 +47,13 @@ pub(super) const SERVICE: &[Setting] = &[
         "How much the token in the environment variable `BATON_TOKEN` may allow an agent. That token opens what is there for `local`, and may do everything else.",
     ),
     plain(
+        "serve.threads",
+        Kind::Whole(1, 1024),
+        "",
+        "4",
+        "How many threads work. Not set: one for each processor, at least two, and with PostgreSQL one fewer, see docs/operations.md.",
+    ),
+    plain(
         "serve.runs",
         Kind::Whole(1, 1_000_000),
         "10000",

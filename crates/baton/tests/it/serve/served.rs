@@ -87,9 +87,18 @@ impl Served {
 
     /// Its memory, in bytes.
     pub(crate) fn memory(&self) -> u64 {
+        self.about("VmRSS:").trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
+    }
+
+    /// How many threads it has.
+    pub(crate) fn threads(&self) -> usize {
+        self.about("Threads:").parse().unwrap()
+    }
+
+    /// What the system says of it.
+    fn about(&self, name: &str) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
+        status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

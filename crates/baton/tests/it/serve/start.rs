@@ -64,6 +64,27 @@ fn others_are_kept_out_unless_there_is_a_token() {
 }
 
 #[test]
+fn it_has_as_many_threads_as_it_is_told() {
+    let (many, one) = (Served::with("[serve]\nthreads = 40\n"), Served::with("[serve]\nthreads = 1\n"));
+    assert!(many.threads() >= 40, "{}", many.threads());
+    assert!(one.threads() < 20, "{}", one.threads());
+    for served in [many, one] {
+        let asked = r#"{"session_id": "s", "user_message": "What is 6 * 7?"}"#;
+        let answer = served.send("POST", "/v1/requests", &[], Some(asked));
+        assert!(
+            answer.json()["reply"].as_str().is_some_and(|reply| reply.contains("42")),
+            "{}",
+            answer.json()
+        );
+    }
+    let world = World::new();
+    world.settings("[serve]\nthreads = 0\n");
+    let did = world.baton(&["serve", "--port", "0"]);
+    assert_eq!(did.code, 2);
+    assert!(did.err.contains("`serve.threads`"), "{}", did.err);
+}
+
+#[test]
 fn what_cannot_be_listened_at_is_said() {
     let served = Served::with("");
     let (_, port) = served.address.rsplit_once(':').unwrap();
