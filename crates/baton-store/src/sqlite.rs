@@ -176,12 +176,18 @@ fn database(folder: &Path) -> PathBuf {
     folder.join("baton.db")
 }
 
-/// A connection with our settings.
-fn connect(path: &Path) -> Result<Connection, OpenError> {
+/// A connection that waits for others.
+fn open(path: &Path) -> Result<Connection, OpenError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(std::time::Duration::from_secs(10))?;
+    Ok(db)
+}
+
+/// The same with our settings.
+fn connect(path: &Path) -> Result<Connection, OpenError> {
+    let db = open(path)?;
     // Of a file that is yet to be made. A transition is some 1,500 bytes: of these pages each commit writes half as many.
     db.pragma_update(None, "page_size", 8192)?;
     db.pragma_update(None, "journal_mode", "WAL")?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::live::{self, Turnstile};
-use super::{connect, database};
+use super::{connect, database, open};
 use crate::failpoint;
 
 /// The oldest SQLite without the fault that can lose pages when several connections write.
@@ -59,7 +59,7 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
     let path = database(folder);
     live::private_file(&path)?;
     // A file that is up to date is opened without waiting for anybody, even for a process that was stopped.
-    if version(&connect(&path)?)? == newest() {
+    if is_ready(&open(&path)?)? {
         return Ok(None);
     }
     let turnstile = Turnstile::open(folder)?;
@@ -90,6 +90,13 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
     Ok(backup)
 }
 
+/// Whether a file can be used as it is. One without a log is given it by one process at a time: SQLite refuses all but
+/// one of those who try, and lets none of them wait.
+fn is_ready(db: &Connection) -> Result<bool, rusqlite::Error> {
+    let mode: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    Ok(mode == "wal" && version(db)? == newest())
+}
+
 fn newest() -> i64 {
     MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }
@@ -115,6 +122,7 @@ fn copy_aside(db: &Connection, folder: &Path, found: i64) -> Result<PathBuf, Ope
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SqliteStore;
 
     #[test]
     fn a_newer_file_is_refused_with_the_version_it_needs() {
@@ -137,6 +145,36 @@ mod tests {
         let value: i64 =
             Connection::open(&copy).unwrap().query_row("SELECT x FROM old", [], |r| r.get(0)).unwrap();
         assert_eq!((copy.file_name().unwrap().to_str(), value), (Some("baton.db.format-0"), 7));
+    }
+
+    /// Opens a folder from several threads at once, which SQLite keeps apart as it does processes.
+    fn open_at_once(folder: &Path) {
+        let barrier = std::sync::Barrier::new(6);
+        std::thread::scope(|scope| {
+            let opening = || {
+                barrier.wait();
+                SqliteStore::open(folder).map(|_| ())
+            };
+            let threads: Vec<_> = (0..6).map(|_| scope.spawn(opening)).collect();
+            for thread in threads {
+                thread.join().unwrap().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn whoever_comes_first_nobody_is_turned_away() {
+        for _ in 0..30 {
+            let [new, restored] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            open_at_once(new.path());
+            let db = connect(&database(new.path())).unwrap();
+            assert!(is_ready(&db).unwrap());
+            let copy = database(restored.path());
+            db.execute("VACUUM INTO ?1", [copy.to_str()]).unwrap();
+            assert!(!is_ready(&open(&copy).unwrap()).unwrap(), "a copy has no log");
+            open_at_once(restored.path());
+            assert!(is_ready(&open(&copy).unwrap()).unwrap());
+        }
     }
 
     #[test]

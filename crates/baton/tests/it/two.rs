@@ -1,5 +1,6 @@
 //! Two processes on one file: the dead one's run is adopted at once, the stopped one's can be taken.
 
+use std::io::{BufRead, BufReader};
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -65,6 +66,8 @@ fn a_killed_process_leaves_its_run_to_another_at_once() {
         .stdin(std::process::Stdio::piped())
         .spawn()
         .unwrap();
+    let mut said = BufReader::new(chat.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().starts_with("/help")), "it is there");
     let mut owner = two.stopped_in_a_call();
     owner.kill().unwrap();
     owner.wait().unwrap();
