@@ -140,6 +140,9 @@ impl Driver {
         self.flying.clear();
         self.hub.close();
         let rested = rested.unwrap_or_else(|error| self.gave_up(error));
+        if let Rested::Ended(_) = rested {
+            self.performer.recent.leave(self.run(), &self.performer.kept);
+        }
         self.span.rested(&rested);
         rested
     }

@@ -34,6 +34,7 @@ use crate::hub::Hub;
 use crate::patience::patiently;
 use crate::perform::{ModelSource, Renderers};
 use crate::reader::EventReader;
+use crate::recent::{Kept, Recent};
 use crate::request::RunRequest;
 use crate::settings::Settings;
 use execute::Making;
@@ -81,6 +82,8 @@ pub(crate) struct Shared {
     pinned: Mutex<Vec<(RunRequest, Arc<Pinned>)>>,
     /// Threads that are there.
     threads: Known<(Tenant, ThreadId)>,
+    /// What runs knew of their branches when they ended.
+    pub(crate) kept: Arc<Kept>,
     /// Single calls that are being made.
     executing: AtomicU64,
     /// How often the tools were changed: what was made of older ones is not kept.
@@ -164,6 +167,7 @@ impl Engine {
             live: Mutex::default(),
             pinned: Mutex::default(),
             threads: Known::default(),
+            kept: Arc::default(),
             executing: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             decisions: Mutex::default(),
@@ -255,7 +259,7 @@ impl Engine {
         let definition = Arc::new(claimed.definition);
         let setting = Setting { run, path: FramePath::root(), definition: definition.clone() };
         let flow = Flow::restore(setting, claimed.checkpoint.state)?;
-        let mut driver = self.driver(claimed.row, tenant, definition, flow);
+        let mut driver = self.driver(claimed.row, tenant, definition, flow, Recent::default());
         driver.tail = claimed.checkpoint.tail;
         driver.inbox_read = claimed.checkpoint.inbox_read;
         driver.again = claimed.checkpoint.in_flight;

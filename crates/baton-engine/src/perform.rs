@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::patience::patiently;
-use crate::recent::Recent;
+use crate::recent::{Kept, Recent};
 use crate::settings::Settings;
 use crate::spans::{CallSpan, Track};
 use asked::{Asked, about_tokens};
@@ -104,6 +104,8 @@ pub(crate) struct Performer {
     pub(crate) signals: mpsc::Sender<Signal>,
     /// What was just written, so that it need not be read back.
     pub(crate) recent: Recent,
+    /// What runs left for the next one on their branch.
+    pub(crate) kept: Arc<Kept>,
     /// Where the run stands in its trace.
     pub(crate) track: Track,
 }

@@ -1,38 +1,82 @@
 //! The newest entries of a run's branch, as far as this process knows them.
 //!
-//! A model call renders what was just written; this spares reading it back. It is only a cache: what is
-//! not here is read from the store, and forgetting all of it changes nothing but the time.
+//! A model call renders what was just written; this spares reading it back. What a run knew at its end is left for the
+//! next one on its branch ([`Kept`]). It is only a cache: what is not here is read from the store, and forgetting all of
+//! it changes nothing but the time.
+
+mod kept;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use baton_core::id::RunId;
 use baton_core::thread::Entry;
 use serde_json::Value;
+
+pub(crate) use kept::Kept;
 
 /// What a run may keep here, in bytes of text.
 const MOST: usize = 512 << 10;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Known>);
+pub(crate) struct Recent {
+    known: Mutex<Known>,
+    /// The run that wrote the entry before this one's first.
+    after: Option<RunId>,
+    /// Whether there was nothing before it.
+    is_first: bool,
+}
 
 #[derive(Debug, Default)]
-struct Known {
+pub(crate) struct Known {
     /// The index of the first entry that is known.
     first: i64,
     entries: Vec<Entry>,
     weight: usize,
 }
 
+impl Known {
+    /// The index of the entry that would come next.
+    fn next(&self) -> i64 {
+        self.first + self.entries.len() as i64
+    }
+}
+
 impl Recent {
+    /// For a run that begins where its branch ends: after this entry, which this run wrote.
+    pub(crate) fn begun(head: i64, after: Option<RunId>) -> Recent {
+        let known = Known { first: head + 1, ..Known::default() };
+        Recent { known: Mutex::new(known), after, is_first: head < 0 }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up what the run before left, if entries from this one on are wanted and not all of them are known.
+    pub(crate) fn recall(&self, from: i64, kept: &Kept) {
+        let mut known = self.lock();
+        let Some(run) = self.after.filter(|_| from < known.first) else { return };
+        let Some(mut left) = kept.take(run).filter(|left| left.next() == known.first) else { return };
+        left.entries.append(&mut known.entries);
+        left.weight += known.weight;
+        *known = left;
+    }
+
+    /// Leaves what is known for the next run. Nobody may ever come back to a thread that was just begun: what would
+    /// be left of those would crowd out the others.
+    pub(crate) fn leave(&self, run: RunId, kept: &Kept) {
+        let known = std::mem::take(&mut *self.lock());
+        if !self.is_first && !known.entries.is_empty() {
+            kept.put(run, known);
+        }
     }
 
     /// Takes in entries whose last one has the index `head`. What does not join on replaces what is known.
     pub(crate) fn append(&self, head: i64, entries: impl ExactSizeIterator<Item = Entry>) {
         let mut known = self.lock();
         let first = head - entries.len() as i64 + 1;
-        if known.first + known.entries.len() as i64 != first {
+        if known.next() != first {
             *known = Known { first, ..Known::default() };
         }
         for entry in entries {
@@ -105,6 +149,49 @@ mod tests {
         assert_eq!(recent.look(5, 8, <[Entry]>::len), None);
         recent.append(20, [said("20")].into_iter());
         assert_eq!((recent.look(7, 7, <[Entry]>::len), recent.look(20, 20, <[Entry]>::len)), (None, Some(1)));
+    }
+
+    /// Everything that is known from an index on.
+    fn known(recent: &Recent, first: i64, last: i64) -> Option<Vec<Entry>> {
+        recent.look(first, last, <[Entry]>::to_vec)
+    }
+
+    #[test]
+    fn a_run_goes_on_from_what_the_one_before_left() {
+        let (kept, [one, other, next]) =
+            (Kept::default(), [1, 2, 3].map(|n| RunId(uuid::Uuid::from_u128(n))));
+        let recent = Recent::begun(1, None);
+        recent.append(3, [said("2"), said("3")].into_iter());
+        recent.leave(one, &kept);
+        assert_eq!(known(&recent, 2, 3), None, "it was left to others");
+
+        let elsewhere = Recent::begun(3, Some(other));
+        elsewhere.recall(2, &kept);
+        assert_eq!(known(&elsewhere, 2, 3), None, "another run wrote its branch's end");
+        let recent = Recent::begun(3, Some(one));
+        recent.append(4, [said("4")].into_iter());
+        recent.recall(4, &kept);
+        assert_eq!(known(&recent, 2, 4), None, "nothing before was wanted");
+        recent.recall(2, &kept);
+        assert_eq!(known(&recent, 2, 4), Some(vec![said("2"), said("3"), said("4")]));
+        recent.append(5, [said("5")].into_iter());
+        recent.leave(next, &kept);
+
+        let rewound = Recent::begun(4, Some(next));
+        rewound.recall(2, &kept);
+        assert_eq!(known(&rewound, 2, 4), None, "the branch ends elsewhere than the run did");
+        let late = Recent::begun(5, Some(next));
+        late.recall(2, &kept);
+        assert_eq!(known(&late, 2, 5), None, "whoever came first took it");
+    }
+
+    #[test]
+    fn the_first_run_of_a_thread_leaves_nothing() {
+        let (kept, run) = (Kept::default(), RunId(uuid::Uuid::from_u128(1)));
+        let recent = Recent::begun(-1, None);
+        recent.append(0, [said("0")].into_iter());
+        recent.leave(run, &kept);
+        assert_eq!(kept.take(run).map(|known| known.entries), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A store that fails now and then, for tests: every call may say that it did not happen, and every write
 //! may say that it does not know although it happened.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_core::event::Event;
 use baton_core::id::Tenant;
@@ -33,12 +35,14 @@ pub struct FaultyStore {
     per_mille: u64,
     state: AtomicU64,
     bug: Option<StoreBug>,
+    /// How often each method was called.
+    calls: Mutex<BTreeMap<String, u64>>,
 }
 
 impl FaultyStore {
     /// Fails about `per_mille` of a thousand calls.
     pub fn new(inner: Store, per_mille: u64, seed: u64) -> Self {
-        FaultyStore { inner, per_mille, state: AtomicU64::new(seed), bug: None }
+        FaultyStore { inner, per_mille, state: AtomicU64::new(seed), bug: None, calls: Mutex::default() }
     }
 
     /// Never fails, but has a fault.
@@ -50,7 +54,17 @@ impl FaultyStore {
         &self.inner
     }
 
+    /// How often this method was called.
+    pub fn called(&self, method: &str) -> u64 {
+        self.lock().get(method).copied().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn before(&self, method: &str) -> Result<(), StoreError> {
+        *self.lock().entry(method.to_owned()).or_default() += 1;
         if self.strikes() {
             return Err(StoreError::Unavailable(format!("{method} was made to fail")));
         }

@@ -53,8 +53,18 @@ pub struct BranchEnd {
     ///
     /// [`Entry::is_untrusted`]: baton_core::thread::Entry::is_untrusted
     pub untrusted: Option<i64>,
+    /// The run that wrote its last entry; none if it has none, or if no run wrote it.
+    pub written_by: Option<RunId>,
     /// The lane that the branch may extend at its tip, where the store knows: spares a start asking again.
     pub lane: Option<u32>,
+}
+
+impl BranchEnd {
+    /// Of a branch that nothing was said on yet, in the first lane of its thread.
+    pub fn without_entries(branch: BranchName) -> BranchEnd {
+        let tail = Tail::default();
+        BranchEnd { branch, head: -1, tail, untrusted: None, written_by: None, lane: Some(0) }
+    }
 }
 
 /// Which entries of a branch.

@@ -27,6 +27,7 @@ impl Engine {
         tenant: &Tenant,
         definition: Arc<Definition>,
         flow: Flow,
+        recent: Recent,
     ) -> Driver {
         let shared = self.shared.clone();
         let (sender, signals) = mpsc::channel(SIGNALS);
@@ -60,7 +61,8 @@ impl Engine {
             denied_now: Arc::new(denied_now),
             metadata: said_of(&row),
             signals: sender,
-            recent: Recent::default(),
+            recent,
+            kept: shared.kept.clone(),
             track,
         };
         Driver {

@@ -14,6 +14,7 @@ use super::start::{repeated, submitted};
 use super::{Engine, started};
 use crate::error::EngineError;
 use crate::patience::patiently;
+use crate::recent::Recent;
 use crate::request::Submitted;
 
 impl Engine {
@@ -70,7 +71,8 @@ impl Engine {
             key: key.clone(),
             queued: false,
         };
-        let mut driver = self.driver(RunRow { metadata, ..begun }, tenant, definition, flow);
+        let mut driver =
+            self.driver(RunRow { metadata, ..begun }, tenant, definition, flow, Recent::default());
         let intents = driver.first_intents();
         let begun = driver.first(new, record, intents, None, None).await;
         submitted(begun.map(|()| self.spawn(driver)), key.as_ref())

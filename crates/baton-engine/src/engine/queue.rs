@@ -19,6 +19,7 @@ use super::start::{Beginning, repeated};
 use super::{Engine, RunHandle};
 use crate::error::EngineError;
 use crate::patience::patiently;
+use crate::recent::Recent;
 use crate::request::{OnBusy, RunRequest, Submitted};
 
 impl Engine {
@@ -228,7 +229,7 @@ impl Engine {
             queued: true,
         };
         let flow = Flow::begin(setting)?;
-        self.driver(row, tenant, definition, flow).never_begun(new, verdict).await
+        self.driver(row, tenant, definition, flow, Recent::default()).never_begun(new, verdict).await
     }
 }
 

@@ -22,6 +22,7 @@ use crate::driver::{Driver, Queued};
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::plan::{Look, Plan};
+use crate::recent::Recent;
 use crate::request::{RunRequest, Submitted};
 use crate::template;
 
@@ -163,9 +164,7 @@ impl Engine {
                 }
                 let (at, meta) = (shared.clock.now(), Value::Null);
                 let new = NewThread { id: thread.clone(), at, ttl_at: None, meta };
-                let tail = Default::default();
-                let end = BranchEnd { branch: main, head: -1, tail, untrusted: None, lane: Some(0) };
-                Ok((end, Some(new)))
+                Ok((BranchEnd::without_entries(main), Some(new)))
             }
             found => Ok((found?, None)),
         }
@@ -253,7 +252,7 @@ impl Engine {
             inbox: beginning.inbox,
             ..RunRow::begun(*run, thread, &end.branch, end.head, at)
         };
-        let mut driver = self.driver(row, tenant, definition, flow);
+        let mut driver = self.driver(row, tenant, definition, flow, Recent::begun(end.head, end.written_by));
         let new = NewRun {
             owner: shared.owner.id,
             branch: end.branch,

@@ -76,6 +76,7 @@ impl Performer {
         let tail = most.map_or(0, |n| (head + 1 - i64::from(n)).max(0));
         let earlier = [showing.view.first, showing.view.lowest];
         let from = earlier.into_iter().flatten().fold(tail, i64::min);
+        self.recent.recall(from, &self.kept);
         if let Some(sight) = self.recent.look(from, head, |entries| self.sight(entries, from, showing)) {
             return sight;
         }

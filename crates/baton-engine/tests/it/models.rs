@@ -1,6 +1,7 @@
 //! Who is asked, what they are shown, and what is done when they fail.
 
 pub(crate) mod cast;
+mod earlier;
 mod showing;
 
 use baton_core::budget::Limits;

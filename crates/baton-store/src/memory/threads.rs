@@ -110,7 +110,8 @@ impl MemoryStore {
         let head = inner.head(tenant, thread, &branch)?;
         let untrusted = crate::threads::first_untrusted(&thread.tree, head, &thread.untrusted);
         let lane = crate::threads::own_lane(&thread.tree, &branch, head, thread.tip(head.lane));
-        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted, lane })
+        let written_by = thread.read(head, head.index).pop().and_then(|placed| placed.run);
+        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted, written_by, lane })
     }
 
     pub(crate) fn push(

@@ -53,8 +53,8 @@ pub(super) const END: &str = over_line!(
     "head",
     "-1::bigint",
     ", recent AS (
-       SELECT e.idx, e.envelope, e.crc FROM line CROSS JOIN LATERAL (
-         SELECT idx, envelope, crc FROM entries
+       SELECT e.idx, e.envelope, e.crc, e.run FROM line CROSS JOIN LATERAL (
+         SELECT idx, envelope, crc, run FROM entries
          WHERE tenant = $1 AND thread = $2 AND lane = line.lane AND idx <= line.last
          ORDER BY idx DESC LIMIT $4) e
        ORDER BY e.idx DESC LIMIT $4),
@@ -65,7 +65,7 @@ pub(super) const END: &str = over_line!(
          (SELECT min(u.idx) FROM line JOIN untrusted u ON u.lane = line.lane AND u.idx <= line.last
           WHERE u.tenant = $1 AND u.thread = $2) AS untrusted
        FROM found f)
-     SELECT edge.*, r.idx, r.envelope, r.crc FROM edge LEFT JOIN recent r ON true"
+     SELECT edge.*, r.idx, r.envelope, r.crc, r.run FROM edge LEFT JOIN recent r ON true"
 );
 
 /// The entries of a branch up to $4, and of those the last $5. The order within a lane also keeps the planner
@@ -243,15 +243,16 @@ fn end_from(
     for row in rows {
         let Some(index) = row.try_get::<_, Option<i64>>(7)? else { continue };
         let (entry, _) = unpacked(thread, index, row.try_get(8)?, row.try_get(9)?)?;
-        recent.push((index, entry));
+        recent.push((index, entry, row.try_get::<_, Option<Uuid>>(10)?.map(RunId)));
     }
-    recent.sort_by_key(|(index, _)| *index);
+    recent.sort_by_key(|(index, ..)| *index);
     let all = (recent.len() as i64) < page;
-    let enough = recent.iter().rposition(|(_, entry)| Tail::is_enough(entry));
+    let enough = recent.iter().rposition(|(_, entry, _)| Tail::is_enough(entry));
     if enough.is_none() && !all {
         return Ok(None);
     }
-    let tail = Tail::of(recent.iter().skip(enough.unwrap_or(0)).map(|(_, entry)| entry));
+    let tail = Tail::of(recent.iter().skip(enough.unwrap_or(0)).map(|(_, entry, _)| entry));
+    let written_by = recent.last().and_then(|(.., run)| *run);
     let head = Place { lane: lane(row, 2)?, index: row.try_get(3)? };
     let opened = match row.try_get::<_, Option<&str>>(4)? {
         Some(by) => by == branch.as_str(),
@@ -259,7 +260,7 @@ fn end_from(
     };
     let tip = row.try_get::<_, Option<i64>>(5)?.unwrap_or(-1);
     let lane = (opened && head.index >= tip).then_some(head.lane);
-    Ok(Some(BranchEnd { branch, head: head.index, tail, untrusted: row.try_get(6)?, lane }))
+    Ok(Some(BranchEnd { branch, head: head.index, tail, untrusted: row.try_get(6)?, written_by, lane }))
 }
 
 /// An entry out of its envelope.

@@ -158,7 +158,7 @@ async fn a_file_of_version_1_is_copied_brought_up_to_date_read_and_written_to() 
     for (n, entry) in (500..).zip([call("new"), untrusted("new")]) {
         store.push(&tenant(), &t, Some(&other), numbered(n, entry)).await.unwrap();
     }
-    let expected = BranchEnd { head: end.head + 2, untrusted: Some(end.head + 2), ..end };
+    let expected = BranchEnd { head: end.head + 2, untrusted: Some(end.head + 2), written_by: None, ..end };
     assert_eq!(store.end(&tenant(), &t, Some(&other)).await, Ok(expected));
 }
 

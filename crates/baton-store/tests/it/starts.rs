@@ -2,7 +2,7 @@
 //! may have a short way for some of them; what comes of it is the same.
 
 use baton_core::id::OwnerId;
-use baton_store::{KeyRow, NewKey, NewRun, RunFilter, Store, StoreError, Transition};
+use baton_store::{BranchEnd, KeyRow, NewKey, NewRun, RunFilter, Store, StoreError, Transition};
 use serde_json::json;
 
 use crate::home::{Home, dump, lines};
@@ -92,9 +92,12 @@ async fn a_run_that_knows_its_lane_begins_like_any_other(home: Home) {
         let view = store.thread(&tenant(), &thread(id)).await.unwrap();
         let (view, lines) = lines(store, &tenant(), view).await;
         let texts: Vec<_> = lines[0].2.iter().map(|placed| (placed.index, placed.entry.clone())).collect();
-        (view.branches[0].head, lines[0].1.clone(), texts)
+        let (written_by, end) = (lines[0].1.written_by, BranchEnd { written_by: None, ..lines[0].1.clone() });
+        (written_by, (view.branches[0].head, end, texts))
     };
-    assert_eq!(line("t1").await, line("t2").await);
+    let (one, two) = (line("t1").await, line("t2").await);
+    assert_eq!((one.0, two.0), (Some(run(1)), Some(run(2))));
+    assert_eq!(one.1, two.1);
 }
 
 /// Its branch went on and came back: what was appended meanwhile is still there, so the run opens a lane.

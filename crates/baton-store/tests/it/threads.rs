@@ -47,9 +47,8 @@ async fn a_thread_begins_with_an_empty_main_branch(home: Home) {
         branches: vec![main],
     };
     assert_eq!(home.store.thread(&tenant(), &thread("t")).await, Ok(expected));
-    let end =
-        BranchEnd { branch: branch("main"), head: -1, tail: Tail::default(), untrusted: None, lane: Some(0) };
-    assert_eq!(home.store.end(&tenant(), &thread("t"), None).await, Ok(end));
+    let end = home.store.end(&tenant(), &thread("t"), None).await;
+    assert_eq!(end, Ok(BranchEnd::without_entries(branch("main"))));
     assert_eq!(home.store.entries(&tenant(), &thread("t"), None, Slice::default()).await, Ok(vec![]));
 
     let before = dump(&home.store).await;
@@ -229,7 +228,7 @@ async fn nothing_follows_the_end_of_a_conversation(home: Home) {
         "UserMessage cannot stand here: the conversation is finished; expected nothing: fork before the Finished entry to go on"
     );
     let finished = Tail { finished: true, ..Tail::default() };
-    let end = BranchEnd { branch: branch("main"), head: 2, tail: finished, untrusted: None, lane: Some(0) };
+    let end = BranchEnd { head: 2, tail: finished, ..BranchEnd::without_entries(branch("main")) };
     assert_eq!(store.end(&tenant(), &t, None).await, Ok(end));
     store.fork(&tenant(), &t, None, &ForkAt::Index(1), branch("on"), at(9)).await.unwrap();
     assert_eq!(store.push(&tenant(), &t, Some(&branch("on")), numbered(5, user("more"))).await, Ok(2));
@@ -315,7 +314,10 @@ async fn a_branch_in_use_takes_no_push_and_shows_where_its_run_is(home: Home) {
     pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
     let view = store.thread(&tenant(), &t).await.unwrap();
     assert_eq!(view.branches[0], shown("b", 1, 5, Some(0), None));
+    let written_by = async |on: &str| store.end(&tenant(), &t, Some(&branch(on))).await.unwrap().written_by;
+    assert_eq!([written_by("b").await, written_by("main").await], [Some(run(1)), None]);
     assert_eq!(store.push(&tenant(), &t, Some(&branch("b")), numbered(9, user("x"))).await, Ok(6));
+    assert_eq!(written_by("b").await, None);
 }
 
 async fn the_end_of_a_branch_says_which_lane_it_may_extend(home: Home) {
@@ -357,7 +359,7 @@ async fn however_many_calls_are_open_the_end_of_a_branch_knows_them(home: Home) 
         }
         let tail = Tail::of(&calls[..open]);
         let lane = (open > 3).then_some(1);
-        let end = BranchEnd { branch: branch("b"), head: open as i64 + 1, tail, untrusted: None, lane };
+        let end = BranchEnd { head: open as i64 + 1, tail, lane, ..BranchEnd::without_entries(branch("b")) };
         assert_eq!(store.end(&tenant(), &t, Some(&branch("b"))).await, Ok(end), "{open} calls");
     }
 }
