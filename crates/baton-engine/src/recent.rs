@@ -21,10 +21,10 @@ const MOST: usize = 512 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     known: Mutex<Known>,
-    /// The run that wrote the entry before this one's first.
+    /// The index of the run's first entry.
+    begins: i64,
+    /// The run that wrote the entry before that.
     after: Option<RunId>,
-    /// Whether there was nothing before it.
-    is_first: bool,
 }
 
 #[derive(Debug, Default)]
@@ -43,10 +43,10 @@ impl Known {
 }
 
 impl Recent {
-    /// For a run that begins where its branch ends: after this entry, which this run wrote.
+    /// For a run that begins where its branch ends: at this index, with an entry of that run.
     pub(crate) fn begun(head: i64, after: Option<RunId>) -> Recent {
-        let known = Known { first: head + 1, ..Known::default() };
-        Recent { known: Mutex::new(known), after, is_first: head < 0 }
+        let begins = head + 1;
+        Recent { known: Mutex::new(Known { first: begins, ..Known::default() }), begins, after }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -56,8 +56,11 @@ impl Recent {
     /// Takes up what the run before left, if entries from this one on are wanted and not all of them are known.
     pub(crate) fn recall(&self, from: i64, kept: &Kept) {
         let mut known = self.lock();
-        let Some(run) = self.after.filter(|_| from < known.first) else { return };
-        let Some(mut left) = kept.take(run).filter(|left| left.next() == known.first) else { return };
+        // One that has forgotten its own beginning has nothing that the rest could be joined to.
+        let Some(run) = self.after.filter(|_| from < known.first && known.first == self.begins) else {
+            return;
+        };
+        let Some(mut left) = kept.take(run).filter(|left| left.next() == self.begins) else { return };
         left.entries.append(&mut known.entries);
         left.weight += known.weight;
         *known = left;
@@ -67,7 +70,7 @@ impl Recent {
     /// be left of those would crowd out the others.
     pub(crate) fn leave(&self, run: RunId, kept: &Kept) {
         let known = std::mem::take(&mut *self.lock());
-        if !self.is_first && !known.entries.is_empty() {
+        if self.begins > 0 && !known.entries.is_empty() {
             kept.put(run, known);
         }
     }
@@ -101,13 +104,16 @@ impl Recent {
     }
 }
 
-/// About how much an entry keeps in memory.
+/// About how much an entry keeps in memory: itself, its ids, and whatever may be long.
 fn weight(entry: &Entry) -> usize {
+    let remarks = |meta: &Option<String>| meta.as_ref().map_or(0, String::len);
     let text = match entry {
-        Entry::UserMessage(m) => m.text.len(),
+        Entry::UserMessage(m) => m.text.len() + remarks(&m.meta),
         Entry::UserResponse(m) => m.text.len(),
         Entry::AssistantMessage(m) => {
-            m.content.len() + m.tool_calls.iter().map(|call| value(&call.arguments)).sum::<usize>()
+            let calls: usize = m.tool_calls.iter().map(|call| 200 + value(&call.arguments)).sum();
+            let thought: usize = m.reasoning.iter().flat_map(|said| &said.blocks).map(value).sum();
+            m.content.len() + remarks(&m.meta) + calls + thought
         }
         Entry::ToolCall(call) => value(&call.arguments),
         Entry::ToolResult(result) => value(&result.result),
@@ -117,14 +123,16 @@ fn weight(entry: &Entry) -> usize {
         Entry::Waiting(_) | Entry::Finished => 0,
         Entry::Custom(custom) => custom.data.values().map(value).sum(),
     };
-    text + 200
+    text + 400
 }
 
 fn value(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 24,
         Value::Array(items) => items.iter().map(self::value).sum::<usize>() + 24,
-        Value::Object(map) => map.iter().map(|(key, item)| key.len() + self::value(item) + 48).sum(),
+        Value::Object(map) => {
+            map.iter().map(|(key, item)| key.len() + self::value(item) + 48).sum::<usize>() + 600
+        }
         _ => 24,
     }
 }
@@ -132,7 +140,8 @@ fn value(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::thread::entry::UserMessage;
+    use baton_core::chat::Reasoning;
+    use baton_core::thread::entry::{AssistantMessage, SaidCall, UserMessage};
 
     fn said(text: &str) -> Entry {
         Entry::UserMessage(UserMessage { text: text.to_owned(), meta: None })
@@ -183,6 +192,37 @@ mod tests {
         let late = Recent::begun(5, Some(next));
         late.recall(2, &kept);
         assert_eq!(known(&late, 2, 5), None, "whoever came first took it");
+    }
+
+    #[test]
+    fn what_a_run_took_back_does_not_stand_for_what_was_too_long_to_keep() {
+        let (kept, run) = (Kept::default(), RunId(uuid::Uuid::from_u128(1)));
+        let before = Recent::begun(1, None);
+        before.append(5, ["2", "3", "4", "5"].map(said).into_iter());
+        before.leave(run, &kept);
+        let rewound = Recent::begun(4, Some(run));
+        rewound.append(5, [said(&"x".repeat(MOST + 1))].into_iter());
+        rewound.recall(2, &kept);
+        assert_eq!(known(&rewound, 2, 5), None);
+    }
+
+    #[test]
+    fn whatever_may_be_long_has_its_weight() {
+        let long = "x".repeat(10_000);
+        let reasoning =
+            Reasoning { model: "m".into(), wire: "w".into(), blocks: vec![Value::from(long.clone())] };
+        let plain =
+            AssistantMessage { content: String::new(), tool_calls: Vec::new(), meta: None, reasoning: None };
+        let call = SaidCall { id: "c".into(), name: "n".into(), arguments: Value::from(long.clone()) };
+        for heavy in [
+            Entry::UserMessage(UserMessage { text: String::new(), meta: Some(long.clone()) }),
+            Entry::AssistantMessage(AssistantMessage { content: long.clone(), ..plain.clone() }),
+            Entry::AssistantMessage(AssistantMessage { meta: Some(long), ..plain.clone() }),
+            Entry::AssistantMessage(AssistantMessage { tool_calls: vec![call], ..plain.clone() }),
+            Entry::AssistantMessage(AssistantMessage { reasoning: Some(reasoning), ..plain }),
+        ] {
+            assert!(weight(&heavy) > 10_000, "{heavy:?}");
+        }
     }
 
     #[test]

@@ -95,6 +95,14 @@ pub(crate) fn own_key(
     }
 }
 
+/// Whether a branch ends where a run that begins thinks it does: at that index, and with that run's entry.
+pub(crate) fn unmoved(new: &NewRun, head: i64, written_by: Option<RunId>) -> Result<(), StoreError> {
+    if head == new.expected_head && (new.after.is_none() || new.after == written_by) {
+        return Ok(());
+    }
+    Err(StoreError::Moved { branch: new.branch.to_string() })
+}
+
 /// Why a run cannot begin together with its thread: that is there already, and may be anywhere by now.
 pub(crate) fn not_new(new: &NewRun) -> StoreError {
     StoreError::Moved { branch: new.branch.to_string() }

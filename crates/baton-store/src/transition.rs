@@ -150,6 +150,8 @@ pub struct NewRun {
     pub branch: BranchName,
     /// The index of the branch's last entry when the first transition was made.
     pub expected_head: i64,
+    /// The run that wrote that entry; absent: whoever did.
+    pub after: Option<RunId>,
     /// What it is pinned to.
     pub definition: Arc<Pinned>,
     /// When.

@@ -63,6 +63,7 @@ impl Engine {
             owner: shared.owner.id,
             branch,
             expected_head: head,
+            after: None,
             definition: Arc::new(Pinned { definition: definition.clone(), hash: row.definition }),
             at,
             metadata: metadata.clone(),

@@ -220,6 +220,7 @@ impl Engine {
             owner: self.shared.owner.id,
             branch: row.branch.clone(),
             expected_head: row.head,
+            after: None,
             definition: pinned,
             at: self.shared.clock.now(),
             metadata: row.metadata.clone(),

@@ -257,6 +257,7 @@ impl Engine {
             owner: shared.owner.id,
             branch: end.branch,
             expected_head: end.head,
+            after: end.written_by,
             definition: pinned.clone(),
             at,
             metadata,

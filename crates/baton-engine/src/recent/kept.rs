@@ -1,7 +1,7 @@
 //! What runs knew of their branches when they ended, for the next run on each.
 //!
-//! What leads up to the last entry of a run that is over never changes, so the run alone tells whether this is what a
-//! branch holds: a branch that ends with that entry goes on from here. A thread that was deleted and comes back by an
+//! What leads up to the last entry of a run that is over never changes, so that run and the index of the entry tell
+//! whether this is what a branch holds: a branch that ends with that entry goes on from here. A thread that was deleted and comes back by an
 //! import, perhaps with other words in it, has entries that no run wrote.
 
 use std::collections::{BTreeMap, HashMap};

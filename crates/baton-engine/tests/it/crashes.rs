@@ -277,6 +277,7 @@ async fn copy_prefix(
                 owner: owner.id,
                 branch: row.branch.clone(),
                 expected_head: -1,
+                after: None,
                 definition: baton_store::Pinned::new(definition.clone()),
                 at,
                 metadata: serde_json::Value::Null,

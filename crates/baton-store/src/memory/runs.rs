@@ -246,9 +246,7 @@ impl Inner {
         let head = thread.tree.branch(&new.branch)?.head;
         let next = self.first_in_line(tenant, &first.thread, &new.branch);
         crate::runs::in_turn(&new.branch, first.run, next)?;
-        if head.index != new.expected_head {
-            return Err(StoreError::Moved { branch: new.branch.to_string() });
-        }
+        crate::runs::unmoved(new, head.index, thread.written_by(head))?;
         Ok(head)
     }
 

@@ -1,6 +1,6 @@
 //! Threads in memory.
 
-use baton_core::id::{BranchName, Tenant, ThreadId};
+use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::thread::{NewEntry, Place, PlacedEntry, Tail, Tree};
 
 use super::{Inner, MemThread, MemoryStore};
@@ -110,7 +110,7 @@ impl MemoryStore {
         let head = inner.head(tenant, thread, &branch)?;
         let untrusted = crate::threads::first_untrusted(&thread.tree, head, &thread.untrusted);
         let lane = crate::threads::own_lane(&thread.tree, &branch, head, thread.tip(head.lane));
-        let written_by = thread.read(head, head.index).pop().and_then(|placed| placed.run);
+        let written_by = thread.written_by(head);
         Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted, written_by, lane })
     }
 
@@ -323,6 +323,11 @@ impl MemThread {
             .iter()
             .flat_map(|s| self.entries.range((s.lane, s.first)..=(s.lane, s.last)).map(|(_, e)| e.clone()))
             .collect()
+    }
+
+    /// The run that wrote an entry.
+    pub(super) fn written_by(&self, place: Place) -> Option<RunId> {
+        self.entries.get(&(place.lane, place.index)).and_then(|placed| placed.run)
     }
 
     pub(super) fn tail(&self, head: Place) -> Tail {

@@ -182,6 +182,20 @@ pub(crate) async fn tail(
     }
 }
 
+/// The run that wrote an entry.
+pub(super) async fn written_by(
+    db: &Db<'_>,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    place: Place,
+) -> Result<Option<RunId>, StoreError> {
+    let sql = "SELECT run FROM entries WHERE tenant = $1 AND thread = $2 AND lane = $3 AND idx = $4";
+    let values: [&(dyn ToSql + Sync); 4] =
+        [&tenant.as_str(), &thread.as_str(), &stored(place.lane), &place.index];
+    let found = db.query_opt(&db.prepare_cached(sql).await?, &values).await?;
+    Ok(found.map(|row| row.try_get::<_, Option<Uuid>>(0)).transpose()?.flatten().map(RunId))
+}
+
 /// All entries of a branch, oldest first.
 async fn whole(
     db: &Db<'_>,

@@ -215,6 +215,7 @@ impl Beginning {
             }
             None => {
                 values.push(Box::new(new.expected_head));
+                values.push(Box::new(new.after.map(|run| run.0)));
                 Origin::Branch
             }
         };

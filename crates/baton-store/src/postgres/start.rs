@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 
 use super::advance::advance;
 use super::approvals::settle;
+use super::entries::written_by;
 use super::group::{Failed, Work};
 use super::inbox::locked;
 use super::pack::{Beginning, Packed};
@@ -192,9 +193,7 @@ async fn take_branch(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed)
     loaded.not_busy(&new.branch)?;
     let head = loaded.tree.branch(&new.branch)?.head;
     queue::in_turn(db, tenant, &first.thread, &new.branch, first.run).await?;
-    if head.index != new.expected_head {
-        return Err(StoreError::Moved { branch: new.branch.to_string() });
-    }
+    crate::runs::unmoved(new, head.index, written_by(db, tenant, &first.thread, head).await?)?;
     let lane = tree::append_lane(db, tenant, &first.thread, &mut loaded.tree, &new.branch).await?;
     let sql = "UPDATE branches SET run = $4, touched = $5 WHERE tenant = $1 AND thread = $2 AND branch = $3";
     let statement = db.prepare_cached(sql).await?;

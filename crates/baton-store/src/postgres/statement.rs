@@ -210,12 +210,14 @@ fn begin(origin: Origin, parts: Parts) -> String {
             )
         }
         Origin::Branch => {
-            let head = values.next("bigint");
+            let (head, after) = (values.next("bigint"), values.next("uuid"));
             format!(
                 "WITH {held}f AS (
                    UPDATE branches SET run = $2::uuid, touched = $12::bigint {from}
                    WHERE tenant = $1 AND thread = $3 AND branch = $4 AND lane = $5::int AND head = {head}
                    AND run IS NULL
+                   AND ({after} IS NULL OR {after} = (SELECT e.run FROM entries e
+                     WHERE e.tenant = $1 AND e.thread = $3 AND e.lane = $5::int AND e.idx = {head}))
                    AND NOT EXISTS (SELECT 1 FROM queued WHERE tenant = $1 AND thread = $3 AND branch = $4)
                    RETURNING tenant)"
             )

@@ -141,6 +141,19 @@ pub(super) fn tip(db: &Connection, tenant: &Tenant, thread: &ThreadId, lane: u32
     Ok(tip.unwrap_or(-1))
 }
 
+/// The run that wrote an entry.
+pub(super) fn written_by(
+    db: &Connection,
+    tenant: &Tenant,
+    thread: &ThreadId,
+    place: Place,
+) -> Result<Option<RunId>, StoreError> {
+    let sql = "SELECT run FROM entries WHERE tenant = ?1 AND thread = ?2 AND lane = ?3 AND idx = ?4";
+    let key = (tenant.as_str(), thread.as_str(), place.lane, place.index);
+    let found = db.prepare_cached(sql)?.query_row(key, |row| row.get::<_, Option<Uuid16>>(0)).optional()?;
+    Ok(found.flatten().map(|id| RunId(id.0)))
+}
+
 /// The columns of [`run_row`].
 pub(super) const RUN_COLUMNS: &str =
     "run, thread, branch, lane, head, status, owner, epoch, step, seq, inbox,

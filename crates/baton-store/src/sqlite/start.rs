@@ -175,8 +175,6 @@ pub(super) fn free_branch(
     let head = loaded.tree.branch(&new.branch)?.head;
     let next = queue::first_in_line(db, tenant, &first.thread, &new.branch)?;
     crate::runs::in_turn(&new.branch, first.run, next)?;
-    if head.index != new.expected_head {
-        return Err(StoreError::Moved { branch: new.branch.to_string() });
-    }
+    crate::runs::unmoved(new, head.index, read::written_by(db, tenant, &first.thread, head)?)?;
     Ok(loaded)
 }

@@ -125,8 +125,7 @@ impl SqliteStore {
             let untrusted = crate::threads::first_untrusted(&loaded.tree, head, &lanes);
             let tip = read::tip(db, &tenant, &id, head.lane)?;
             let lane = crate::threads::own_lane(&loaded.tree, &branch, head, tip);
-            let last = read::entries(db, &tenant, &id, &loaded.tree, head, head.index)?.pop();
-            let written_by = last.and_then(|placed| placed.run);
+            let written_by = read::written_by(db, &tenant, &id, head)?;
             Ok(BranchEnd { branch, head: head.index, tail, untrusted, written_by, lane })
         })
         .await

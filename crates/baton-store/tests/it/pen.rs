@@ -61,6 +61,7 @@ impl Pen {
             owner,
             branch: self.branch.clone(),
             expected_head: self.head,
+            after: None,
             definition: baton_store::Pinned::new(definition()),
             at: at(5),
             metadata: json!({"for": "tests"}),

@@ -2,6 +2,7 @@
 //! may have a short way for some of them; what comes of it is the same.
 
 use baton_core::id::OwnerId;
+use baton_core::run::RunStatus;
 use baton_store::{BranchEnd, KeyRow, NewKey, NewRun, RunFilter, Store, StoreError, Transition};
 use serde_json::json;
 
@@ -15,6 +16,7 @@ on_every_store!(
     a_run_can_begin_with_its_thread,
     a_run_that_knows_its_lane_begins_like_any_other,
     a_lane_that_is_no_longer_at_its_tip_is_not_extended,
+    a_run_that_follows_another_begins_only_where_that_one_ended,
     a_start_that_knows_its_lane_is_refused_like_any_other,
     a_thread_that_is_there_is_not_made_again,
     a_key_is_used_once_whichever_way_a_run_begins,
@@ -98,6 +100,25 @@ async fn a_run_that_knows_its_lane_begins_like_any_other(home: Home) {
     let (one, two) = (line("t1").await, line("t2").await);
     assert_eq!((one.0, two.0), (Some(run(1)), Some(run(2))));
     assert_eq!(one.1, two.1);
+}
+
+/// Between the look at a branch and the start, somebody else may have taken back as much as they wrote.
+async fn a_run_that_follows_another_begins_only_where_that_one_ended(home: Home) {
+    let store = &home.store;
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 2).await;
+    let mut pen = Pen::start(store, owner.id, 1, ("t", "main")).await;
+    pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
+    let next = Pen::for_new(store, 2, ("t", "main")).await;
+    let end = store.end(&tenant(), &thread("t"), None).await.unwrap();
+    assert_eq!(end.written_by, Some(run(1)));
+    for lane in [end.lane, None] {
+        let new = NewRun { after: Some(run(9)), lane, ..next.new_run(owner.id) };
+        let moved = StoreError::Moved { branch: "main".to_owned() };
+        assert_eq!(store.start(&tenant(), new, first(&next)).await, Err(moved));
+    }
+    let new = NewRun { after: end.written_by, lane: end.lane, ..next.new_run(owner.id) };
+    assert_eq!(store.start(&tenant(), new, first(&next)).await, Ok(0));
 }
 
 /// Its branch went on and came back: what was appended meanwhile is still there, so the run opens a lane.

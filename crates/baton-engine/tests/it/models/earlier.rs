@@ -84,8 +84,14 @@ async fn what_was_taken_back_is_not_seen(world: World) {
     let talk = Talk::new(world);
     let engine = talk.process();
     talk.begin(&engine).await;
+    insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, 4)).await;
+    let expected = ["1", "More.", "2", "More.", "3", "instead"];
+    assert_eq!(talk.say(&engine, None, "instead").await, expected, "into the middle of a run");
+    insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, 5)).await;
+    let long = "x".repeat(600 << 10);
+    assert_eq!(talk.say(&engine, None, &long).await, [&expected[..], &[long.as_str()]].concat());
     insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, 3)).await;
-    assert_eq!(talk.say(&engine, None, "instead").await, ["1", "More.", "2", "More.", "instead"]);
+    assert_eq!(talk.say(&engine, None, "other").await, ["1", "More.", "2", "More.", "other"]);
     insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, -1)).await;
     assert_eq!(talk.say(&engine, None, "anew").await, ["anew"]);
 }
@@ -94,11 +100,12 @@ async fn a_fork_sees_its_own_past(world: World) {
     let talk = Talk::new(world);
     let engine = talk.process();
     talk.begin(&engine).await;
-    for (name, at) in [("head", ForkAt::Head), ("early", ForkAt::Index(1))] {
+    for (name, at) in [("head", ForkAt::Head), ("early", ForkAt::Index(1)), ("inside", ForkAt::Index(4))] {
         insist(|| talk.world.store.fork(&TENANT, &talk.thread, None, &at, name.parse().unwrap(), NOW)).await;
     }
     let all = ["1", "More.", "2", "More.", "3", "More."];
     let seen = async |branch: Option<&str>, text: &str| talk.say(&engine, branch, text).await;
+    assert_eq!(seen(Some("inside"), "inside").await, [&all[..5], &["inside"]].concat());
     assert_eq!(seen(None, "main").await, [&all[..], &["main"]].concat());
     assert_eq!(seen(Some("head"), "head").await, [&all[..], &["head"]].concat());
     assert_eq!(seen(Some("early"), "early").await, ["1", "More.", "early"]);

@@ -56,6 +56,7 @@ pub(in super::super) fn new() -> NewRun {
         owner: OwnerId(Uuid::nil()),
         branch: BranchName::main(),
         expected_head: -1,
+        after: None,
         definition: Pinned::new(definition()),
         at: Timestamp(1),
         metadata: json!({}),
