@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 /// How many jobs have savepoints after one failed half-way.
 const CAREFUL: usize = 1024;
 /// How many pages the log may have before they are moved to their places in the file.
-pub(super) const LONG_LOG: i32 = 4000;
+pub(super) const LONG_LOG: i32 = 1000;
 
 /// What a job leaves to be done once the commit is known: telling its caller.
 type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
