@@ -95,7 +95,8 @@ pub(crate) fn own_key(
     }
 }
 
-/// Whether a branch ends where a run that begins thinks it does: at that index, and with that run's entry.
+/// Whether a branch ends where a run that begins thinks it does: at that index, and with an entry of the run that it
+/// follows.
 pub(crate) fn unmoved(new: &NewRun, head: i64, written_by: Option<RunId>) -> Result<(), StoreError> {
     if head == new.expected_head && (new.after.is_none() || new.after == written_by) {
         return Ok(());

@@ -58,7 +58,8 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
     }
     let path = database(folder);
     live::private_file(&path)?;
-    // A file that is up to date and has its log is opened without waiting for anybody, even for a process that was stopped.
+    // A file that is up to date and has its log is opened without waiting for anybody, even for a process that was
+    // stopped.
     if is_ready(&open(&path)?)? {
         return Ok(None);
     }
