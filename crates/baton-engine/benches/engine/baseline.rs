@@ -33,19 +33,22 @@ impl Sample {
         let ddl =
             rows(&db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'");
         let schema = ddl.iter().map(|row| text(&row[0])).collect::<Vec<_>>().join(";\n");
-        let mut by_thread: HashMap<String, Vec<Row>> = HashMap::new();
+        let mut by_thread: HashMap<i64, Vec<Row>> = HashMap::new();
         for entry in rows(&db, "SELECT * FROM entries ORDER BY rowid LIMIT 60000") {
-            by_thread.entry(text(&entry[1])).or_default().push(entry);
+            by_thread.entry(number(&entry[0])).or_default().push(entry);
         }
-        let mut runs: HashMap<String, Row> = HashMap::new();
-        for run in rows(&db, "SELECT * FROM runs WHERE status = 3 LIMIT 5000") {
-            runs.insert(format!("{:?}", run[1]), run);
+        let mut runs: HashMap<i64, (Row, i64)> = HashMap::new();
+        let sql =
+            "SELECT t.n, r.* FROM runs r JOIN threads t USING (tenant, thread) WHERE status = 3 LIMIT 5000";
+        for mut run in rows(&db, sql) {
+            let thread = number(&run.remove(0));
+            runs.insert(number(&run[0]), (run, thread));
         }
         let mut transitions = Vec::new();
         for step in rows(&db, "SELECT * FROM steps ORDER BY rowid LIMIT 20000") {
-            let Some(run) = runs.get(&format!("{:?}", step[1])) else { continue };
-            let Some(entries) = by_thread.get_mut(&text(&run[2])) else { continue };
-            transitions.push(Written::of(step, run, entries));
+            let Some((run, thread)) = runs.get(&number(&step[0])) else { continue };
+            let Some(entries) = by_thread.get_mut(thread) else { continue };
+            transitions.push(Written::of(step, run, *thread, entries));
         }
         Sample { schema, transitions }
     }
@@ -59,12 +62,11 @@ impl Sample {
             for (table, row) in &written.inserts {
                 let marks: Vec<String> = (1..=row.len()).map(|i| format!("?{i}")).collect();
                 let sql = format!("INSERT INTO {table} VALUES ({})", marks.join(", "));
-                let row = row.iter().map(|value| {
-                    if *value == written.run || *value == written.thread {
-                        renewed(value, pass)
-                    } else {
-                        value.clone()
-                    }
+                let row = row.iter().enumerate().map(|(at, value)| match value {
+                    // Where a number comes first, it is that of a thread or a run.
+                    Value::Integer(n) if at == 0 => Value::Integer(n + pass as i64 * 1_000_000),
+                    _ if *value == written.run || *value == written.thread => renewed(value, pass),
+                    _ => value.clone(),
                 });
                 db.prepare_cached(&sql).unwrap().execute(rusqlite::params_from_iter(row)).unwrap();
             }
@@ -95,8 +97,8 @@ impl Sample {
 
 impl Written {
     /// A step, its entries, and with the first one everything that a run begins with.
-    fn of(step: Row, run: &Row, entries: &mut Vec<Row>) -> Written {
-        let (number, thread) = (step[2].clone(), run[2].clone());
+    fn of(step: Row, run: &Row, thread_number: i64, entries: &mut Vec<Row>) -> Written {
+        let (number, id, thread) = (step[1].clone(), run[2].clone(), run[3].clone());
         let (first, ends) = (number == Value::Integer(1), number == Value::Integer(8));
         let count = if matches!(number, Value::Integer(2 | 4 | 6)) { 2 } else { 1 };
         let mut inserts = Vec::new();
@@ -106,6 +108,7 @@ impl Written {
             inserts.push((
                 "threads",
                 vec![
+                    Value::Integer(thread_number),
                     local(),
                     thread.clone(),
                     Value::Text("main".to_owned()),
@@ -122,23 +125,18 @@ impl Written {
                     Value::Text("main".to_owned()),
                     zero.clone(),
                     Value::Integer(-1),
-                    run[1].clone(),
+                    id.clone(),
                     null.clone(),
                     null.clone(),
                     zero.clone(),
                 ],
             ));
-            inserts.push((
-                "claims",
-                vec![local(), run[1].clone(), Value::Integer(1), zero.clone(), run[1].clone(), zero],
-            ));
             inserts.push(("runs", run.clone()));
         }
         inserts.extend(entries.drain(..count.min(entries.len())).map(|entry| ("entries", entry)));
-        let written = step[1].clone();
         inserts.push(("steps", step));
         let bytes = inserts.iter().flat_map(|(_, row)| row).map(size).sum();
-        Written { inserts, run: written, thread, ends, bytes }
+        Written { inserts, run: id, thread, ends, bytes }
     }
 }
 
@@ -164,9 +162,10 @@ fn measure(
 
 fn connect(folder: &Path) -> Connection {
     let db = Connection::open(folder.join("plain.db")).unwrap();
+    db.pragma_update(None, "page_size", 8192).unwrap();
     db.pragma_update(None, "journal_mode", "WAL").unwrap();
     db.pragma_update(None, "synchronous", "FULL").unwrap();
-    db.pragma_update(None, "wal_autocheckpoint", 4000).unwrap();
+    db.pragma_update(None, "wal_autocheckpoint", 1000).unwrap();
     db.set_prepared_statement_cache_capacity(64);
     db
 }
@@ -196,6 +195,10 @@ fn rows(db: &Connection, sql: &str) -> Vec<Row> {
 
 fn text(value: &Value) -> String {
     if let Value::Text(text) = value { text.clone() } else { String::new() }
+}
+
+fn number(value: &Value) -> i64 {
+    if let Value::Integer(number) = value { *number } else { 0 }
 }
 
 fn size(value: &Value) -> usize {

@@ -6,6 +6,7 @@
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::run::{Approval, ApprovalStatus, RunStatus};
 use baton_core::thread::Place;
+use baton_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::approvals::{load_approval, update_approval};
@@ -18,8 +19,9 @@ use crate::error::StoreError;
 use crate::record;
 use crate::runs::Fence;
 use crate::transition::{Rest, Transition};
+use crate::view::RunRow;
 
-/// A transition as bytes and numbers: all that the writer's thread has to touch, and to free.
+/// A transition as bytes and numbers: all that the writer's thread has to touch.
 pub(super) struct Packed {
     pub(super) run: RunId,
     pub(super) thread: ThreadId,
@@ -69,32 +71,71 @@ impl Packed {
             audit: transition.audit.iter().map(PackedEvent::new).collect::<Result<_, _>>()?,
         })
     }
+
+    /// How it leaves its run, unless that goes on: its status, when it wakes, and when it ended.
+    fn rest(&self) -> Option<(RunStatus, Option<Timestamp>, Option<Timestamp>)> {
+        match self.rest {
+            Rest::Running => None,
+            Rest::Suspended { wake_at } => Some((RunStatus::Suspended, Some(wake_at), None)),
+            Rest::Ended(status) => Some((status, None, Some(Timestamp(self.at)))),
+        }
+    }
+
+    /// A run's row as it leaves it.
+    pub(super) fn leaves(&self, row: RunRow) -> RunRow {
+        let row = RunRow { step: self.fence.step, seq: self.fence.last_seq, head: self.head, ..row };
+        match self.rest() {
+            None => row,
+            Some((status, wake_at, ended)) => RunRow { status, owner: None, wake_at, ended, ..row },
+        }
+    }
 }
 
 /// Writes a transition, if the run is still where the writer thinks it is.
 pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
-    let run = Uuid16(t.run.0);
-    let events = t.fence.events as i64;
-    let sql = "UPDATE runs SET step = ?4, seq = ?5, head = ?6, budget = ?7, attempts = CASE WHEN ?8 THEN 0 ELSE attempts END
-               WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND step = ?4 - 1 AND owner IS NOT NULL
-               AND status = 1 AND seq = ?5 - ?10 AND (?9 IS NULL OR inbox = ?9)";
-    let changed = db.prepare_cached(sql)?.execute(params![
-        tenant.as_str(),
-        run,
-        t.fence.epoch,
-        t.fence.step,
-        t.last_seq,
-        t.head,
-        t.budget,
-        t.progress,
-        t.fence.inbox,
-        events,
-    ])?;
-    if changed == 0 {
+    if !move_on(db, tenant, t)? {
         let row = load(db, tenant, t.run)?;
         t.fence.allows(&row)?;
         return Err(StoreError::Fenced { run: t.run, epoch: row.epoch });
     }
+    follow(db, tenant, t)
+}
+
+/// The statement that moves a run's row on, and what else it sets.
+macro_rules! moves {
+    ($also:literal) => {
+        concat!(
+            "UPDATE runs SET step = ?4, seq = ?5, head = ?6, budget = ?7,
+             attempts = CASE WHEN ?8 THEN 0 ELSE attempts END",
+            $also,
+            " WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND step = ?4 - 1 AND owner IS NOT NULL
+             AND status = 1 AND seq = ?5 - ?10 AND (?9 IS NULL OR inbox = ?9)"
+        )
+    };
+}
+const GOES_ON: &str = moves!("");
+const RESTS: &str = moves!(", status = ?11, owner = NULL, wake_at = ?12, ended = ?13");
+
+/// Moves a run's row on; false if it is not where the transition begins. An owner lets go of a run that comes to rest.
+fn move_on(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<bool, StoreError> {
+    let rest = t.rest();
+    let mut statement = db.prepare_cached(if rest.is_some() { RESTS } else { GOES_ON })?;
+    let (tenant, run, events) = (tenant.as_str(), Uuid16(t.run.0), t.fence.events as i64);
+    let Fence { epoch, step, inbox, .. } = t.fence;
+    let moved = params![tenant, run, epoch, step, t.last_seq, t.head, t.budget, t.progress, inbox, events];
+    let changed = match rest {
+        None => statement.execute(moved)?,
+        Some((status, wake_at, ended)) => {
+            let left = params![stored(status), wake_at.map(|at| at.0), ended.map(|at| at.0)];
+            statement.execute(&[moved, left].concat()[..])?
+        }
+    };
+    Ok(changed > 0)
+}
+
+/// Writes what a transition brings, once the run's row says that it did.
+pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+    let run = Uuid16(t.run.0);
     let first = t.head - t.entries.len() as i64 + 1;
     for (index, (id, envelope)) in (first..).zip(&t.entries) {
         insert_entry(db, tenant, &t.thread, Place { lane: t.lane, index }, (*id, Some(run)), envelope)?;
@@ -102,15 +143,15 @@ pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<()
     if let Some(nth) = t.untrusted {
         untrusted::note(db, tenant, &t.thread, Place { lane: t.lane, index: first + nth as i64 })?;
     }
-    let sql = "INSERT INTO steps(tenant, run, step, epoch, frame, first_seq, last_seq, body, crc)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let sql = "INSERT INTO steps(run, step, epoch, frame, first_seq, last_seq, body, crc)
+               VALUES ((SELECT n FROM runs WHERE tenant = ?1 AND run = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     db.prepare_cached(sql)?.execute(params![
         tenant.as_str(),
         run,
         t.fence.step,
         t.fence.epoch,
         t.frame,
-        t.last_seq - events + 1,
+        t.last_seq - t.fence.events as i64 + 1,
         t.last_seq,
         t.body.0,
         t.body.1,
@@ -119,7 +160,13 @@ pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<()
     for event in &t.audit {
         outbox::note(db, tenant, event)?;
     }
-    rest(db, tenant, t)
+    if let Rest::Ended(_) = t.rest {
+        let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
+                   WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
+        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.head, t.at);
+        db.prepare_cached(sql)?.execute(key)?;
+    }
+    Ok(())
 }
 
 fn ask(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
@@ -142,28 +189,8 @@ fn ask(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
             Err(StoreError::NotFound { .. }) => continue, // nothing to close
             found => found?,
         };
-        crate::runs::settle(&mut approval, *status, baton_core::time::Timestamp(t.at));
+        crate::runs::settle(&mut approval, *status, Timestamp(t.at));
         update_approval(db, tenant, &approval)?;
-    }
-    Ok(())
-}
-
-/// Brings a run to rest, if the transition does: its owner lets go, and its branch if it has ended.
-fn rest(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
-    let (status, wake_at, ended) = match t.rest {
-        Rest::Running => return Ok(()),
-        Rest::Suspended { wake_at } => (RunStatus::Suspended, Some(wake_at.0), None),
-        Rest::Ended(status) => (status, None, Some(t.at)),
-    };
-    let sql =
-        "UPDATE runs SET status = ?3, owner = NULL, wake_at = ?4, ended = ?5 WHERE tenant = ?1 AND run = ?2";
-    let run = Uuid16(t.run.0);
-    db.prepare_cached(sql)?.execute((tenant.as_str(), run, stored(status), wake_at, ended))?;
-    if ended.is_some() {
-        let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
-                   WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
-        let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.head, t.at);
-        db.prepare_cached(sql)?.execute(key)?;
     }
     Ok(())
 }

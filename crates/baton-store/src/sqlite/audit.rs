@@ -58,16 +58,21 @@ fn seal(db: &Connection, limit: u32) -> Result<u64, StoreError> {
     let mut last = rows.next()?.map(audit_row).transpose()?;
     let unsealed = unsealed(db, limit)?;
     let count = unsealed.len() as u64;
+    let Some(newest) = unsealed.last().map(|event| event.n) else { return Ok(0) };
     for event in unsealed {
-        let n = event.n;
         let row = AuditRow::sealed(last.as_ref(), event);
         insert(db, &row)?;
-        if db.prepare_cached("DELETE FROM outbox WHERE n = ?1 AND send = 0")?.execute([n])? == 0 {
-            db.prepare_cached("UPDATE outbox SET sealed = 1 WHERE n = ?1")?.execute([n])?;
-        }
         last = Some(row);
     }
+    let sql = "DELETE FROM outbox WHERE n > (SELECT sealed FROM chain) AND n <= ?1 AND send = 0";
+    db.prepare_cached(sql)?.execute([newest])?;
+    db.prepare_cached("UPDATE chain SET sealed = ?1")?.execute([newest])?;
     Ok(count)
+}
+
+/// The number of the newest event that is in the chain.
+pub(super) fn sealed(db: &Connection) -> Result<i64, StoreError> {
+    Ok(db.prepare_cached("SELECT sealed FROM chain")?.query_row([], |row| row.get(0))?)
 }
 
 fn insert(db: &Connection, row: &AuditRow) -> Result<(), StoreError> {
@@ -90,7 +95,7 @@ fn insert(db: &Connection, row: &AuditRow) -> Result<(), StoreError> {
 /// The oldest events that are not in the chain.
 fn unsealed(db: &Connection, limit: u32) -> Result<Vec<Unsealed>, StoreError> {
     let sql = "SELECT n, tenant, at, correlation, kind, source, digest FROM outbox
-               WHERE sealed = 0 ORDER BY n LIMIT ?1";
+               WHERE n > (SELECT sealed FROM chain) ORDER BY n LIMIT ?1";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([limit])?;
     let mut out = Vec::new();

@@ -179,8 +179,15 @@ fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, 
 }
 
 fn remove_runs(db: &Connection, runs: &[(Tenant, RunId)]) -> Result<(), StoreError> {
-    for table in ["steps", "claims", "inbox", "approvals", "runs"] {
-        let sql = format!("DELETE FROM {table} WHERE tenant = ?1 AND run = ?2");
+    let of_run = "tenant = ?1 AND run = ?2";
+    for (table, of_run) in [
+        ("steps", "run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2)"),
+        ("claims", of_run),
+        ("inbox", of_run),
+        ("approvals", of_run),
+        ("runs", of_run),
+    ] {
+        let sql = format!("DELETE FROM {table} WHERE {of_run}");
         let mut statement = db.prepare_cached(&sql)?;
         for (tenant, run) in runs {
             statement.execute((tenant.as_str(), Uuid16(run.0)))?;

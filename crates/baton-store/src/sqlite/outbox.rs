@@ -85,7 +85,7 @@ impl SqliteStore {
 
     pub(crate) async fn sent(&self, numbers: &[i64]) -> Result<(), StoreError> {
         let numbers = numbers.to_vec();
-        self.write(move |db| no_longer_sent(db, &numbers)).await
+        self.write(move |db| no_longer_sent(db, &numbers)).await.map(|_| ())
     }
 
     pub(crate) async fn trim_outbox(
@@ -94,10 +94,13 @@ impl SqliteStore {
         most_bytes: u64,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
+        // All that waits is read for this, which may be a lot: not by the one who writes.
+        let dropped = self.read(move |db| too_much(db, before, most_bytes)).await?;
+        if dropped.is_empty() {
+            return Ok(0);
+        }
         self.write(move |db| {
-            let dropped = too_much(db, before, most_bytes)?;
-            no_longer_sent(db, &dropped)?;
-            let count = dropped.len() as u64;
+            let count = no_longer_sent(db, &dropped)?;
             if count > 0 {
                 note(db, &Tenant::local(), &PackedEvent::new(&AuditEvent::dropped(count, now))?)?;
             }
@@ -109,11 +112,10 @@ impl SqliteStore {
 
 /// Writes an event down.
 pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Result<(), StoreError> {
-    let sql =
-        "INSERT INTO outbox(tenant, at, correlation, kind, source, digest, body, crc, bytes, send, sealed)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)";
+    let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, body, crc)
+               VALUES (1 + max((SELECT coalesce(max(n), 0) FROM outbox), (SELECT sealed FROM chain)),
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let PackedEvent { at, correlation, kind, source, digest, body: (body, crc), send } = event;
-    let bytes = body.len() as i64;
     db.prepare_cached(sql)?.execute(params![
         tenant.as_str(),
         at,
@@ -121,10 +123,9 @@ pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Res
         kind,
         source,
         digest,
+        send,
         body,
         crc,
-        bytes,
-        send
     ])?;
     Ok(())
 }
@@ -143,23 +144,23 @@ fn outgoing(row: &Row<'_>) -> Result<Outgoing, StoreError> {
     Ok(Outgoing { n, tenant: read::name("tenant", row.get(1)?)?, event })
 }
 
-/// Events need not be sent any more; those that are in the chain, too, have done their duty.
-fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<(), StoreError> {
-    let mut gone = db.prepare_cached("DELETE FROM outbox WHERE n = ?1 AND sealed = 1")?;
-    let mut unsent = db.prepare_cached("UPDATE outbox SET send = 0 WHERE n = ?1")?;
+/// Events need not be sent any more; those that are in the chain, too, have done their duty. Answers how many were
+/// still to be sent.
+fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<u64, StoreError> {
+    let sealed = super::audit::sealed(db)?;
+    let mut gone = db.prepare_cached("DELETE FROM outbox WHERE n = ?1")?;
+    let mut unsent = db.prepare_cached("UPDATE outbox SET send = 0 WHERE n = ?1 AND send = 1")?;
+    let mut count = 0;
     for n in numbers {
-        if gone.execute([n])? == 0 {
-            unsent.execute([n])?;
-        }
+        count += if *n <= sealed { gone.execute([n])? } else { unsent.execute([n])? };
     }
-    Ok(())
+    Ok(count as u64)
 }
 
-/// The unsent events from before a moment, and the oldest of those that are too much. Read from an index
-/// alone, the newest first.
+/// The unsent events from before a moment, and the oldest of those that are too much. Read the newest first.
 fn too_much(db: &Connection, before: Timestamp, most_bytes: u64) -> Result<Vec<i64>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT n, at, bytes FROM outbox WHERE send = 1 ORDER BY n DESC")?;
+    let sql = "SELECT n, at, length(body) FROM outbox WHERE send = 1 ORDER BY n DESC";
+    let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     let (mut bytes, mut out) = (0_u64, Vec::new());
     while let Some(row) = rows.next()? {

@@ -47,14 +47,16 @@ fn prune(
         let keep_to = reached.get(lane).copied();
         let key = (tenant.as_str(), id.as_str(), lane, keep_to.unwrap_or(-1));
         let beyond = "tenant = ?1 AND thread = ?2 AND lane = ?3 AND idx > ?4";
-        let count: i64 =
-            db.query_row(&format!("SELECT count(*) FROM entries WHERE {beyond}"), key, |row| row.get(0))?;
+        let entries_beyond = "thread = (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2)
+                              AND lane = ?3 AND idx > ?4";
+        let counted = format!("SELECT count(*) FROM entries WHERE {entries_beyond}");
+        let count: i64 = db.query_row(&counted, key, |row| row.get(0))?;
         pruned.entries += count as u64;
         pruned.lanes += u64::from(keep_to.is_none());
         if request.dry_run {
             continue;
         }
-        db.execute(&format!("DELETE FROM entries WHERE {beyond}"), key)?;
+        db.execute(&format!("DELETE FROM entries WHERE {entries_beyond}"), key)?;
         // A lane that was cut grows again from there: what is said of its old entries must not stay.
         db.execute(&format!("DELETE FROM untrusted WHERE {beyond}"), key)?;
         failpoint::point("prune.mid");

@@ -9,7 +9,7 @@ use baton_core::run::RunStatus;
 use baton_core::thread::{Place, TreeError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::advance::Packed;
+use super::advance::{Packed, advance};
 use super::read::{self, Uuid16};
 use super::runs::{self, stored};
 use super::start::{self, PackedDefinition};
@@ -83,7 +83,7 @@ fn enqueue(
         return Err(StoreError::QueueFull { branch: new.branch.to_string(), most: new.most });
     }
     if let Some(thread) = made {
-        add_thread(db, tenant, thread)?;
+        add_thread(db, tenant, thread, None)?;
     }
     if let Some(key) = &new.key {
         keys::note(db, tenant, key, Some(new.run), None)?;
@@ -183,5 +183,7 @@ pub(super) fn start(
         running.head,
         running.definition,
     ])?;
-    start::begin(db, tenant, new, definition, &first)
+    start::begin(db, tenant, new, definition, first.run)?;
+    advance(db, tenant, &first)?;
+    Ok(first.lane)
 }

@@ -89,7 +89,8 @@ pub(super) fn entries(
     first: i64,
 ) -> Result<Vec<PlacedEntry>, StoreError> {
     let sql = "SELECT idx, id, run, envelope, crc FROM entries
-               WHERE tenant = ?1 AND thread = ?2 AND lane = ?3 AND idx BETWEEN ?4 AND ?5 ORDER BY idx";
+               WHERE thread = (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2)
+               AND lane = ?3 AND idx BETWEEN ?4 AND ?5 ORDER BY idx";
     let mut statement = db.prepare_cached(sql)?;
     let mut out = Vec::new();
     for segment in tree.segments(head, first) {
@@ -135,7 +136,8 @@ pub(super) fn tail(
 
 /// The last stored index of a lane.
 pub(super) fn tip(db: &Connection, tenant: &Tenant, thread: &ThreadId, lane: u32) -> Result<i64, StoreError> {
-    let sql = "SELECT max(idx) FROM entries WHERE tenant = ?1 AND thread = ?2 AND lane = ?3";
+    let sql = "SELECT max(idx) FROM entries
+               WHERE thread = (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2) AND lane = ?3";
     let key = (tenant.as_str(), thread.as_str(), lane);
     let tip: Option<i64> = db.prepare_cached(sql)?.query_row(key, |row| row.get(0))?;
     Ok(tip.unwrap_or(-1))
@@ -148,7 +150,8 @@ pub(super) fn written_by(
     thread: &ThreadId,
     place: Place,
 ) -> Result<Option<RunId>, StoreError> {
-    let sql = "SELECT run FROM entries WHERE tenant = ?1 AND thread = ?2 AND lane = ?3 AND idx = ?4";
+    let sql = "SELECT run FROM entries
+               WHERE thread = (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2) AND lane = ?3 AND idx = ?4";
     let key = (tenant.as_str(), thread.as_str(), place.lane, place.index);
     let found = db.prepare_cached(sql)?.query_row(key, |row| row.get::<_, Option<Uuid16>>(0)).optional()?;
     Ok(found.flatten().map(|id| RunId(id.0)))

@@ -3,6 +3,8 @@
 //! The statement that advances a run checks its epoch, its step and its inbox; everything else is
 //! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
 
+use std::sync::Arc;
+
 use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::{Definition, Message, RunStatus};
 use baton_core::time::Timestamp;
@@ -55,8 +57,12 @@ impl SqliteStore {
 
     pub(crate) async fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
         let tenant = tenant.clone();
-        let packed = Packed::new(transition)?;
-        self.write(move |db| advance(db, &tenant, &packed)).await
+        // It is freed by whoever made it, not by the writer: memory that comes back from another thread costs more.
+        let packed = Arc::new(Packed::new(transition)?);
+        let written = packed.clone();
+        let done = self.write(move |db| advance(db, &tenant, &written)).await;
+        drop(packed);
+        done
     }
 
     pub(crate) async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
@@ -223,20 +229,22 @@ impl SqliteStore {
     pub(crate) async fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |db| {
-            known(db, &tenant, run)?;
+            let has_begun = load(db, &tenant, run)?.step > 0;
             let sql = "SELECT epoch, base_seq FROM claims WHERE tenant = ?1 AND run = ?2 ORDER BY epoch";
             let mut statement = db.prepare_cached(sql)?;
             let rows = statement.query_map((tenant.as_str(), Uuid16(run.0)), |row| {
                 Ok(ClaimRow { epoch: row.get(0)?, base_seq: row.get::<_, i64>(1)? as u64 })
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            // The start is a claim, too.
+            let start = has_begun.then_some(ClaimRow { epoch: 1, base_seq: 0 });
+            Ok(start.map(Ok).into_iter().chain(rows).collect::<Result<_, _>>()?)
         })
         .await
     }
 
     pub(crate) async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
         self.read(move |db| {
-            let sql = "SELECT run, inbox, watched_until FROM runs WHERE owner = ?1";
+            let sql = "SELECT run, inbox, watched_until FROM runs WHERE owner = ?1 AND status < 3";
             let mut statement = db.prepare_cached(sql)?;
             let rows = statement.query_map([Uuid16(owner.0)], |row| {
                 let watched_until = row.get::<_, Option<i64>>(2)?.map(Timestamp);
@@ -343,7 +351,7 @@ pub(super) fn steps(
 ) -> Result<Vec<StepRow>, StoreError> {
     let sql = format!(
         "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
-         WHERE tenant = ?1 AND run = ?2 AND {from} ORDER BY step LIMIT ?4"
+         WHERE run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2) AND {from} ORDER BY step LIMIT ?4"
     );
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query((tenant.as_str(), Uuid16(run.0), value, limit))?;

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use baton_core::id::Tenant;
+use baton_core::id::{RunId, Tenant};
 use baton_core::run::RUN_VERSION;
 use rusqlite::{Connection, params};
 
-use super::advance::{Packed, advance};
+use super::advance::{Packed, follow};
 use super::read::{self, Uuid16};
-use super::runs::{exists, insert_claim, stored};
+use super::runs::{exists, stored};
 use super::threads::{add_thread, append_lane};
 use super::{SqliteStore, keys, queue};
 use crate::error::StoreError;
 use crate::record;
 use crate::transition::{NewRun, Pinned, Transition};
-use crate::view::{ClaimRow, RunRow};
+use crate::view::RunRow;
 
 impl SqliteStore {
     pub(crate) async fn start(
@@ -36,24 +36,27 @@ impl SqliteStore {
                 return Err(StoreError::Exists { what: "run", id: run.to_string() });
             }
             crate::runs::own_key(keys::unused(db, &tenant, new.key.as_ref(), new.at), run, false)?;
-            if let Some(thread) = &new.new_thread {
-                if !add_thread(db, &tenant, thread)? {
-                    return Err(crate::runs::not_new(&new));
-                }
-            } else {
-                let mut loaded = free_branch(db, &tenant, &packed, &new)?;
-                packed.lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
-            }
             let row = RunRow {
-                lane: packed.lane,
                 owner: Some(new.owner),
                 definition: new.definition.hash.clone(),
                 metadata: new.metadata.clone(),
                 ..RunRow::begun(run, &thread, &new.branch, new.expected_head, new.at)
             };
-            insert_run(db, &tenant, &row, &packed.budget)?;
-            take_branch(db, &tenant, &new, &packed)?;
-            begin(db, &tenant, &new, &definition, &packed)
+            if let Some(thread) = &new.new_thread {
+                packed.fence.allows(&row)?;
+                if !add_thread(db, &tenant, thread, Some(run))? {
+                    return Err(crate::runs::not_new(&new));
+                }
+            } else {
+                let mut loaded = free_branch(db, &tenant, &packed, &new)?;
+                packed.fence.allows(&row)?;
+                packed.lane = append_lane(db, &tenant, &thread, &mut loaded.tree, &new.branch)?;
+                take_branch(db, &tenant, &new, &packed)?;
+            }
+            insert_run(db, &tenant, &packed.leaves(RunRow { lane: packed.lane, ..row }), &packed.budget)?;
+            begin(db, &tenant, &new, &definition, packed.run)?;
+            follow(db, &tenant, &packed)?;
+            Ok(packed.lane)
         })
         .await
         .inspect(|_| self.shared.definitions.learn(known))
@@ -101,7 +104,7 @@ pub(super) fn keep_definition(
     Ok(())
 }
 
-/// Writes the row of a new run as it is before its first transition.
+/// Writes the row of a new run.
 pub(super) fn insert_run(
     db: &Connection,
     tenant: &Tenant,
@@ -110,8 +113,8 @@ pub(super) fn insert_run(
 ) -> Result<(), StoreError> {
     let sql =
         "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
-                 attempts, definition, min_version, budget, created, metadata)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0, 0, 0, ?8, 0, ?9, ?10, ?11, ?12, ?13)";
+                 attempts, definition, min_version, budget, created, metadata, wake_at, ended)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?14, ?15, 0, ?8, 0, ?9, ?10, ?11, ?12, ?13, ?16, ?17)";
     let metadata = row.metadata.to_string().into_bytes();
     let owner = row.owner.map(|owner| Uuid16(owner.0));
     db.prepare_cached(sql)?.execute(params![
@@ -128,6 +131,10 @@ pub(super) fn insert_run(
         budget,
         row.created.0,
         metadata,
+        row.step,
+        row.seq as i64,
+        row.wake_at.map(|at| at.0),
+        row.ended.map(|at| at.0),
     ])?;
     Ok(())
 }
@@ -146,21 +153,19 @@ pub(super) fn take_branch(
     Ok(())
 }
 
-/// Writes the first transition of a run whose row is there; answers the lane that it writes to.
+/// Writes what a run that begins needs beside its row.
 pub(super) fn begin(
     db: &Connection,
     tenant: &Tenant,
     new: &NewRun,
     definition: &PackedDefinition,
-    first: &Packed,
-) -> Result<u32, StoreError> {
+    run: RunId,
+) -> Result<(), StoreError> {
     keep_definition(db, tenant, definition)?;
-    if let Some(key) = &new.key {
-        keys::note(db, tenant, key, Some(first.run), None)?;
+    match &new.key {
+        Some(key) => keys::note(db, tenant, key, Some(run), None),
+        None => Ok(()),
     }
-    insert_claim(db, tenant, first.run, ClaimRow { epoch: 1, base_seq: 0 }, new.owner, new.at)?;
-    advance(db, tenant, first)?;
-    Ok(first.lane)
 }
 
 /// A thread's tree, if the branch is free, its turn is the run's, and it is where the run thinks it is.

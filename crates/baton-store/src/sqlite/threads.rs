@@ -1,6 +1,6 @@
 //! Threads in SQLite. An operation loads the tree, asks the core what it means, and writes what changed.
 
-use baton_core::id::{BranchName, Tenant, ThreadId};
+use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::thread::{Lane, NewEntry, Place, PlacedEntry, Tree};
 use baton_core::time::Timestamp;
 use rusqlite::Connection;
@@ -14,7 +14,7 @@ use crate::view::{BranchEnd, BranchView, ForkAt, Rewound, Slice, ThreadView};
 impl SqliteStore {
     pub(crate) async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
         let tenant = tenant.clone();
-        self.write(move |db| match add_thread(db, &tenant, &new)? {
+        self.write(move |db| match add_thread(db, &tenant, &new, None)? {
             true => Ok(()),
             false => Err(StoreError::Exists { what: "thread", id: new.id.to_string() }),
         })
@@ -81,7 +81,7 @@ impl SqliteStore {
             if db.query_row(sql, (tenant.as_str(), to.as_str()), |row| row.get::<_, u32>(0))? > 0 {
                 return Err(StoreError::Exists { what: "thread", id: to.to_string() });
             }
-            for table in ["threads", "lanes", "branches", "untrusted", "entries", "runs", "queued"] {
+            for table in ["threads", "lanes", "branches", "untrusted", "runs", "queued"] {
                 let sql = format!("UPDATE {table} SET thread = ?3 WHERE tenant = ?1 AND thread = ?2");
                 db.execute(&sql, (tenant.as_str(), id.as_str(), to.as_str()))?;
             }
@@ -175,7 +175,8 @@ impl SqliteStore {
             let from = from.unwrap_or_else(|| loaded.tree.current.clone());
             let head = loaded.head(&from)?;
             let find = |entry: baton_core::id::EntryId| {
-                let sql = "SELECT lane, idx FROM entries WHERE tenant = ?1 AND thread = ?2 AND id = ?3";
+                let sql = "SELECT lane, idx FROM entries
+                           WHERE thread = (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2) AND id = ?3";
                 let key = (tenant.as_str(), id.as_str(), Uuid16(entry.0));
                 let found = db.query_row(sql, key, |row| Ok(Place { lane: row.get(0)?, index: row.get(1)? }));
                 found.ok()
@@ -183,7 +184,7 @@ impl SqliteStore {
             let place = crate::threads::fork_place(&loaded.tree, head, &from, &at, find)?;
             let origin = (from, place.index);
             loaded.tree.fork_at(place, origin.clone(), name.clone())?;
-            insert_branch(db, &tenant, &id, &name, place, Some(&origin), now)?;
+            insert_branch(db, &tenant, &id, &name, place, &origin, now)?;
             Ok(place)
         })
         .await
@@ -242,8 +243,13 @@ impl SqliteStore {
     }
 }
 
-/// Makes a thread; false if it is there already.
-pub(super) fn add_thread(db: &Connection, tenant: &Tenant, new: &NewThread) -> Result<bool, StoreError> {
+/// Makes a thread, whose branch a run may hold from the beginning; false if it is there already.
+pub(super) fn add_thread(
+    db: &Connection,
+    tenant: &Tenant,
+    new: &NewThread,
+    run: Option<RunId>,
+) -> Result<bool, StoreError> {
     let sql = "INSERT OR IGNORE INTO threads(tenant, thread, current, created, ttl_at, meta)
                VALUES (?1, ?2, 'main', ?3, ?4, ?5)";
     let meta = new.meta.to_string().into_bytes();
@@ -251,19 +257,24 @@ pub(super) fn add_thread(db: &Connection, tenant: &Tenant, new: &NewThread) -> R
     if db.prepare_cached(sql)?.execute(values)? == 0 {
         return Ok(false);
     }
-    let head = Place { lane: 0, index: -1 };
-    insert_branch(db, tenant, &new.id, &BranchName::main(), head, None, new.at)?;
+    let sql = "INSERT INTO branches(tenant, thread, branch, lane, head, run, touched)
+               VALUES (?1, ?2, 'main', 0, -1, ?3, ?4)";
+    let run = run.map(|run| Uuid16(run.0));
+    db.prepare_cached(sql)?.execute((tenant.as_str(), new.id.as_str(), run, new.at.0))?;
     Ok(true)
 }
 
 /// Removes a thread with everything on it.
 pub(super) fn remove_thread(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
     let key = (tenant.as_str(), id.as_str());
-    for table in ["steps", "claims", "inbox", "approvals"] {
+    db.execute("DELETE FROM steps WHERE run IN (SELECT n FROM runs WHERE tenant = ?1 AND thread = ?2)", key)?;
+    for table in ["claims", "inbox", "approvals"] {
         let of_runs = "(SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2)";
         db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND run IN {of_runs}"), key)?;
     }
-    for table in ["queued", "runs", "entries", "untrusted", "branches", "lanes", "threads"] {
+    let numbered = "(SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2)";
+    db.execute(&format!("DELETE FROM entries WHERE thread = {numbered}"), key)?;
+    for table in ["queued", "runs", "untrusted", "branches", "lanes", "threads"] {
         db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1 AND thread = ?2"), key)?;
     }
     Ok(())
@@ -324,7 +335,8 @@ pub(super) fn insert_entry(
     (id, run): (Uuid16, Option<Uuid16>),
     envelope: &[u8],
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "INSERT INTO entries(thread, lane, idx, id, run, envelope, crc)
+               VALUES ((SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2), ?3, ?4, ?5, ?6, ?7, ?8)";
     let crc = crc32fast::hash(envelope);
     let values = (tenant.as_str(), thread.as_str(), place.lane, place.index, id, run, envelope, crc);
     db.prepare_cached(sql)?.execute(values)?;
@@ -337,14 +349,21 @@ fn insert_branch(
     thread: &ThreadId,
     branch: &BranchName,
     head: Place,
-    origin: Option<&(BranchName, i64)>,
+    (from, index): &(BranchName, i64),
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO branches(tenant, thread, branch, lane, head, from_branch, from_index, touched)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    let (from, index) = origin.map(|(from, index)| (from.as_str(), *index)).unzip();
-    let values =
-        (tenant.as_str(), thread.as_str(), branch.as_str(), head.lane, head.index, from, index, at.0);
+    let values = (
+        tenant.as_str(),
+        thread.as_str(),
+        branch.as_str(),
+        head.lane,
+        head.index,
+        from.as_str(),
+        index,
+        at.0,
+    );
     db.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

@@ -155,7 +155,11 @@ async fn a_damaged_entry_harms_its_thread_alone(home: Home) {
     talk(store, "t1", 3).await;
     talk(store, "t2", 3).await;
     push_many(store, "t1", "main", 4, 30).await;
-    damage(&home, "entries", "envelope", "thread = 't1' AND idx = 1");
+    let of_thread = match home.store {
+        Store::Postgres(_) => "thread = 't1'",
+        _ => "thread = (SELECT n FROM threads WHERE thread = 't1')",
+    };
+    damage(&home, "entries", "envelope", &format!("{of_thread} AND idx = 1"));
     let error = corrupt("entry", "t1[1]", DAMAGED);
     let t = thread("t1");
     assert_eq!(store.entries(&tenant(), &t, None, Slice::default()).await, Err(error.clone()));

@@ -22,16 +22,22 @@ pub(super) struct State {
     /// Rounds of a model call with tools and the tools it asked for.
     pub(super) rounds: u32,
     /// The next model call is the last, and has no tools.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) last_answer: bool,
     /// Whether the agent gave an answer that could stand as its last.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) said: bool,
     /// Calls without a result, in call order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) calls: Vec<OpenCall>,
     /// How often each call failed, by the beginning of its digest.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) failures: BTreeMap<String, u8>,
     /// Messages that wait for the next boundary.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) steering: Vec<String>,
     /// What became of the calls so far.
+    #[serde(skip_serializing_if = "crate::json::is_default")]
     pub(super) receipt: Tally,
     /// How far down the ladder the model call of now is.
     #[serde(skip_serializing_if = "Question::is_fresh")]
@@ -255,8 +261,12 @@ impl OpenCall {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Tally {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) finished: Vec<(u32, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) stopped: Vec<(u32, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<(u32, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_started: Vec<(u32, String)>,
 }

@@ -25,10 +25,12 @@ impl Rows {
     fn sql(self) -> &'static str {
         match self {
             Rows::Entries => {
-                "SELECT rowid, tenant, thread, envelope, crc FROM entries WHERE rowid > ?1 ORDER BY rowid LIMIT ?2"
+                "SELECT e.rowid, t.tenant, t.thread, e.envelope, e.crc FROM entries e JOIN threads t ON t.n = e.thread
+                 WHERE e.rowid > ?1 ORDER BY e.rowid LIMIT ?2"
             }
             Rows::Steps => {
-                "SELECT rowid, tenant, run, body, crc FROM steps WHERE rowid > ?1 ORDER BY rowid LIMIT ?2"
+                "SELECT s.rowid, r.tenant, r.run, s.body, s.crc FROM steps s JOIN runs r ON r.n = s.run
+                 WHERE s.rowid > ?1 ORDER BY s.rowid LIMIT ?2"
             }
         }
     }

@@ -123,11 +123,17 @@ impl Tenants {
         let with_tenant = "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c \
                            WHERE m.type = 'table' AND c.name = 'tenant' ORDER BY m.name";
         let mut tables = db.prepare(with_tenant).unwrap();
-        let tables: Vec<String> =
-            tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-        assert!(tables.len() > 12 && tables.contains(&"entries".to_owned()), "{tables:?}");
-        let rows = |table: &String| {
-            let mut rows = db.prepare(&format!("SELECT * FROM {table} WHERE tenant = ?1")).unwrap();
+        let tables = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
+        let mut tables: BTreeMap<String, String> =
+            tables.map(|table: String| (table, "tenant = ?1".to_owned())).collect();
+        // Those that name a thread or a run by its number belong to whom that does.
+        for (table, owner) in [("entries", "thread"), ("steps", "run")] {
+            let owned = format!("{owner} IN (SELECT n FROM {owner}s WHERE tenant = ?1)");
+            assert_eq!(tables.insert(table.to_owned(), owned), None);
+        }
+        assert!(tables.len() > 15, "{tables:?}");
+        let rows = |(table, of_tenant): (&String, &String)| {
+            let mut rows = db.prepare(&format!("SELECT * FROM {table} WHERE {of_tenant}")).unwrap();
             let columns = rows.column_count();
             let row = |row: &rusqlite::Row<'_>| {
                 let cells: Vec<Cell> = (0..columns).map(|at| row.get(at).unwrap()).collect();
