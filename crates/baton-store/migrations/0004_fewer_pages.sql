@@ -53,14 +53,18 @@ DELETE FROM claims WHERE epoch = 1;
 -- Which events are in the chain: those up to a number. They are sealed in the order in which they were written.
 CREATE TABLE chain (sealed INTEGER NOT NULL);
 INSERT INTO chain SELECT coalesce(
-  (SELECT min(n) - 1 FROM outbox WHERE sealed = 0), (SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0);
+  (SELECT min(n) - 1 FROM outbox WHERE sealed = 0),
+  max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0), coalesce((SELECT max(n) FROM outbox), 0)));
 
 -- Events that are to be sent, or to be added to the chain, or both; a row goes when neither is left to do. No number
 -- is used twice: what has gone is in the chain, and numbers go on after that.
 ALTER TABLE outbox RENAME TO old_outbox;
 CREATE TABLE outbox (
   n INTEGER PRIMARY KEY, tenant TEXT NOT NULL, at INTEGER NOT NULL, correlation TEXT NOT NULL, kind TEXT NOT NULL,
-  source TEXT NOT NULL, digest TEXT NOT NULL, send INTEGER NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL
+  source TEXT NOT NULL, digest TEXT NOT NULL, send INTEGER NOT NULL, bytes INTEGER NOT NULL, body BLOB NOT NULL,
+  crc INTEGER NOT NULL
 );
-INSERT INTO outbox SELECT n, tenant, at, correlation, kind, source, digest, send, body, crc FROM old_outbox;
+INSERT INTO outbox SELECT n, tenant, at, correlation, kind, source, digest, send, bytes, body, crc FROM old_outbox
+  WHERE send = 1 OR sealed = 0;
 DROP TABLE old_outbox;
+CREATE INDEX outbox_unsent ON outbox (n, at, bytes, send) WHERE send = 1;

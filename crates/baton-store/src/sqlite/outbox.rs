@@ -94,7 +94,7 @@ impl SqliteStore {
         most_bytes: u64,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        // All that waits is read for this, which may be a lot: not by the one who writes.
+        // All that waits is looked at for this, which may be a lot: not by the one who writes.
         let dropped = self.read(move |db| too_much(db, before, most_bytes)).await?;
         if dropped.is_empty() {
             return Ok(0);
@@ -112,9 +112,9 @@ impl SqliteStore {
 
 /// Writes an event down.
 pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Result<(), StoreError> {
-    let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, body, crc)
+    let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, bytes, body, crc)
                VALUES (1 + max((SELECT coalesce(max(n), 0) FROM outbox), (SELECT sealed FROM chain)),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let PackedEvent { at, correlation, kind, source, digest, body: (body, crc), send } = event;
     db.prepare_cached(sql)?.execute(params![
         tenant.as_str(),
@@ -124,6 +124,7 @@ pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Res
         source,
         digest,
         send,
+        body.len() as i64,
         body,
         crc,
     ])?;
@@ -157,10 +158,11 @@ fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<u64, StoreError> {
     Ok(count as u64)
 }
 
-/// The unsent events from before a moment, and the oldest of those that are too much. Read the newest first.
+/// The unsent events from before a moment, and the oldest of those that are too much. Read from an index alone, the
+/// newest first.
 fn too_much(db: &Connection, before: Timestamp, most_bytes: u64) -> Result<Vec<i64>, StoreError> {
-    let sql = "SELECT n, at, length(body) FROM outbox WHERE send = 1 ORDER BY n DESC";
-    let mut statement = db.prepare_cached(sql)?;
+    let mut statement =
+        db.prepare_cached("SELECT n, at, bytes FROM outbox WHERE send = 1 ORDER BY n DESC")?;
     let mut rows = statement.query([])?;
     let (mut bytes, mut out) = (0_u64, Vec::new());
     while let Some(row) = rows.next()? {

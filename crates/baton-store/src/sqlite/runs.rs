@@ -229,10 +229,14 @@ impl SqliteStore {
     pub(crate) async fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |db| {
-            let has_begun = load(db, &tenant, run)?.step > 0;
+            let key = (tenant.as_str(), Uuid16(run.0));
+            let sql = "SELECT step > 0 FROM runs WHERE tenant = ?1 AND run = ?2";
+            let has_begun: Option<bool> =
+                db.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+            let has_begun = has_begun.ok_or_else(|| StoreError::not_found("run", run))?;
             let sql = "SELECT epoch, base_seq FROM claims WHERE tenant = ?1 AND run = ?2 ORDER BY epoch";
             let mut statement = db.prepare_cached(sql)?;
-            let rows = statement.query_map((tenant.as_str(), Uuid16(run.0)), |row| {
+            let rows = statement.query_map(key, |row| {
                 Ok(ClaimRow { epoch: row.get(0)?, base_seq: row.get::<_, i64>(1)? as u64 })
             })?;
             // The start is a claim, too.

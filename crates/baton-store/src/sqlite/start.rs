@@ -44,7 +44,7 @@ impl SqliteStore {
             };
             if let Some(thread) = &new.new_thread {
                 packed.fence.allows(&row)?;
-                if !add_thread(db, &tenant, thread, Some(run))? {
+                if !add_thread(db, &tenant, thread, Some((run, new.at)))? {
                     return Err(crate::runs::not_new(&new));
                 }
             } else {

@@ -243,12 +243,12 @@ impl SqliteStore {
     }
 }
 
-/// Makes a thread, whose branch a run may hold from the beginning; false if it is there already.
+/// Makes a thread, whose branch a run may hold from its beginning on; false if it is there already.
 pub(super) fn add_thread(
     db: &Connection,
     tenant: &Tenant,
     new: &NewThread,
-    run: Option<RunId>,
+    holder: Option<(RunId, Timestamp)>,
 ) -> Result<bool, StoreError> {
     let sql = "INSERT OR IGNORE INTO threads(tenant, thread, current, created, ttl_at, meta)
                VALUES (?1, ?2, 'main', ?3, ?4, ?5)";
@@ -259,8 +259,9 @@ pub(super) fn add_thread(
     }
     let sql = "INSERT INTO branches(tenant, thread, branch, lane, head, run, touched)
                VALUES (?1, ?2, 'main', 0, -1, ?3, ?4)";
-    let run = run.map(|run| Uuid16(run.0));
-    db.prepare_cached(sql)?.execute((tenant.as_str(), new.id.as_str(), run, new.at.0))?;
+    let (run, since) = holder.map(|(run, at)| (Uuid16(run.0), at)).unzip();
+    let touched = since.unwrap_or(new.at).0;
+    db.prepare_cached(sql)?.execute((tenant.as_str(), new.id.as_str(), run, touched))?;
     Ok(true)
 }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::home::{Home, dump};
 use crate::pen::Pen;
-use crate::values::{approval, at, input, run, talk, tenant};
+use crate::values::{approval, at, input, run, talk, tenant, thread};
 
 /// Every file and folder below a path, with its mode.
 fn modes(folder: &Path, under: &str, found: &mut BTreeMap<String, u32>) {
@@ -48,6 +48,33 @@ async fn nobody_else_can_read_the_data() {
         ("live/room", 0o600),
     ];
     assert_eq!(found, expected.map(|(name, mode)| (name.to_owned(), mode)).into());
+}
+
+/// A number that is free again may be the next thread's or run's: nothing that had it may be left.
+#[tokio::test]
+async fn what_a_thread_leaves_behind_is_nothing_under_its_number_and_those_of_its_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store);
+    let owner = store.enlist().unwrap();
+    let db = rusqlite::Connection::open(folder.path().join("baton.db")).unwrap();
+    let counted = || -> [i64; 4] {
+        ["threads", "entries", "runs", "steps"].map(|table| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            db.query_row(&sql, [], |row| row.get(0)).unwrap()
+        })
+    };
+    for name in ["one", "another"] {
+        talk(&store, name, 2).await;
+        let mut pen = Pen::start(&store, owner.id, 1, (name, "main")).await;
+        pen.commit(&store, pen.ends(RunStatus::Ok)).await.unwrap();
+        let numbers: [i64; 2] = ["entries", "steps"].map(|table| {
+            let of = if table == "entries" { "thread" } else { "run" };
+            db.query_row(&format!("SELECT max({of}) FROM {table}"), [], |row| row.get(0)).unwrap()
+        });
+        assert_eq!((numbers, counted()), ([1, 1], [1, 4, 1, 2]), "{name}");
+        store.delete_thread(&tenant(), &thread(name)).await.unwrap();
+        assert_eq!(counted(), [0; 4], "{name}");
+    }
 }
 
 #[tokio::test]

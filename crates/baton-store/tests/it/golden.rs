@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::home::{Dump, dump};
+use crate::service::event;
 use crate::values::{at, call, numbered, run, tenant, thread, untrusted};
 
 fn file(name: &str) -> PathBuf {
@@ -198,6 +199,26 @@ async fn a_file_of_version_3_is_copied_brought_up_to_date_read_and_written_to() 
     assert_eq!(backup, Some(copy.clone()));
     assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (3, 4));
     is_what_was_served(&store).await;
+}
+
+/// Whoever sent an event may say so twice: its number must not be another's by then.
+#[tokio::test]
+async fn the_numbers_of_events_go_on_from_version_3_even_where_none_is_left() {
+    let sealed = "UPDATE outbox SET sealed = 1";
+    for emptied in ["DELETE FROM outbox", sealed, &format!("{sealed}; DELETE FROM sqlite_sequence")] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("baton.db");
+        fs::copy(file("v3/baton.db"), &path).unwrap();
+        let db = rusqlite::Connection::open(&path).unwrap();
+        let last: i64 = db.query_row("SELECT seq FROM sqlite_sequence", [], |row| row.get(0)).unwrap();
+        db.execute_batch(emptied).unwrap();
+        let store = Store::Sqlite(SqliteStore::open(folder.path()).unwrap().store);
+        assert_eq!(store.seal(99).await, Ok(0), "{emptied}: nothing is sealed twice");
+        store.receive(&tenant(), event(8, false), None).await.unwrap();
+        let n: i64 = db.query_row("SELECT max(n) FROM outbox", [], |row| row.get(0)).unwrap();
+        assert_eq!(n, last + 1, "{emptied}");
+        assert_eq!(store.seal(99).await, Ok(1), "{emptied}");
+    }
 }
 
 #[tokio::test]
