@@ -225,11 +225,12 @@ impl Driver {
         }
         point("step.post_commit");
         tracing::debug!(run = %self.run(), step = transition.step, seq = transition.last_seq, "committed");
-        self.remember(transition).await
+        self.remember(transition);
+        self.reload().await
     }
 
     /// Takes in what is committed, and shows it.
-    pub(super) async fn remember(&mut self, transition: Transition) -> Result<(), EngineError> {
+    pub(super) fn remember(&mut self, transition: Transition) {
         let Transition { step, last_seq, entries, checkpoint, rest, .. } = transition;
         let first = self.row.seq + 1;
         (self.row.step, self.row.seq, self.row.head) = (step, last_seq, checkpoint.head);
@@ -245,6 +246,10 @@ impl Driver {
         self.active_since = self.active_since.map(|_| Instant::now());
         point("step.pre_publish");
         self.hub.commit(first, checkpoint.events);
+    }
+
+    /// Forgets what it has just taken in, where that is wished for.
+    pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
         if self.shared.settings.reload {
             Box::pin(self.forget()).await?;
         }

@@ -40,7 +40,8 @@ impl Driver {
         self.performer.track.committed(since, transition.step, None);
         point("admit.post_commit");
         self.row.lane = lane;
-        self.remember(transition).await?;
+        self.remember(transition);
+        self.reload().await?;
         self.start(intents);
         // What was started goes on its way before anybody is told that it was.
         tokio::task::yield_now().await;

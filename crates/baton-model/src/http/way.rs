@@ -3,6 +3,7 @@
 //! The key is in a header that is marked as sensitive, so that nothing shows it. A request that got no reply
 //! is a fault, and a reply is given on whatever its status.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use baton_core::fault::{Code, Fault};
@@ -95,8 +96,9 @@ impl Way {
         limits: Limits,
     ) -> Result<Reply, Fault> {
         let mut watch = limits.sending().watch();
-        match watch.first(self.client.send(method, (&self.url, &self.path), self.headers(span), body)).await?
-        {
+        // It stays where it is: handed on by value, each who waits for it would have room for it of their own.
+        let sending = pin!(self.client.send(method, (&self.url, &self.path), self.headers(span), body));
+        match watch.first(sending).await? {
             Ok(response) => Reply::new(response, self.clone(), watch),
             Err(broken) => Err(unsent(&self.endpoint, &limits.timeouts, &broken)),
         }

@@ -1,6 +1,6 @@
 //! One tool of a service, as the registry calls it.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Tool for Remote {
             let body = body.map_err(|error| {
                 ToolError::asked(format!("The arguments cannot be written as JSON: {error}."))
             })?;
-            let asking = connection.post("/execute", &context.key, more, body, MOST_BYTES);
+            let asking = pin!(connection.post("/execute", &context.key, more, body, MOST_BYTES));
             let answer = until_stopped(asking, &context.cancel, is_free).await?;
             understood(answer, &connection)
         }
@@ -81,12 +81,11 @@ impl Tool for Remote {
 
 /// Waits for an answer; a while longer where the call may have taken effect.
 async fn until_stopped(
-    asking: impl Future<Output = Result<Answer, Broken>>,
+    mut asking: Pin<&mut impl Future<Output = Result<Answer, Broken>>>,
     cancel: &CancellationToken,
     is_free: bool,
 ) -> Result<Answer, ToolError> {
     let stopped = || ToolError::unknown("The call was stopped before the execution service answered.");
-    let mut asking = pin!(asking);
     tokio::select! {
         biased;
         answer = &mut asking => return Ok(answer?),
