@@ -324,7 +324,7 @@ fn load_definition(db: &Connection, tenant: &Tenant, hash: &str) -> Result<Defin
     record::decode("definition", hash, &body, crc)
 }
 
-pub(super) fn insert_claim(
+fn insert_claim(
     db: &Connection,
     tenant: &Tenant,
     run: RunId,
