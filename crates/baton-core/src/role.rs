@@ -5,6 +5,7 @@
 
 pub mod select;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -70,27 +71,27 @@ pub type Roles = BTreeMap<String, Vec<Candidate>>;
 
 /// One step of the ladder that a question goes down when models fail.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rung {
+pub struct Rung<'a> {
     /// In which role it is asked.
-    pub role: String,
+    pub role: &'a str,
     /// Who.
-    pub candidate: Candidate,
+    pub candidate: Cow<'a, Candidate>,
 }
 
 /// Everybody who may be asked in a role, best first: its candidates, then those of the router, if that
 /// role is allowed. Nobody stands on it twice.
-pub fn ladder(roles: &Roles, otherwise: &str, allowed: &[String], role: &str) -> Vec<Rung> {
-    let otherwise = [Candidate::of(otherwise)];
-    let own = |role: &str| match roles.get(role) {
-        Some(candidates) if !candidates.is_empty() => &candidates[..],
-        _ => &otherwise[..],
-    };
+pub fn ladder<'a>(roles: &'a Roles, otherwise: &str, allowed: &[String], role: &'a str) -> Vec<Rung<'a>> {
+    let own = |role: &str| roles.get(role).map(Vec::as_slice).unwrap_or_default();
     let lesser = (role != ROUTER && allowed.iter().any(|role| role == ROUTER)).then_some(ROUTER);
-    let mut rungs: Vec<Rung> = Vec::new();
+    let mut rungs: Vec<Rung<'a>> = Vec::new();
     for role in [role].into_iter().chain(lesser) {
+        let stands = |rungs: &[Rung<'_>], model: &str| rungs.iter().any(|rung| rung.candidate.model == model);
+        if own(role).is_empty() && !stands(&rungs, otherwise) {
+            rungs.push(Rung { role, candidate: Cow::Owned(Candidate::of(otherwise)) });
+        }
         for candidate in own(role) {
-            if !rungs.iter().any(|rung| rung.candidate.model == candidate.model) {
-                rungs.push(Rung { role: role.to_owned(), candidate: candidate.clone() });
+            if !stands(&rungs, &candidate.model) {
+                rungs.push(Rung { role, candidate: Cow::Borrowed(candidate) });
             }
         }
     }
@@ -105,7 +106,7 @@ mod tests {
         let of = |models: &[&str]| models.iter().map(|model| Candidate::of(*model)).collect();
         let roles = roles.iter().map(|(role, models)| ((*role).to_owned(), of(models))).collect();
         let allowed: Vec<String> = allowed.iter().map(|role| (*role).to_owned()).collect();
-        let named = |rung: Rung| (rung.role, rung.candidate.model);
+        let named = |rung: Rung<'_>| (rung.role.to_owned(), rung.candidate.model.clone());
         ladder(&roles, "else", &allowed, role).into_iter().map(named).collect()
     }
 

@@ -124,7 +124,7 @@ impl Definition {
     }
 
     /// Everybody who may be asked in a role, best first.
-    pub fn ladder(&self, role: &str) -> Vec<Rung> {
+    pub fn ladder<'a>(&'a self, role: &'a str) -> Vec<Rung<'a>> {
         ladder(&self.roles, &self.model, &self.decision.roles, role)
     }
 }

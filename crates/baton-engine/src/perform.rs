@@ -230,7 +230,7 @@ impl Performer {
             context_window: candidate.context_window,
             attempt: *attempt,
             last_resort: *last_resort,
-            ..ModelRequest::new(rung.role.clone(), messages)
+            ..ModelRequest::new(rung.role, messages)
         };
         let reads = about_tokens(&request);
         if limits.tokens.is_some_and(|most| reads.saturating_add(max_tokens) > most) {

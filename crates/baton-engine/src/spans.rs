@@ -144,7 +144,7 @@ impl Track {
                     { names::SYSTEM } = Empty,
                     { names::INPUT_MESSAGES } = Empty,
                     { names::OUTPUT_MESSAGES } = Empty,
-                    { names::ROLE } = asked.map_or(role.as_str(), |rung| rung.role.as_str()),
+                    { names::ROLE } = asked.map_or(role.as_str(), |rung| rung.role),
                     { names::ATTEMPT } = intent.attempt,
                     { names::OUTCOME } = Empty,
                     { names::ERROR_TYPE } = Empty,

@@ -36,6 +36,8 @@ pub struct ModelRequest {
     pub last_resort: bool,
     /// The span that asks, as the header `traceparent` has it; absent: it is not told.
     pub traceparent: Option<String>,
+    /// Whether its words come as its server cut them; if not, those that arrive together are one piece.
+    pub is_piecemeal: bool,
 }
 
 impl ModelRequest {
@@ -53,6 +55,7 @@ impl ModelRequest {
             attempt: 1,
             last_resort: true,
             traceparent: None,
+            is_piecemeal: false,
         }
     }
 }

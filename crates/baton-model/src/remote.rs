@@ -172,7 +172,7 @@ impl Remote {
             Ok((reply, wire)) => {
                 let decoder = wire.decoder(names, setup.entry.habits);
                 let reading = Reading { reply, wire, verdict, place };
-                Ok(Answer::new(setup.clone(), decoder, reading, request.attempt))
+                Ok(Answer::new(setup.clone(), decoder, reading, request))
             }
             Err(failure) => {
                 let fault = setup.settled(failure.fault, request.attempt, failure.said);

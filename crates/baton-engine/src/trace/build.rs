@@ -158,12 +158,12 @@ impl<'a> Build<'a> {
                 let ladder = self.definition.ladder(role);
                 let asked = ladder.get(*rung as usize).or(ladder.first());
                 let (provider, model) = asked.map_or(("", ""), |rung| parts(&rung.candidate.model));
-                let role = asked.map_or(role, |rung| &rung.role);
+                let role = asked.map_or(role.as_str(), |rung| rung.role);
                 let known = vec![
                     (names::OPERATION, Value::from("chat")),
                     (names::PROVIDER, provider.into()),
                     (names::REQUEST_MODEL, model.into()),
-                    (names::ROLE, role.clone().into()),
+                    (names::ROLE, role.into()),
                 ];
                 (format!("chat {model}"), names::CLIENT, known)
             }

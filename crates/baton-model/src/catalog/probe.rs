@@ -89,7 +89,8 @@ impl Catalog {
 
 async fn answers(model: &dyn Model) -> Result<Answered, Fault> {
     let began = Instant::now();
-    let mut stream = model.stream(question("Count from one to five, in words."));
+    let counting = question("Count from one to five, in words.");
+    let mut stream = model.stream(ModelRequest { is_piecemeal: true, ..counting });
     let (mut collector, mut first, mut pieces) = (Collector::new(), None, 0);
     while let Some(delta) = stream.next().await {
         let delta = delta?;

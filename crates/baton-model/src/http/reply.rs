@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
+use baton_http::Broken;
+use futures_util::FutureExt;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 
 use super::client::Response;
@@ -104,15 +106,20 @@ impl Reply {
         let wait = self.response.chunk();
         let chunk = if self.began { self.watch.next(wait).await? } else { self.watch.first(wait).await? };
         self.began = true;
-        // reqwest calls a reset in the middle of a body a failure to decode it; it is the connection's.
-        chunk.map_err(|broken| {
-            let told = format!(
-                "the connection to {} broke in the middle of the answer: {}",
-                self.way.endpoint(),
-                broken.cause
-            );
-            Fault::new(Code::LlmConnection, told).retry_after_ms(0)
-        })
+        chunk.map_err(|broken| self.broke(&broken))
+    }
+
+    /// The same, if it has arrived already.
+    pub(crate) fn arrived(&mut self) -> Option<Result<Option<impl Deref<Target = [u8]> + use<>>, Fault>> {
+        let chunk = self.response.chunk().now_or_never()?;
+        Some(chunk.map_err(|broken| self.broke(&broken)))
+    }
+
+    /// reqwest calls a reset in the middle of a body a failure to decode it; it is the connection's.
+    fn broke(&self, broken: &Broken) -> Fault {
+        let (endpoint, cause) = (self.way.endpoint(), &broken.cause);
+        let told = format!("the connection to {endpoint} broke in the middle of the answer: {cause}");
+        Fault::new(Code::LlmConnection, told).retry_after_ms(0)
     }
 
     /// The whole body, which may have so many bytes.

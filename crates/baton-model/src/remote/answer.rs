@@ -9,17 +9,21 @@ use serde::de::IgnoredAny;
 use super::{Setup, Verdict};
 use crate::gate::Place;
 use crate::http::{Kind, Reply};
-use crate::port::Delta;
+use crate::port::{Delta, ModelRequest};
 use crate::wire::{Decoder, Wire};
 
 /// The most bytes of a body that is read whole. JSON writes a text longer than it is.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many bytes are read at most before what they say goes out.
+const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// An answer that is being read.
 pub(super) struct Answer {
     setup: Arc<Setup>,
     decoder: Decoder,
     attempt: u32,
+    is_piecemeal: bool,
     /// What was decoded and not yet given out.
     ready: VecDeque<Delta>,
     /// What the piece at hand gives; empty between two.
@@ -48,9 +52,10 @@ pub(super) struct Reading {
 }
 
 impl Answer {
-    pub(super) fn new(setup: Arc<Setup>, decoder: Decoder, reading: Reading, attempt: u32) -> Self {
-        let (ready, decoded) = (VecDeque::new(), Vec::new());
-        Answer { setup, decoder, attempt, ready, decoded, begun: false, state: State::Reading(reading) }
+    pub(super) fn new(setup: Arc<Setup>, decoder: Decoder, reading: Reading, request: &ModelRequest) -> Self {
+        let ModelRequest { attempt, is_piecemeal, .. } = *request;
+        let (ready, decoded, state) = (VecDeque::new(), Vec::new(), State::Reading(reading));
+        Answer { setup, decoder, attempt, is_piecemeal, ready, decoded, begun: false, state }
     }
 
     /// The next delta. A failure is the last.
@@ -64,6 +69,9 @@ impl Answer {
             if let State::Reading(reading) = &mut self.state {
                 let read = decode(&mut self.decoder, &mut reading.reply, &mut self.decoded).await;
                 self.take(read);
+                if !self.is_piecemeal {
+                    self.take_arrived();
+                }
                 continue;
             }
             match std::mem::replace(&mut self.state, State::Over) {
@@ -74,6 +82,21 @@ impl Answer {
         }
     }
 
+    /// Takes what else has arrived: a model that is faster than whoever listens says several words at once.
+    fn take_arrived(&mut self) {
+        let mut taken = 0;
+        while taken < TOGETHER_BYTES
+            && let State::Reading(reading) = &mut self.state
+            && let Some(chunk) = reading.reply.arrived()
+        {
+            let read = chunk.and_then(|chunk| {
+                taken += chunk.as_ref().map_or(0, |bytes| bytes.len());
+                feed(&mut self.decoder, chunk.as_deref(), &mut self.decoded)
+            });
+            self.take(read);
+        }
+    }
+
     /// Takes what came of one piece.
     fn take(&mut self, read: Result<(), Fault>) {
         let State::Reading(reading) = &mut self.state else { return };
@@ -81,7 +104,10 @@ impl Answer {
             reading.verdict.answering();
             self.setup.understood(reading.wire);
         }
-        self.ready.extend(self.decoded.drain(..));
+        for delta in self.decoded.drain(..) {
+            let delta = if self.is_piecemeal { Some(delta) } else { joined(self.ready.back_mut(), delta) };
+            self.ready.extend(delta);
+        }
         if read.is_ok() && !self.decoder.is_done() {
             return;
         }
@@ -117,10 +143,26 @@ async fn decode(decoder: &mut Decoder, reply: &mut Reply, out: &mut Vec<Delta>) 
         decoder.push(&body, out)?;
         return decoder.end(out);
     }
-    match reply.chunk().await? {
-        Some(bytes) => decoder.push(&bytes, out),
+    let chunk = reply.chunk().await?;
+    feed(decoder, chunk.as_deref(), out)
+}
+
+/// Decodes the next bytes of a body, or its end.
+fn feed(decoder: &mut Decoder, chunk: Option<&[u8]>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    match chunk {
+        Some(bytes) => decoder.push(bytes, out),
         None => decoder.end(out),
     }
+}
+
+/// Makes text that goes on one piece with what it follows; answers what does not.
+fn joined(last: Option<&mut Delta>, delta: Delta) -> Option<Delta> {
+    match (last, delta) {
+        (Some(Delta::Text(said)), Delta::Text(more)) => said.push_str(&more),
+        (Some(Delta::Reasoning(said)), Delta::Reasoning(more)) => said.push_str(&more),
+        (_, delta) => return Some(delta),
+    }
+    None
 }
 
 /// Whether a body that says it is one document is a stream all the same: events, or a document a line.

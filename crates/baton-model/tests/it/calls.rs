@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 use crate::proxies::is_alone;
-use crate::server::{Answer, Request, Server};
+use crate::server::{Answer, Barrier, Request, Server};
 use crate::talk::{
     MODEL, NDJSON, at, done, failed, heard, keyed, limits, line, model, paused, provider, question, said,
     said_at, says,
@@ -239,4 +239,23 @@ async fn providers_at_one_address_share_what_is_known_of_it() {
     let words = format!("{} is marked as degraded for 30 more seconds after 5 failures", server.url());
     let fault = if_it_is_well(&catalog.clone().model("other/m").unwrap()).await;
     assert_eq!(fault, Some(Fault::new(Code::LlmServer, words).unsent()));
+}
+
+#[tokio::test]
+async fn words_that_arrive_together_are_one_piece() {
+    let thought =
+        "{\"message\":{\"role\":\"assistant\",\"content\":\"\",\"thinking\":\"so\"},\"done\":false}\n";
+    let chunk = |bytes: &str| format!("{:x}\r\n{bytes}\r\n", bytes.len());
+    let together = [thought, &line("one "), &line("two "), &line("three ")].map(chunk).concat();
+    let barrier = Barrier::new();
+    let answer = Answer::stream(NDJSON).raw(together).wait(&barrier).chunk(line("four")).chunk(done()).end();
+    let server = Server::answering([answer]);
+    let mut stream = model(&server.url()).stream(question());
+    assert_eq!(stream.next().await, Some(Ok(Delta::Reasoning("so".to_owned()))));
+    assert_eq!(stream.next().await, Some(Ok(Delta::Text("one two three ".to_owned()))));
+    barrier.open();
+    let thought = Delta::ReasoningBlock(serde_json::json!({"thinking": "so"}));
+    let [four, usage, finish]: [Delta; 3] = said("four").try_into().unwrap();
+    let rest: Vec<_> = stream.collect().await;
+    assert_eq!(rest, [four, thought, usage, finish].map(Ok));
 }

@@ -27,7 +27,7 @@ pub(super) async fn explain(app: &App, run: RunId, screen: &mut Screen) -> Resul
     let definition = app.store().definition(&app.tenant, &row.definition).await?;
     let role = definition.decision.roles.first().map(String::as_str).unwrap_or_default();
     let asked = definition.ladder(role).into_iter().next();
-    let model = asked.map_or(definition.model, |rung| rung.candidate.model);
-    screen.sign(&brief(&model, BRIEF));
+    let model = asked.as_ref().map_or(&definition.model, |rung| &rung.candidate.model);
+    screen.sign(&brief(model, BRIEF));
     Ok(())
 }

@@ -15,6 +15,22 @@ pub(crate) fn settings(world: &World, url: &str, api: Option<&str>, model: &str,
     ));
 }
 
+/// Whether what was shown is what was said, in the same pieces; several that arrived together are one.
+pub(crate) fn is_said_by(shown: &[&str], said: &[&str]) -> bool {
+    let mut said = said.iter();
+    let is_whole = |piece: &&str| {
+        let mut rest = *piece;
+        while !rest.is_empty() {
+            match said.next().and_then(|word| rest.strip_prefix(word)) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+        true
+    };
+    shown.iter().all(is_whole) && said.next().is_none()
+}
+
 /// The pieces of text that were shown, one after the other.
 pub(crate) fn pieces(objects: &[Value]) -> Vec<&str> {
     let pieces = objects.iter().filter(|object| object["type"] == "thinking");

@@ -210,9 +210,9 @@ impl Turn {
     }
 
     /// The role in which the model of now was asked.
-    fn asked_role(&self) -> String {
+    fn asked_role(&self) -> &str {
         let rung = self.rungs().into_iter().nth(self.state.question.rung as usize);
-        rung.map_or_else(|| self.role().to_owned(), |rung| rung.role)
+        rung.map_or_else(|| self.role(), |rung| rung.role)
     }
 
     /// Adds who was asked to what is said of it.
@@ -222,7 +222,10 @@ impl Turn {
     ) -> Vec<(&'static str, Value)> {
         let rung = self.rungs().into_iter().nth(self.state.question.rung as usize);
         let known = rung.map(|rung| {
-            [("model_role", Value::from(rung.role)), ("model", Value::from(rung.candidate.model))]
+            [
+                ("model_role", Value::from(rung.role)),
+                ("model", Value::from(rung.candidate.into_owned().model)),
+            ]
         });
         more.into_iter().chain(known.into_iter().flatten()).collect()
     }

@@ -211,8 +211,8 @@ impl Turn {
             return None;
         }
         let asked = self.rungs().into_iter().nth(self.state.question.rung as usize);
-        let asked = asked.map(|rung| rung.candidate.model);
-        let is_else = |rung: &Rung| {
+        let asked = asked.map(|rung| rung.candidate.into_owned().model);
+        let is_else = |rung: &Rung<'_>| {
             rung.role == REASONING && self.may_be_asked(rung) && Some(&rung.candidate.model) != asked.as_ref()
         };
         definition.ladder(REASONING).iter().position(is_else).map(|at| at as u32)

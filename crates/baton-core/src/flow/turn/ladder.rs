@@ -31,7 +31,7 @@ pub(super) enum Remedy {
 
 impl Turn {
     /// Everybody who may be asked, best first.
-    pub(super) fn rungs(&self) -> Vec<Rung> {
+    pub(super) fn rungs(&self) -> Vec<Rung<'_>> {
         self.setting.definition.ladder(self.role())
     }
 
@@ -51,11 +51,11 @@ impl Turn {
     /// Somebody who did not answer in time is not asked again in this turn.
     pub(super) fn not_again(&mut self, role: &str, rung: u32) {
         let rung = self.setting.definition.ladder(role).into_iter().nth(rung as usize);
-        let model = rung.map(|rung| rung.candidate.model);
+        let model = rung.map(|rung| rung.candidate.into_owned().model);
         self.state.timed_out.extend(model.filter(|model| !self.state.timed_out.contains(model)));
     }
 
-    pub(super) fn may_be_asked(&self, rung: &Rung) -> bool {
+    pub(super) fn may_be_asked(&self, rung: &Rung<'_>) -> bool {
         !self.state.timed_out.contains(&rung.candidate.model)
     }
 
@@ -63,8 +63,8 @@ impl Turn {
     pub(super) fn next_rung(&self, same_role: bool) -> Option<u32> {
         let rungs = self.rungs();
         let now = self.state.question.rung as usize;
-        let role = &rungs.get(now)?.role;
-        let fits = |at: &usize| (!same_role || rungs[*at].role == *role) && self.may_be_asked(&rungs[*at]);
+        let role = rungs.get(now)?.role;
+        let fits = |at: &usize| (!same_role || rungs[*at].role == role) && self.may_be_asked(&rungs[*at]);
         (now + 1..rungs.len()).find(fits).map(|at| at as u32)
     }
 

@@ -54,6 +54,7 @@ impl Turn {
         let fault = &failed.fault;
         let (role, place) = self.inner_role();
         let asked = self.setting.definition.ladder(&role).into_iter().nth(place as usize);
+        let model = asked.map_or(Value::Null, |rung| Value::from(rung.candidate.into_owned().model));
         if fault.code == Code::LlmTimeout {
             self.not_again(&role, place);
         }
@@ -66,7 +67,7 @@ impl Turn {
             ("error", Value::from(fault.code.as_str())),
             ("reason", Value::from("compaction")),
             ("model_role", Value::from(role)),
-            ("model", asked.map_or(Value::Null, |asked| Value::from(asked.candidate.model))),
+            ("model", model),
             ("usage", failed.usage()),
         ];
         record.warn_about(fault.code, why, metadata);

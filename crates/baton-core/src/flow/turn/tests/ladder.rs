@@ -33,7 +33,8 @@ fn asked(drive: &Drive) -> String {
         panic!("no model is asked: {wants:?}");
     };
     assert_eq!(*purpose, Purpose::Answer);
-    let rung = &drive.definition().ladder(role)[*rung as usize];
+    let definition = drive.definition();
+    let rung = &definition.ladder(role)[*rung as usize];
     let trim = match view.trim {
         Trim::None => String::new(),
         Trim::Simple => " simple".to_owned(),
