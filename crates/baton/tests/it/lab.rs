@@ -12,8 +12,8 @@ use crate::world::World;
 /// What one call of a model is told to do.
 #[derive(Clone)]
 pub(crate) enum Reply {
-    /// It says this, in these pieces.
-    Says(Vec<&'static str>),
+    /// It says this.
+    Says(&'static str),
     /// It says nothing and calls this tool.
     Calls(&'static str, Value),
     /// It says this and is cut off at the limit of tokens.
@@ -24,9 +24,9 @@ pub(crate) enum Reply {
     Does(Answer),
 }
 
-/// It says this, in one piece.
+/// It says this.
 pub(crate) fn says(text: &'static str) -> Reply {
-    Reply::Says(vec![text])
+    Reply::Says(text)
 }
 
 /// It finds that the answer holds.
@@ -43,7 +43,7 @@ impl Reply {
     fn answer(&self) -> Answer {
         let (deltas, finish): (Vec<Value>, _) = match self {
             Reply::Does(answer) => return answer.clone(),
-            Reply::Says(pieces) => (pieces.iter().map(|text| json!({"content": text})).collect(), "stop"),
+            Reply::Says(text) => (vec![json!({"content": text})], "stop"),
             Reply::CutOff(text) => (vec![json!({"content": text})], "length"),
             Reply::Refuses(text) => (vec![json!({"refusal": text})], "stop"),
             Reply::Calls(name, arguments) => {

@@ -38,10 +38,10 @@ fn asked(model: &str, tools: &[&str], saw: &[&str], last: &str) -> Asked {
 
 #[test]
 fn a_short_question_is_one_call_of_the_router() {
-    let lab = Lab::new([("small", Reply::Says(vec!["Paris", "."]))]);
+    let lab = Lab::new([("small", says("Paris."))]);
     let question = "What is the capital of France?";
     let steps = [llm(1, "small", "router", "a short question for a fact", "answered")];
-    let expected = [thinking(2, 0, "Paris"), thinking(3, 0, "."), done("ok", 4, 1)];
+    let expected = [thinking(2, 0, "Paris."), done("ok", 3, 1)];
     assert_eq!(lab.ask(&[question]), told(0, &expected, "Paris.", &steps));
     assert_eq!(lab.asked(), [asked("small", &CHAT, &["system", "user"], question)]);
 }
@@ -68,10 +68,7 @@ fn what_was_said_before_comes_first() {
 #[test]
 fn a_request_to_look_something_up_searches_first() {
     let found = json!({"results": [{"title": "K2", "url": "https://example.com/k2", "content": "8,611 m"}]});
-    let lab = Lab::searching(
-        [Answer::json(200, &found.to_string())],
-        [("large", Reply::Says(vec!["8,611 ", "metres."]))],
-    );
+    let lab = Lab::searching([Answer::json(200, &found.to_string())], [("large", says("8,611 metres."))]);
     let heard = r#"{"results":[{"snippet":"8,611 m","title":"K2","url":"https://example.com/k2"}]}"#;
     let (name, args) = ("web_search", json!({"query": "the height of K2"}));
     let steps = [
@@ -81,9 +78,8 @@ fn a_request_to_look_something_up_searches_first() {
     let expected = [
         started(2, 0, name, args),
         result(3, 0, name, heard, false),
-        thinking(4, 1, "8,611 "),
-        thinking(5, 1, "metres."),
-        done("ok", 6, 1),
+        thinking(4, 1, "8,611 metres."),
+        done("ok", 5, 1),
     ];
     assert_eq!(lab.ask(&["Look up the height of K2."]), told(0, &expected, "8,611 metres.", &steps));
     let mut tools = CHAT.to_vec();
