@@ -1,5 +1,6 @@
 //! The binary under load, with a folder of its own.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -31,6 +32,7 @@ impl Service {
             .args([config.as_path(), "--data".as_ref(), &folder.path().join("data")])
             .env("HOME", folder.path())
             .stdout(Stdio::piped())
+            .stderr(File::create(folder.path().join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut first = String::new();
