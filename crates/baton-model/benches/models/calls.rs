@@ -172,7 +172,11 @@ impl Ours {
         let key = Some(Secret::new("key"));
         let provider = Provider { name: "bench".to_owned(), base_url, api: Some(wire), key };
         let catalog = Catalog::new(vec![provider], vec![ModelEntry::new(MODEL)]).unwrap();
-        Ours { model: catalog.model(MODEL).unwrap(), question: question(), progress }
+        Ours {
+            model: catalog.model(MODEL).unwrap(),
+            question: ModelRequest { is_piecemeal: true, ..question() },
+            progress,
+        }
     }
 
     async fn call(&self) {

@@ -27,12 +27,17 @@ use service::Service;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let runs = std::env::var("BENCH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(4000);
-    let only = std::env::var("BENCH_ONLY").ok();
+    let (sqlite, postgres) = match std::env::var("BENCH_ONLY").as_deref() {
+        Err(_) => (true, true),
+        Ok("sqlite") => (true, false),
+        Ok("postgres") => (false, true),
+        Ok(other) => panic!("BENCH_ONLY is sqlite or postgres, not {other}"),
+    };
     let upstream = stand_in::open().await;
-    if only.as_deref() != Some("postgres") {
+    if sqlite {
         report("SQLite", &Service::open(&upstream, None), runs).await;
     }
-    if only.as_deref() != Some("sqlite") {
+    if postgres {
         let database = OwnServer::start(&[]);
         report("PostgreSQL", &Service::open(&upstream, Some(&database.url())), runs).await;
     }
@@ -42,7 +47,7 @@ async fn main() {
 async fn report(store: &str, service: &Service, runs: u32) {
     println!("{store:<12} {:>8} {:>8} {:>7} {:>15}", "clients", "runs/s", "times", "first token ms");
     let mut alone = None;
-    for (clients, runs) in [(1, runs / 16), (16, runs / 2), (64, runs)] {
+    for (clients, runs) in [(1, runs / 16 + 1), (16, runs / 2 + 1), (64, runs)] {
         let load::Load { runs_per_s, first_token_ms } = load::drive(service.address(), clients, runs).await;
         let times = runs_per_s / *alone.get_or_insert(runs_per_s);
         println!("{:<12} {clients:>8} {runs_per_s:>8.0} {times:>7.1} {first_token_ms:>15.2}", "");

@@ -30,6 +30,7 @@ impl Service {
         let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
             .args(["serve", "--port", "0", "--json", "--config"])
             .args([config.as_path(), "--data".as_ref(), &folder.path().join("data")])
+            .env_clear()
             .env("HOME", folder.path())
             .stdout(Stdio::piped())
             .stderr(File::create(folder.path().join("log")).unwrap())

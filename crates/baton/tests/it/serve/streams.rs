@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::house::House;
 use super::wire::Frame;
 use crate::mask::Mask;
+use crate::server::{Answer, Barrier, Server};
+use crate::world::World;
 
 fn looks_up() -> Value {
     let usage = json!({"usage": {"prompt_tokens": 3, "completion_tokens": 2}});
@@ -248,4 +250,39 @@ fn a_silent_stream_says_that_it_is_there_and_ends_with_the_process() {
         assert_eq!(closing.join().unwrap(), []);
     });
     assert!(stream.between.last().unwrap().starts_with("retry: "), "{:?}", stream.between);
+}
+
+/// A model behind HTTP says its next words only when the ones before were seen.
+#[test]
+fn every_word_is_seen_before_the_next_is_said() {
+    let line = |text: &str, is_done: bool| {
+        let message = json!({"role": "assistant", "content": text});
+        format!("{}\n", json!({"message": message, "done": is_done, "done_reason": "stop"}))
+    };
+    let barriers = [Barrier::new(), Barrier::new()];
+    let answer = Answer::stream("application/x-ndjson").chunk(line("one ", false)).wait(&barriers[0]);
+    let answer = answer.chunk(line("two ", false)).wait(&barriers[1]).chunk(line("three", false));
+    let answer = answer.chunk(line("", true)).end();
+    let model = Server::deciding(move |_, request| match request.path.as_str() {
+        "/api/chat" => answer.clone(),
+        _ => Answer::json(404, "{}"),
+    });
+    let world = World::new();
+    world.settings(&format!("model = 'ollama/m'\n[providers.ollama]\nbase_url = '{}'\n", model.url()));
+    let house = House::open(world);
+    let mut stream = house.run(json!({"input": "Count."}));
+    let mut frames = Vec::new();
+    for barrier in &barriers {
+        frames.push(stream.until("thinking"));
+        barrier.open();
+    }
+    frames.extend(stream.rest());
+    let seen = frames.iter().map(|it| (it.id.as_deref(), it.data["content"].as_str(), it.event.as_str()));
+    let expected = [
+        (Some("1.2"), Some("one "), "thinking"),
+        (Some("1.3"), Some("two "), "thinking"),
+        (Some("1.4"), Some("three"), "thinking"),
+        (Some("1.5"), None, "done"),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
 }
