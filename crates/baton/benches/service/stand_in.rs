@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::{get, post};
+use axum::serve::ListenerExt;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -20,6 +21,8 @@ pub(crate) async fn open() -> String {
         .route("/events", post(async || "{}"));
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
+    // Without this, the kernel holds the end of every answer back until the beginning was acknowledged.
+    let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
     tokio::spawn(async { axum::serve(listener, router).await });
     address
 }
