@@ -183,7 +183,7 @@ impl Performer {
             }
             point("llm.mid_stream");
             if is_first {
-                // More may be here already: the first piece goes out before that is read.
+                // More may come at once: the first piece goes out before that is read.
                 tokio::task::yield_now().await;
             }
         }
