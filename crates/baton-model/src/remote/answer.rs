@@ -15,7 +15,7 @@ use crate::wire::{Decoder, Wire};
 /// The most bytes of a body that is read whole. JSON writes a text longer than it is.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// How many bytes are read at most before what they say goes out.
+/// About how many bytes are read before what they say goes out.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// An answer that is being read.
