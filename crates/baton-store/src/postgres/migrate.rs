@@ -12,8 +12,10 @@ use super::fault::said;
 use crate::failpoint;
 
 /// Every migration: the version that it leads to, the Baton that brought it, and what it does.
-const MIGRATIONS: &[(i32, &str, &str)] =
-    &[(1, "0.1.0", include_str!("../../migrations/postgres/0001_first.sql"))];
+const MIGRATIONS: &[(i32, &str, &str)] = &[
+    (1, "0.1.0", include_str!("../../migrations/postgres/0001_first.sql")),
+    (2, "0.1.0", include_str!("../../migrations/postgres/0002_many_runs.sql")),
+];
 
 /// The first half of the lock's number; the second is the schema.
 const LOCK: i32 = 0x6261_746f;

@@ -21,6 +21,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (2, "0.1.0", include_str!("../../migrations/0002_untrusted.sql")),
     (3, "0.1.0", include_str!("../../migrations/0003_service.sql")),
     (4, "0.1.0", include_str!("../../migrations/0004_fewer_pages.sql")),
+    (5, "0.1.0", include_str!("../../migrations/0005_many_runs.sql")),
 ];
 
 /// A file that cannot be opened.

@@ -2,7 +2,7 @@
 //!
 //! A folder holds what a version of the database brought: its file, and the records that came with it. The
 //! files of an older version never change. Until the first release, those of the newest one follow the
-//! format: delete `tests/golden/v4` and run this module with `UPDATE=1` to write them anew.
+//! format: delete `tests/golden/v5` and run this module with `UPDATE=1` to write them anew.
 
 mod governed;
 mod samples;
@@ -145,7 +145,7 @@ async fn a_file_of_version_1_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v1/baton.db");
     let copy = folder.path().join("baton.db.format-1");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 4));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 5));
     let again = SqliteStore::open(folder.path()).unwrap();
     assert_eq!(again.backup, None, "once");
     let expected = Store::memory();
@@ -173,7 +173,7 @@ async fn a_file_of_version_2_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v2/baton.db");
     let copy = folder.path().join("baton.db.format-2");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (2, 4));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (2, 5));
     let expected = Store::memory();
     governed::fill(&expected).await;
     assert_eq!(dump(&store).await, written_by(3, 3, dump(&expected).await));
@@ -197,7 +197,7 @@ async fn a_file_of_version_3_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v3/baton.db");
     let copy = folder.path().join("baton.db.format-3");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (3, 4));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (3, 5));
     is_what_was_served(&store).await;
 }
 
@@ -222,14 +222,24 @@ async fn the_numbers_of_events_go_on_from_version_3_even_where_none_is_left() {
 }
 
 #[tokio::test]
-async fn a_file_of_version_4_is_opened_read_and_written_to() {
+async fn a_file_of_version_4_is_copied_brought_up_to_date_read_and_written_to() {
     let folder = tempfile::tempdir().unwrap();
-    if std::env::var_os("UPDATE").is_some() && !file("v4/baton.db").exists() {
-        fs::create_dir_all(file("v4")).unwrap();
-        fs::write(file("v4/baton.db"), database().await).unwrap();
-    }
     let (store, backup) = opened(&folder, "v4/baton.db");
-    assert_eq!((version(&file("v4/baton.db")), backup), (4, None));
+    let copy = folder.path().join("baton.db.format-4");
+    assert_eq!(backup, Some(copy.clone()));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (4, 5));
+    is_what_was_served(&store).await;
+}
+
+#[tokio::test]
+async fn a_file_of_version_5_is_opened_read_and_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    if std::env::var_os("UPDATE").is_some() && !file("v5/baton.db").exists() {
+        fs::create_dir_all(file("v5")).unwrap();
+        fs::write(file("v5/baton.db"), database().await).unwrap();
+    }
+    let (store, backup) = opened(&folder, "v5/baton.db");
+    assert_eq!((version(&file("v5/baton.db")), backup), (5, None));
     is_what_was_served(&store).await;
 }
 
