@@ -106,6 +106,8 @@ impl Driver {
         self.save(transition, shown, Meanwhile::Wait).await?;
         if let Plan::End(Verdict::Error(fault)) = plan {
             self.span.failed(fault.code);
+            // The code alone: a message may hold words of the caller.
+            tracing::info!(run = %self.run(), code = fault.code.as_str(), "the run failed");
         }
         self.mark(plan, queued, leaving);
         Ok(())

@@ -1,4 +1,4 @@
-//! `system_health` in words: a headline that judges, then the numbers it judges by.
+//! `system_health` in words: a headline that judges, the numbers it judges by, and advice where something is wrong.
 //!
 //! It reads whatever names the numbers have (`memory.used_bytes`, `mem_used_percent`, …) and shows the rest
 //! as it is, so that a changed tool costs it a sentence and never an answer.
@@ -11,6 +11,8 @@ use super::outline::outline;
 
 /// How many processes and sensors are named.
 const SHOWN: usize = 3;
+/// Advice where memory or swap runs out.
+const MEMORY_ADVICE: &str = "Close programs that take much memory and are not needed now.";
 
 /// How full something is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,6 +43,10 @@ pub(super) fn health(value: &Value) -> Option<String> {
         text.push('\n');
         text.push_str(&outline(&Value::Object(rest)));
     }
+    if !report.advice.is_empty() {
+        text.push_str("\n\n**Advice**\n");
+        report.advice.iter().for_each(|advice| text.push_str(&format!("\n- {advice}")));
+    }
     Some(text)
 }
 
@@ -61,6 +67,8 @@ enum Place {
 struct Report {
     lines: Vec<(Place, String)>,
     worries: Vec<String>,
+    /// One line for each kind of worry.
+    advice: Vec<String>,
     fine: Vec<&'static str>,
 }
 
@@ -95,11 +103,20 @@ impl Report {
         }
     }
 
-    fn judge(&mut self, what: &str, fine: &'static str, used: f64, [some, much]: [f64; 2]) {
+    fn worry(&mut self, worry: String, advice: String) {
+        self.worries.push(worry);
+        if !self.advice.contains(&advice) {
+            self.advice.push(advice);
+        }
+    }
+
+    /// Judges how full something is; `advice` is given from the first threshold on.
+    fn judge(&mut self, what: &str, fine: &'static str, share: (f64, [f64; 2]), advice: &str) {
+        let (used, [some, much]) = share;
         if used >= much {
-            self.worries.push(format!("{what} is nearly full ({} used)", percent(used)));
+            self.worry(format!("{what} is nearly full ({} used)", percent(used)), advice.to_owned());
         } else if used >= some {
-            self.worries.push(format!("{what} is filling up ({} used)", percent(used)));
+            self.worry(format!("{what} is filling up ({} used)", percent(used)), advice.to_owned());
         } else if !self.fine.contains(&fine) {
             self.fine.push(fine);
         }
@@ -114,7 +131,8 @@ impl Report {
         let model = model.map(|model| format!(" ({})", inline(model))).unwrap_or_default();
         self.line(Place::Cpu, "Processor", format!("{} busy{cores}{model}", percent(used)));
         if used >= 85.0 {
-            self.worries.push(format!("the processor is very busy ({})", percent(used)));
+            let advice = "Look at the busiest programs: end those that should not be running.";
+            self.worry(format!("the processor is very busy ({})", percent(used)), advice.to_owned());
         } else {
             self.fine.push("the processor");
         }
@@ -134,7 +152,7 @@ impl Report {
     fn memory(&mut self, value: &Value) -> bool {
         let Some(share) = share(value) else { return false };
         self.line(Place::Memory, "Memory", shown(share));
-        self.judge("memory", "memory", share.used, [75.0, 90.0]);
+        self.judge("memory", "memory", (share.used, [75.0, 90.0]), MEMORY_ADVICE);
         true
     }
 
@@ -148,7 +166,10 @@ impl Report {
         self.line(Place::Swap, "Swap", shown(share));
         // Swap in use is ordinary; only a full one says that memory has run out.
         if share.used >= 80.0 {
-            self.worries.push(format!("swap is nearly full ({} used)", percent(share.used)));
+            self.worry(
+                format!("swap is nearly full ({} used)", percent(share.used)),
+                MEMORY_ADVICE.to_owned(),
+            );
         }
         true
     }
@@ -166,7 +187,10 @@ impl Report {
         for (name, share) in disks.into_iter().take(12) {
             let label = if name.is_empty() { "Disk".to_owned() } else { format!("Disk {name}") };
             self.line(Place::Disk, &label, shown(share));
-            self.judge(&label.replacen("Disk", "disk", 1), "the disk", share.used, [80.0, 90.0]);
+            let disk = label.replacen("Disk", "disk", 1);
+            let advice =
+                format!("Make room on {disk}: downloads, caches and old logs are often the largest.");
+            self.judge(&disk, "the disk", (share.used, [80.0, 90.0]), &advice);
         }
         true
     }
@@ -183,7 +207,8 @@ impl Report {
         let Some(read) = sensors.iter().map(read).collect::<Option<Vec<_>>>() else { return false };
         for (sensor, (name, celsius)) in sensors.iter().zip(&read) {
             if sensor["critical_celsius"].as_f64().is_some_and(|critical| *celsius >= critical) {
-                self.worries.push(format!("{name} is too hot ({celsius:.0} °C)"));
+                let advice = "Let the machine cool down: free its vents and end heavy work.";
+                self.worry(format!("{name} is too hot ({celsius:.0} °C)"), advice.to_owned());
             }
         }
         let shown = read.iter().take(SHOWN).map(|(name, celsius)| format!("{name} {celsius:.0} °C"));

@@ -245,6 +245,11 @@ impl Server {
         self.until("the end of a connection", |diary| diary.closed.contains(&connection));
     }
 
+    /// Whether the client has closed a connection by now.
+    pub(crate) fn has_closed(&self, connection: usize) -> bool {
+        self.note(|diary| diary.closed.contains(&connection))
+    }
+
     fn until(&self, what: &str, happened: impl Fn(&Diary) -> bool) {
         let diary = self.diary.0.lock().unwrap();
         let (diary, wait) =

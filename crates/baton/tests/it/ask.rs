@@ -35,6 +35,7 @@ fn the_first_command_answers_with_real_numbers() {
     let did = World::new().baton(&["ask", "How is this machine doing?"]);
     assert_eq!(did.code, 0, "{did:?}");
     assert!(did.out.contains("**Memory**: ") && did.out.contains("cores"), "{}", did.out);
+    assert!(did.out.contains("**Disk ") && did.out.starts_with("**"), "disks, and a headline: {}", did.out);
     let told = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing but page visits leaves this machine · --model PROVIDER/NAME changes it · thread ";
     assert!(did.err.starts_with(told), "{}", did.err);
     assert!(did.err.contains("→ system_health {}"), "{}", did.err);

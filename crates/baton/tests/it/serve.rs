@@ -3,6 +3,7 @@
 mod asking;
 mod audit;
 mod context;
+mod document;
 mod doors;
 mod endings;
 mod events;

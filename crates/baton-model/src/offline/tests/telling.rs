@@ -55,6 +55,11 @@ fn a_machine_in_trouble() {
     let text = told("system_health", json!({}), &health(97.0, 15, 85).to_string());
     let headline = "**The processor is very busy (97 %); disk / is filling up (85 % used); memory is nearly full (94 % used).**";
     assert_eq!(text.lines().next(), Some(headline));
+    let advice = "\n\n**Advice**\n\n\
+        - Look at the busiest programs: end those that should not be running.\n\
+        - Make room on disk /: downloads, caches and old logs are often the largest.\n\
+        - Close programs that take much memory and are not needed now.";
+    assert!(text.ends_with(advice), "{text}");
 }
 
 #[test]

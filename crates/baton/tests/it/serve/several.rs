@@ -42,6 +42,11 @@ impl Several {
         self.world.settings(&format!("model = '{model}'\n{settings}"));
     }
 
+    /// Gives them settings alone.
+    pub(crate) fn settings(&self, settings: &str) {
+        self.world.settings(settings);
+    }
+
     /// Starts one more.
     pub(crate) fn start(&self) -> Served {
         self.start_with(&[], &[])
