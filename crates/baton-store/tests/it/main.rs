@@ -43,6 +43,7 @@ mod golden;
 mod inbox;
 mod ownership;
 mod postgres;
+mod power;
 mod property;
 mod prune;
 mod service;
