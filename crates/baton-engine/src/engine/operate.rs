@@ -87,8 +87,18 @@ impl Engine {
             (Choice::Deny, _) => None,
         };
         let message = Message::Decision { approval_id: approval_id.to_owned(), choice, arguments, reason };
-        self.post(tenant, approval.run_id, message, by).await?;
-        Ok(patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?)
+        let posted = self.post(tenant, approval.run_id, message, by).await;
+        let approval = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
+        match posted {
+            Ok(()) => Ok(approval),
+            // The run went on with another decision, and ended, after the approval was looked at.
+            Err(EngineError::Store(StoreError::Ended { .. }))
+                if approval.status != ApprovalStatus::Pending =>
+            {
+                Err(StoreError::AlreadyDecided { id: approval.id, status: approval.status }.into())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Refuses an edit of a call that the policy of now does not allow: it would never run.
