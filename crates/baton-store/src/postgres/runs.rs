@@ -35,13 +35,20 @@ pub(super) const STEPS: &str = "SELECT s.* FROM runs r LEFT JOIN LATERAL (
       SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
       WHERE tenant = r.tenant AND run = r.run AND step > $3 ORDER BY step LIMIT $4) s ON true
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY s.step";
-/// The same for those with an event of a number or a later one. Numbers grow with steps, and mostly the last
-/// ones are asked for: so the step before is looked for from the end.
-pub(super) const STEPS_WITH: &str = "SELECT s.* FROM runs r LEFT JOIN LATERAL (
+/// The same for those with an event of a number or a later one. Numbers grow with steps, so the last step before it is
+/// found by halving, however long the run is.
+pub(super) const STEPS_WITH: &str = "WITH RECURSIVE h(below, above) AS (
+      SELECT 0, step + 1 FROM runs WHERE tenant = $1 AND run = $2
+      UNION ALL
+      SELECT CASE WHEN m.is_before THEN (h.below + h.above) / 2 ELSE h.below END,
+        CASE WHEN m.is_before THEN h.above ELSE (h.below + h.above) / 2 END
+      FROM h CROSS JOIN LATERAL (SELECT coalesce((
+          SELECT last_seq FROM steps WHERE tenant = $1 AND run = $2 AND step >= (h.below + h.above) / 2
+          ORDER BY step LIMIT 1) < $3, false) AS is_before) m
+      WHERE h.above - h.below > 1)
+    SELECT s.* FROM runs r LEFT JOIN LATERAL (
       SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
-      WHERE tenant = r.tenant AND run = r.run AND step > coalesce((
-        SELECT step FROM steps WHERE tenant = $1 AND run = $2 AND last_seq < $3 ORDER BY step DESC LIMIT 1), 0)
-      ORDER BY step LIMIT $4) s ON true
+      WHERE tenant = r.tenant AND run = r.run AND step > (SELECT max(below) FROM h) ORDER BY step LIMIT $4) s ON true
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY s.step";
 /// Claims after the first; one row without any if the run is there and they are not.
 pub(super) const CLAIMS: &str = "SELECT r.step, c.epoch, c.base_seq FROM runs r

@@ -11,7 +11,7 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, Row};
 
 use super::read::{self, Uuid16};
-use super::runs::{load, steps};
+use super::runs::{STEPS, load, steps};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::runs::Glance;
@@ -41,7 +41,7 @@ fn abandoned(db: &Connection, now: Timestamp, folder: &Path) -> Result<Vec<(Tena
         let Some((tenant, run, glance)) = read::listed(glance(row))? else { continue };
         let (inbox, step): (u32, u32) = (row.get(5)?, row.get(6)?);
         // Only a run with messages needs its last step read: how many it has applied stands there.
-        let last = || steps(db, &tenant, run, "step >= ?3", step.into(), 1).ok()?.pop();
+        let last = || steps(db, STEPS, &tenant, run, step.saturating_sub(1).into(), 1).ok()?.pop();
         let has_unread = || inbox > 0 && last().is_some_and(|last| inbox > last.checkpoint.inbox_read);
         // One that cannot be read harms no other.
         if glance.is_due(now, &mut alive, has_unread) && load(db, &tenant, run).is_ok() {

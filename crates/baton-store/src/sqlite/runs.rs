@@ -19,6 +19,25 @@ use crate::record;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
+/// Transitions beyond a number.
+pub(super) const STEPS: &str = "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
+    WHERE run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2) AND step > ?3 ORDER BY step LIMIT ?4";
+/// Transitions with an event of a number or a later one. Numbers grow with steps, so the last step before it is found
+/// by halving, however long the run is.
+const STEPS_WITH: &str = "WITH RECURSIVE h(n, below, above, is_before) AS (
+      SELECT n, 0, step + 1, NULL FROM runs WHERE tenant = ?1 AND run = ?2
+      UNION ALL
+      SELECT n, iif(is_before, (below + above) / 2, below), iif(is_before, above, (below + above) / 2), NULL
+      FROM h WHERE is_before IS NOT NULL
+      UNION ALL
+      SELECT n, below, above, coalesce((
+        SELECT last_seq FROM steps s WHERE s.run = h.n AND s.step >= (h.below + h.above) / 2
+        ORDER BY s.step LIMIT 1) < ?3, 0)
+      FROM h WHERE is_before IS NULL AND above - below > 1)
+    SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
+    WHERE run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2) AND step > (SELECT max(below) FROM h)
+    ORDER BY step LIMIT ?4";
+
 impl SqliteStore {
     pub(crate) async fn claim(
         &self,
@@ -34,7 +53,7 @@ impl SqliteStore {
             let row = load(db, &tenant, run)?;
             let died = crate::runs::may_claim(&row, mode, |owner| live::is_alive(&folder, owner))?;
             // Read before anything is written: a run that cannot be read harms no neighbour.
-            let last = steps(db, &tenant, run, "step > ?3", row.step.saturating_sub(1).into(), 1)?.pop();
+            let last = steps(db, STEPS, &tenant, run, row.step.saturating_sub(1).into(), 1)?.pop();
             let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
             let definition = load_definition(db, &tenant, &row.definition)?;
             let claim = ClaimRow { epoch: row.epoch + 1, base_seq: row.seq };
@@ -205,7 +224,7 @@ impl SqliteStore {
         let tenant = tenant.clone();
         self.read(move |db| {
             known(db, &tenant, run)?;
-            steps(db, &tenant, run, "step > ?3", after.into(), limit)
+            steps(db, STEPS, &tenant, run, after.into(), limit)
         })
         .await
     }
@@ -221,7 +240,7 @@ impl SqliteStore {
         let seq = i64::try_from(seq).unwrap_or(i64::MAX);
         self.read(move |db| {
             known(db, &tenant, run)?;
-            steps(db, &tenant, run, "last_seq >= ?3", seq, limit)
+            steps(db, STEPS_WITH, &tenant, run, seq, limit)
         })
         .await
     }
@@ -345,20 +364,17 @@ fn insert_claim(
     Ok(())
 }
 
+/// Steps by one of [`STEPS`] and [`STEPS_WITH`].
 pub(super) fn steps(
     db: &Connection,
+    sql: &str,
     tenant: &Tenant,
     run: RunId,
-    from: &str,
-    value: i64,
+    from: i64,
     limit: u32,
 ) -> Result<Vec<StepRow>, StoreError> {
-    let sql = format!(
-        "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
-         WHERE run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2) AND {from} ORDER BY step LIMIT ?4"
-    );
-    let mut statement = db.prepare_cached(&sql)?;
-    let mut rows = statement.query((tenant.as_str(), Uuid16(run.0), value, limit))?;
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query((tenant.as_str(), Uuid16(run.0), from, limit))?;
     let mut out = Vec::new();
     while let Some(row) = rows.next()? {
         let step: u32 = row.get(0)?;

@@ -11,6 +11,7 @@ use crate::values::{at, branch, entry_id, numbered, push_many, talk, tenant, thr
 
 on_every_store!(
     a_fork_begins_at_the_head_at_an_index_or_at_an_entry,
+    an_entry_is_found_by_its_id_on_every_lane_and_out_of_order,
     a_fork_of_a_branch_in_use_holds_what_its_run_has_committed,
     an_impossible_fork_says_why_and_changes_nothing,
     a_checkout_says_which_branch_is_meant,
@@ -78,6 +79,32 @@ async fn a_fork_begins_at_the_head_at_an_index_or_at_an_entry(home: Home) {
     push_many(store, "t", "main", 30, 1).await;
     assert_eq!(ids(store, "head").await, [1, 2, 3, 4, 20]);
     assert_eq!(ids(store, "main").await, [1, 2, 3, 4, 30], "siblings do not see each other");
+}
+
+/// Ids that grow are found by halving; imported ones may lie in any order.
+async fn an_entry_is_found_by_its_id_on_every_lane_and_out_of_order(home: Home) {
+    let store = &home.store;
+    talk(store, "t", 0).await;
+    for (first, count) in [(100, 17), (60, 1), (200, 16), (1, 1)] {
+        push_many(store, "t", "main", first, count).await;
+    }
+    fork(store, None, ForkAt::Index(9), "other").await.unwrap();
+    push_many(store, "t", "other", 300, 30).await;
+    let mut n = 0;
+    for (on, lane) in [("main", 0), ("other", 1)] {
+        for (index, id) in (0..).zip(ids(store, on).await) {
+            let lane = if index <= 9 { 0 } else { lane };
+            n += 1;
+            let found = fork(store, None, ForkAt::Entry(entry_id(id)), &format!("b{n}")).await;
+            assert_eq!(found, Ok(Place { lane, index }), "entry {id} of {on}");
+        }
+    }
+    assert_eq!(n, 35 + 40);
+    for missing in [0, 99, 117, 250, 330, u128::MAX] {
+        let refused = fork(store, None, ForkAt::Entry(entry_id(missing)), "none").await;
+        let id = entry_id(missing);
+        assert_eq!(refused, Err(StoreError::NotFound { what: "entry", id: id.to_string() }), "{missing}");
+    }
 }
 
 async fn a_fork_of_a_branch_in_use_holds_what_its_run_has_committed(home: Home) {

@@ -11,6 +11,7 @@ use crate::values::{at, delta, run, talk, tenant, thread, warning};
 on_every_store!(
     events_are_numbered_across_steps_and_claims,
     pieces_of_text_keep_their_numbers,
+    a_long_log_is_read_from_any_number,
     steps_are_read_in_pages,
     runs_are_listed_newest_first,
     blobs_are_kept_under_their_hash,
@@ -75,6 +76,25 @@ async fn pieces_of_text_keep_their_numbers(home: Home) {
         .collect();
     assert_eq!(store.events(&tenant(), run(1), 2, 99).await.unwrap(), expected);
     assert_eq!(store.events(&tenant(), run(1), 1500, 99).await.unwrap(), expected[1498..]);
+}
+
+/// Steps with no event, one and several, so that halving meets every kind of them.
+async fn a_long_log_is_read_from_any_number(home: Home) {
+    let store = &home.store;
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 1).await;
+    let mut pen = Pen::start(store, owner.id, 1, ("t", "main")).await;
+    for step in 0..37_usize {
+        let events = (0..step % 4).map(|n| warning(&format!("{step}.{n}"))).collect();
+        pen.commit(store, pen.next(vec![], events)).await.unwrap();
+    }
+    let all = store.events(&tenant(), run(1), 0, 999).await.unwrap();
+    assert!(all.iter().map(|event| event.seq).eq(1..=pen.seq), "without gaps");
+    assert_eq!(pen.seq, 1 + 9 * 6);
+    for from in 1..=pen.seq + 1 {
+        let rest = store.events(&tenant(), run(1), from, 999).await.unwrap();
+        assert_eq!(rest, all[from as usize - 1..], "from {from}");
+    }
 }
 
 async fn steps_are_read_in_pages(home: Home) {
