@@ -101,7 +101,7 @@ impl Store {
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => return store.inner().enlist(),
         };
-        Ok(Owner { id, _life: life })
+        Ok(Owner { id, life })
     }
 
     /// Makes an owner count as dead although its value is still held somewhere. For tests.
@@ -590,12 +590,25 @@ impl Store {
 pub struct Owner {
     /// Its id.
     pub id: OwnerId,
-    _life: Life,
+    life: Life,
+}
+
+impl Owner {
+    /// Whether nobody can have taken it for dead yet, as far as it knows itself: its lock is found where others look
+    /// for it, or its lease cannot have run out since it was renewed last, on a clock that goes on while the
+    /// machine sleeps. Asks nobody.
+    pub fn is_current(&self) -> bool {
+        match &self.life {
+            Life::Memory(store) => store.is_alive(self.id),
+            Life::Lock(lock) => lock.is_found(),
+            Life::Lease(lease) => lease.is_current(),
+        }
+    }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Life::Memory(store) = &self._life {
+        if let Life::Memory(store) = &self.life {
             store.retire(self.id);
         }
     }
@@ -605,7 +618,7 @@ impl Drop for Owner {
 enum Life {
     Memory(Arc<MemoryStore>),
     /// Its OS lock is what others test.
-    Lock(#[allow(dead_code, reason = "held, never read")] live::LifeLock),
+    Lock(live::LifeLock),
     /// Its lease is, and on its machine its lock.
-    Lease(#[allow(dead_code, reason = "held, never read")] postgres::Lease),
+    Lease(postgres::Lease),
 }

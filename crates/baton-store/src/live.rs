@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use baton_core::id::OwnerId;
@@ -13,7 +14,7 @@ use baton_core::id::OwnerId;
 #[derive(Debug)]
 pub(crate) struct LifeLock {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl LifeLock {
@@ -26,7 +27,7 @@ impl LifeLock {
         let file = private_file(&unborn)?;
         file.lock()?;
         std::fs::rename(&unborn, &path)?;
-        Ok(LifeLock { path, _file: file })
+        Ok(LifeLock { path, file })
     }
 }
 
@@ -34,6 +35,15 @@ impl LifeLock {
     /// The file that is locked.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether others who look for the lock find it held: its file is still the one under its name.
+    pub(crate) fn is_found(&self) -> bool {
+        let numbers = |data: std::fs::Metadata| (data.dev(), data.ino());
+        match (std::fs::metadata(&self.path), self.file.metadata()) {
+            (Ok(found), Ok(own)) => numbers(found) == numbers(own),
+            _ => false,
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use baton_core::id::OwnerId;
@@ -80,13 +81,47 @@ fn machine() -> String {
     paths.map(read).join("/")
 }
 
+/// When a lease was renewed last, as its owner knows it.
+#[derive(Debug, Clone, Default)]
+struct Renewed(Arc<AtomicU64>);
+
+impl Renewed {
+    /// The lease began no earlier than this: the moment at which the database was asked for it.
+    fn note(&self, asked: Duration) {
+        self.0.fetch_max(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    fn is_within(&self, lease: Duration) -> bool {
+        Duration::from_millis(self.0.load(Relaxed)) + lease > since_boot()
+    }
+}
+
+/// A clock that goes on while the machine sleeps, as everybody else's does.
+fn since_boot() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
+}
+
 /// A living owner. Dropping it takes back its lease and then its lock.
 #[derive(Debug)]
 pub(crate) struct Lease {
+    renewed: Renewed,
+    length: Duration,
     stop: Option<oneshot::Sender<()>>,
     /// Behind a lock only so that threads may share the whole.
     ended: Mutex<mpsc::Receiver<()>>,
     _lock: LifeLock,
+}
+
+impl Lease {
+    /// Whether it cannot have run out yet.
+    pub(crate) fn is_current(&self) -> bool {
+        self.renewed.is_within(self.length)
+    }
 }
 
 impl Drop for Lease {
@@ -110,7 +145,9 @@ impl PgStore {
             machine: self.shared.place.machine.clone(),
             lock: format!("{folder} {}", lock.path().display()),
             lease: self.shared.options.lease,
+            renewed: Renewed::default(),
         };
+        let (renewed, length) = (keeper.renewed.clone(), keeper.lease);
         let (stop, stopped) = oneshot::channel();
         let (begun, ready) = mpsc::channel();
         let (end, ended) = mpsc::channel();
@@ -119,7 +156,7 @@ impl PgStore {
             drop(end);
         };
         std::thread::Builder::new().name("baton-lease".to_owned()).spawn(work).map_err(failed)?;
-        let lease = Lease { stop: Some(stop), ended: Mutex::new(ended), _lock: lock };
+        let lease = Lease { renewed, length, stop: Some(stop), ended: Mutex::new(ended), _lock: lock };
         match ready.recv_timeout(ENLIST) {
             Ok(done) => done.map(|()| lease),
             Err(_) => {
@@ -150,6 +187,7 @@ struct Keeper {
     machine: String,
     lock: String,
     lease: Duration,
+    renewed: Renewed,
 }
 
 impl Keeper {
@@ -188,8 +226,9 @@ impl Keeper {
 
     async fn renew(&self, client: &Client) -> Result<(), String> {
         let said = |error: tokio_postgres::Error| fault::said(&error);
-        let seconds = self.lease.as_secs_f64();
+        let (seconds, asked) = (self.lease.as_secs_f64(), since_boot());
         client.execute(RENEW, &[&self.owner.0, &self.machine, &self.lock, &seconds]).await.map_err(said)?;
+        self.renewed.note(asked);
         client.execute(FORGET, &[&seconds]).await.map_err(said)?;
         Ok(())
     }

@@ -26,6 +26,7 @@ on_every_store!(
     a_run_that_has_ended_is_not_claimed,
     a_claim_brings_everything_to_go_on_with,
     letting_go_twice_or_late_does_nothing,
+    a_living_owner_is_current_until_it_counts_as_dead,
 );
 
 async fn a_run_begins_with_its_first_transition(home: Home) {
@@ -369,4 +370,13 @@ async fn letting_go_twice_or_late_does_nothing(home: Home) {
     store.release(&tenant(), run(1), 1).await.unwrap();
     assert_eq!(dump(store).await, held, "the old claim's release is too late");
     assert_eq!(held.runs[0].row.owner, Some(owner.id));
+}
+
+async fn a_living_owner_is_current_until_it_counts_as_dead(home: Home) {
+    let owner = home.store.enlist().unwrap();
+    assert!(owner.is_current());
+    home.store.bury(owner.id);
+    assert!(!home.elsewhere().is_alive(owner.id).await);
+    let by_lease = matches!(home.store, Store::Postgres(_));
+    assert_eq!(owner.is_current(), by_lease, "a lease is as good as new where only the lock is gone");
 }

@@ -99,3 +99,19 @@ async fn a_lease_is_renewed_and_taken_back() {
     assert_eq!(server.run("SELECT count(*) FROM owners"), "0");
     assert!(!store.is_alive(id).await);
 }
+
+/// An owner knows by itself when its lease may have run out: here the database does not answer any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_cannot_renew_its_lease_knows_that_it_is_not_current() {
+    let (server, folder) = (OwnServer::start(&[]), tempfile::tempdir().unwrap());
+    let options = PgOptions { lease: Duration::from_millis(900), ..PgOptions::new(folder.path()) };
+    let store = Store::Postgres(PgStore::connect(&server.url(), options).await.unwrap());
+    let owner = store.enlist().unwrap();
+    let renewals = || server.run("SELECT expires_at FROM owners");
+    let first = renewals();
+    until("it is renewed", || renewals() != first);
+    server.down();
+    until("its lease ran out", || !owner.is_current());
+    server.up();
+    until("it is renewed again", || owner.is_current());
+}
