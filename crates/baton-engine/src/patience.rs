@@ -16,8 +16,14 @@ impl Patience {
         Patience { over: Instant::now() + patience, pause: Duration::from_millis(2) }
     }
 
-    /// Whether another try is worth it; if so, waits until it is.
+    /// Whether another try is worth it; if so, waits until it is. A store that another process keeps from writing was
+    /// waited for already, and whoever asked can do something about it: they are told at once.
     pub(crate) async fn another(&mut self, error: &StoreError) -> bool {
+        !matches!(error, StoreError::Blocked { .. }) && self.one_more(error).await
+    }
+
+    /// The same for what goes on in any case: a run that is driven is not given up so soon.
+    pub(crate) async fn one_more(&mut self, error: &StoreError) -> bool {
         if !error.is_transient() || Instant::now() >= self.over {
             return false;
         }

@@ -4,6 +4,8 @@ use baton_core::id::{OwnerId, RunId};
 use baton_core::run::{ApprovalStatus, RunStatus};
 use baton_core::thread::{OrderError, TreeError};
 
+use crate::turnstile::NoTurn;
+
 /// Why a store did not do what it was asked. Each says by its kind whether asking again can help.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StoreError {
@@ -121,6 +123,14 @@ pub enum StoreError {
     /// The store cannot be reached; nothing was written.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// Another process of this machine keeps everybody else from writing; nothing was written.
+    #[error("the store cannot be written to: {by}")]
+    Blocked {
+        /// Which, and since when.
+        by: String,
+        /// What helps.
+        hint: String,
+    },
     /// Nobody knows whether it was written: read back before anything else.
     #[error("the store did not say whether it wrote: {0}")]
     Ambiguous(String),
@@ -129,7 +139,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same call may work a moment later.
     pub fn is_transient(&self) -> bool {
-        matches!(self, StoreError::Unavailable(_) | StoreError::Ambiguous(_))
+        matches!(self, StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_))
     }
 
     pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
@@ -138,6 +148,15 @@ impl StoreError {
 
     pub(crate) fn corrupt(what: &'static str, id: impl ToString, why: impl ToString) -> Self {
         StoreError::Corrupt { what, id: id.to_string(), why: why.to_string() }
+    }
+}
+
+impl From<NoTurn> for StoreError {
+    fn from(error: NoTurn) -> Self {
+        match error {
+            NoTurn::Held(holder) => StoreError::Blocked { by: holder.to_string(), hint: holder.hint() },
+            NoTurn::Io(error) => StoreError::Unavailable(format!("the turnstile: {error}")),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod service;
 mod sqlite;
 mod threads;
 mod transition;
+mod turnstile;
 mod view;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who lives on this machine, and whose turn it is to write: by locks that the operating system gives back.
+//! Who lives on this machine: by locks that the operating system gives back.
 //!
 //! An owner holds a lock on `live/INCARNATION`; it is dead exactly when that lock can be taken. Nothing
 //! here depends on a clock, so a stopped process counts as alive until it is really gone.
@@ -93,40 +93,6 @@ pub(crate) fn is_held(path: &Path) -> bool {
 #[cfg(feature = "failpoints")]
 pub(crate) fn bury(folder: &Path, owner: OwnerId) {
     let _ = std::fs::remove_file(life_file(folder, owner));
-}
-
-/// Two locks that writers pass one behind the other: whoever waits for the second keeps all others from
-/// overtaking, so that no process starves.
-#[derive(Debug)]
-pub(crate) struct Turnstile {
-    gate: File,
-    room: File,
-}
-
-impl Turnstile {
-    pub(crate) fn open(folder: &Path) -> io::Result<Turnstile> {
-        Ok(Turnstile {
-            gate: private_file(&folder.join("live").join("gate"))?,
-            room: private_file(&folder.join("live").join("room"))?,
-        })
-    }
-
-    pub(crate) fn enter(&self) -> io::Result<Turn<'_>> {
-        self.gate.lock()?;
-        let entered = self.room.lock();
-        self.gate.unlock()?;
-        entered?;
-        Ok(Turn(&self.room))
-    }
-}
-
-/// The right to write, until it is dropped.
-pub(crate) struct Turn<'a>(&'a File);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.unlock();
-    }
 }
 
 /// Makes a folder that only its owner can read.

@@ -63,6 +63,7 @@ impl From<StoreError> for Failure {
                 "baton runs resume {0} goes on with it, baton runs cancel {0} ends it",
                 run.short()
             )),
+            StoreError::Blocked { hint, .. } => failure.hint(hint),
             StoreError::Held { run, .. } => {
                 failure.hint(format!("baton runs resume --take {} takes it over", run.short()))
             }

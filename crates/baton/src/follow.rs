@@ -129,12 +129,19 @@ pub(crate) async fn watch(
                     cancelled = true;
                     screen.end()?;
                     note(styled(DIM, "cancelling; Ctrl-C again leaves at once"));
-                    app.engine.cancel(&app.tenant, run).await?;
+                    // A store that takes its time keeps nobody here.
+                    tokio::select! {
+                        posted = app.engine.cancel(&app.tenant, run) => { posted?; }
+                        _ = interrupts.next() => return Ok(Rest::LeftAtOnce),
+                    }
                 }
                 Interrupt::Leave => {
                     screen.end()?;
                     note(format!("leaving; baton runs resume {} goes on with this run", run.short()));
-                    app.engine.shutdown().await;
+                    tokio::select! {
+                        () = app.engine.shutdown() => {}
+                        _ = interrupts.next() => {}
+                    }
                     return Ok(Rest::Left);
                 }
             },

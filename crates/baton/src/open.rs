@@ -67,6 +67,7 @@ fn file(config: &Config) -> Result<Store, Failure> {
     let opened = SqliteStore::open(&config.data).map_err(|error| match error {
         OpenError::Newer { .. } | OpenError::Io(_) => Failure::usage(error.to_string())
             .hint("--data DIR or BATON_DATA names another data folder; baton doctor looks for what is wrong"),
+        OpenError::Blocked { ref hint, .. } => Failure::failed(error.to_string()).hint(hint),
         other => Failure::failed(other.to_string()).hint("baton doctor looks for what is wrong"),
     })?;
     if let Some(copy) = opened.backup {

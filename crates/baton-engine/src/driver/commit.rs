@@ -357,7 +357,8 @@ async fn commit(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Re
         if unsure && may_be_there && Box::pin(is_written(shared, tenant, transition)).await? {
             return Ok(());
         }
-        if !patience.another(&error).await {
+        let is_leaving = shared.closing.is_cancelled() && matches!(error, StoreError::Blocked { .. });
+        if is_leaving || !patience.one_more(&error).await {
             return Err(error.into());
         }
     }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::live::{self, Turnstile};
+use super::live;
 use super::{connect, database, open};
 use crate::failpoint;
+use crate::turnstile::{NoTurn, Turnstile};
 
 /// The oldest SQLite without the fault that can lose pages when several connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -48,9 +49,26 @@ pub enum OpenError {
     /// SQLite said no.
     #[error("the data file cannot be opened: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// Another process keeps everybody else from writing.
+    #[error("the data file cannot be written to: {by}")]
+    Blocked {
+        /// Which, and since when.
+        by: String,
+        /// What helps.
+        hint: String,
+    },
     /// The file system said no.
     #[error("the data folder cannot be used: {0}")]
     Io(#[from] io::Error),
+}
+
+impl From<NoTurn> for OpenError {
+    fn from(error: NoTurn) -> Self {
+        match error {
+            NoTurn::Held(holder) => OpenError::Blocked { by: holder.to_string(), hint: holder.hint() },
+            NoTurn::Io(error) => OpenError::Io(error),
+        }
+    }
 }
 
 /// Brings the file of a folder to the newest version; answers where it was copied before, if it was.

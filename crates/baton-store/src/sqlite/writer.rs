@@ -13,10 +13,10 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use tokio::sync::oneshot;
 
-use super::live::Turnstile;
 use super::migrate::OpenError;
 use crate::error::StoreError;
 use crate::failpoint;
+use crate::turnstile::Turnstile;
 
 const BATCH: usize = 64;
 /// How many jobs have savepoints after one failed half-way.
@@ -24,10 +24,17 @@ const CAREFUL: usize = 1024;
 /// How many pages the log may have before they are moved to their places in the file.
 pub(super) const LONG_LOG: i32 = 1000;
 
-/// What a job leaves to be done once the commit is known: telling its caller.
-type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-/// A write; says whether it wants to be kept, and how to answer.
-type Job = Box<dyn FnOnce(&Connection) -> (bool, Answer) + Send>;
+/// What a job leaves to be done once the commit is known: telling its caller. The flag is [`Member::has_company`].
+type Answer = Box<dyn FnOnce(Result<(), StoreError>, bool) + Send>;
+/// A write, given the database or why there is none; says whether it wants to be kept, and how to answer.
+type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> (bool, Answer) + Send>;
+
+/// One job of a batch that was done.
+struct Member {
+    answer: Answer,
+    /// Whether a neighbour had written when it was done: if that is undone, what it found may never have been there.
+    has_company: bool,
+}
 
 /// A handle to the writing thread, which ends with its last handle.
 #[derive(Debug)]
@@ -51,11 +58,17 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |db| {
-            let result = job(db);
+            let result = db.and_then(job);
             let keep = result.is_ok();
-            let reply: Answer = Box::new(move |committed| {
+            let reply: Answer = Box::new(move |committed, has_company| {
+                let told = match (result, committed) {
+                    (Ok(value), committed) => committed.map(|()| value),
+                    // Its reason was undone with the rest: it named what never existed.
+                    (Err(refusal), Err(_)) if has_company && !refusal.is_transient() => Err(neighbour()),
+                    (Err(error), _) => Err(error),
+                };
                 // Whoever asked may be gone; what was written stays written.
-                let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
+                let _ = answer.send(told);
             });
             (keep, reply)
         });
@@ -103,28 +116,41 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
             // Whoever waits for a processor goes first, and brings more to write; if nobody does, this is nothing.
             std::thread::yield_now();
         }
-        let turn = turnstile.enter();
+        let turn = match turnstile.enter() {
+            Ok(turn) => turn,
+            Err(error) => {
+                refuse(std::iter::once(first).chain(queue.try_iter()), &error.into());
+                continue;
+            }
+        };
         // Whatever has queued up meanwhile. Waiting for more by the clock makes batches larger and the whole
         // slower: then nobody works while the disk does.
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
         is_busy = batch.len() > 1;
-        let mut answers = Vec::with_capacity(batch.len());
+        let mut members = Vec::with_capacity(batch.len());
         let savepoints = careful > 0;
         careful = careful.saturating_sub(batch.len());
-        let committed = match &turn {
-            Ok(_) => write_batch(db, batch, savepoints, &mut answers),
-            Err(error) => Err(Failed::Batch(StoreError::Unavailable(format!("the turnstile: {error}")))),
-        };
+        let committed = write_batch(db, batch, savepoints, &mut members);
         if let Err(Failed::Member) = committed {
             careful = CAREFUL;
         }
-        for answer in answers {
-            answer(committed.as_ref().copied().map_err(Failed::as_error));
+        for member in members {
+            let committed = committed.as_ref().copied().map_err(Failed::as_error);
+            (member.answer)(committed, member.has_company);
         }
         if committed.is_ok() {
             log.empty(db); // still in turn: while others write, it is never empty
         }
+        drop(turn);
+    }
+}
+
+/// Tells everybody who waits for a write that there is none: they have all waited for the same turn.
+fn refuse(jobs: impl Iterator<Item = Job>, error: &StoreError) {
+    for job in jobs {
+        let (_, answer) = job(Err(error.clone()));
+        answer(Err(error.clone()), false);
     }
 }
 
@@ -140,53 +166,66 @@ enum Failed {
 impl Failed {
     fn as_error(&self) -> StoreError {
         match self {
-            Failed::Member => StoreError::Unavailable("a neighbour in the same commit failed".to_owned()),
+            Failed::Member => neighbour(),
             Failed::Batch(error) => error.clone(),
         }
     }
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Failed::Batch(error.into())
+    }
+}
+
+fn neighbour() -> StoreError {
+    StoreError::Unavailable("a neighbour in the same commit failed".to_owned())
 }
 
 fn write_batch(
     db: &Connection,
     batch: Vec<Job>,
     savepoints: bool,
-    answers: &mut Vec<Answer>,
+    members: &mut Vec<Member>,
 ) -> Result<(), Failed> {
-    let done = try_batch(db, batch, savepoints, answers);
-    if let Ok(true) = done {
-        return Ok(());
+    let mut jobs = batch.into_iter();
+    let done = try_batch(db, &mut jobs, savepoints, members);
+    if let Err(failed) = &done {
+        let _ = db.execute_batch("ROLLBACK");
+        let left = match failed {
+            Failed::Batch(error) => StoreError::Unavailable(error.to_string()),
+            Failed::Member => neighbour(),
+        };
+        refuse(jobs, &left);
     }
-    let _ = db.execute_batch("ROLLBACK");
-    match done {
-        Ok(_) => Err(Failed::Member),
-        // A full disk is undone here; an fsync that failed may have reached the disk or not.
-        Err(error) => Err(Failed::Batch(StoreError::Ambiguous(error.to_string()))),
-    }
+    done
 }
 
-/// Runs the jobs and commits; false if one of them failed half-way, so that all must be undone.
+/// Runs the jobs and commits. If it fails, all must be undone, and the jobs that are left were not begun.
 ///
 /// Jobs check before they write, so one that is refused has changed nothing. That makes a savepoint for
 /// each unnecessary, which is a fifth of the cost; where it turns out wrong, the next jobs have them.
 fn try_batch(
     db: &Connection,
-    batch: Vec<Job>,
+    jobs: &mut impl Iterator<Item = Job>,
     savepoints: bool,
-    answers: &mut Vec<Answer>,
-) -> rusqlite::Result<bool> {
+    members: &mut Vec<Member>,
+) -> Result<(), Failed> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let begun = db.total_changes();
     let mut whole = true;
-    for job in batch {
+    for job in jobs {
         if savepoints {
             db.prepare_cached("SAVEPOINT member")?.execute([])?;
         }
         let before = db.total_changes();
         // A job that panics is a fault of ours: it harms its own caller, not the writer.
-        let done = catch_unwind(AssertUnwindSafe(|| job(db)));
+        let done = catch_unwind(AssertUnwindSafe(|| job(Ok(db))));
         let keep = done.as_ref().is_ok_and(|(keep, _)| *keep);
-        answers.extend(done.ok().map(|(_, answer)| answer));
+        let member = |(_, answer)| Member { answer, has_company: before != begun };
+        members.extend(done.ok().map(member));
         if db.is_autocommit() {
-            return Ok(false); // a full disk can make SQLite undo everything by itself: nothing may follow
+            return Err(Failed::Member); // a full disk can make SQLite undo everything by itself: nothing may follow
         }
         if savepoints {
             if !keep {
@@ -198,12 +237,14 @@ fn try_batch(
         }
     }
     if !whole {
-        return Ok(false);
+        return Err(Failed::Member);
     }
     failpoint::point("store.pre_commit");
-    db.prepare_cached("COMMIT")?.execute([])?;
+    // A full disk is undone here; an fsync that failed may have reached the disk or not.
+    let unknown = |error: rusqlite::Error| Failed::Batch(StoreError::Ambiguous(error.to_string()));
+    db.prepare_cached("COMMIT")?.execute([]).map_err(unknown)?;
     failpoint::point("store.post_commit");
-    Ok(true)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -247,6 +288,50 @@ mod tests {
             (Ok(()), Ok(1)),
             "and it goes on"
         );
+    }
+
+    /// The second finds what the first wrote, and refuses; then both are undone because of the third.
+    #[tokio::test]
+    async fn a_refusal_because_of_what_was_undone_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("live")).unwrap();
+        let db = super::super::connect(&folder.path().join("x.db")).unwrap();
+        db.execute_batch("CREATE TABLE t (x)").unwrap();
+        let writer = Writer::begin(db, folder.path()).unwrap();
+        let only_one = |db: &Connection| -> Result<(), StoreError> {
+            match db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))? {
+                0 => insert(10)(db),
+                _ => Err(StoreError::Exists { what: "row", id: "x".to_owned() }),
+            }
+        };
+        let alone = |_: &Connection| -> Result<(), StoreError> { Err(StoreError::not_found("row", "y")) };
+        let fails = |db: &Connection| -> Result<(), StoreError> {
+            insert(10)(db)?;
+            Err(StoreError::not_found("sense", "it"))
+        };
+        let (busy, is_busy) = channel::<()>();
+        let (go, wait) = channel::<()>();
+        let hold = writer.run(move |_| {
+            let _ = busy.send(());
+            wait.recv().map_err(|e| StoreError::Unavailable(e.to_string()))
+        });
+        let all = async {
+            tokio::task::yield_now().await; // all of them are in line behind the one that holds them up
+            is_busy.recv().unwrap();
+            go.send(()).unwrap();
+        };
+        let (_, alone, first, second, failed, ()) = tokio::join!(
+            hold,
+            writer.run(alone),
+            writer.run(only_one),
+            writer.run(only_one),
+            writer.run(fails),
+            all
+        );
+        assert_eq!(alone, Err(StoreError::not_found("row", "y")), "its reason is still there");
+        assert_eq!((first, second), (Err(neighbour()), Err(neighbour())));
+        assert_eq!(failed, Err(neighbour()), "asked again, it says why by itself");
+        assert_eq!(writer.run(only_one).await, Ok(()), "there is none");
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::asking;
 use crate::failure::{Failure, exit};
 use crate::follow::{FollowOptions, account, follow, tail, taken_up};
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupt, Interrupts};
 use crate::models::Chosen;
 use crate::screen::Show;
 use crate::telemetry;
@@ -94,8 +94,12 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     app.doubt_approvals();
     let chosen = app.models.choose().await?;
     let request = request(app, args, &chosen).await?;
-    let interrupts = Interrupts::listen()?;
-    let handle = match app.engine.submit(request).await {
+    let mut interrupts = Interrupts::listen()?;
+    let submitted = tokio::select! {
+        submitted = app.engine.submit(request) => submitted,
+        told = interrupts.next() => return Ok(left_before(told)),
+    };
+    let handle = match submitted {
         Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => handle,
         // A command gives no key and does not stand in line, so only the first of these happens.
         Ok(Submitted::AnsweredElsewhere(run) | Submitted::Queued(run) | Submitted::Repeated(run)) => {
@@ -115,6 +119,16 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     }
     let options = FollowOptions { show, steps, show_reasoning, from: None, interrupts: Some(interrupts) };
     follow(app, handle, options).await
+}
+
+/// The store did not take the message yet: nobody has to be waited for. If it was on its way, the run has no owner once
+/// this process is gone.
+fn left_before(told: Interrupt) -> u8 {
+    note("left before the message was taken; baton runs ls shows whether a run was begun all the same");
+    match told {
+        Interrupt::Cancel => exit::CANCELLED,
+        Interrupt::Leave => exit::TERMINATED,
+    }
 }
 
 /// One line beside the answer: who answers and why, whether text leaves this machine, and where it is kept.

@@ -301,7 +301,7 @@ impl From<StoreError> for Problem {
             // 429 means. 409 would say that it never will.
             StoreError::QueueFull { .. } => Problem::new(Code::RateLimited, words).after(1),
             StoreError::TooLong { .. } => Problem::new(Code::PayloadTooLarge, words),
-            StoreError::Unavailable(_) | StoreError::Ambiguous(_) => {
+            StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_) => {
                 tracing::warn!(error = words, "the store is not available");
                 let detail =
                     "the store cannot be reached at the moment; try again, with the same Idempotency-Key";

@@ -36,6 +36,7 @@ mod server;
 mod session;
 mod settings;
 mod stage;
+mod stopped;
 mod telemetry;
 mod threads;
 mod tidy;

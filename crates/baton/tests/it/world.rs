@@ -127,6 +127,11 @@ impl Running {
         self.child.stdin.as_mut().unwrap()
     }
 
+    /// Its id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();

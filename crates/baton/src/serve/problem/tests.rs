@@ -91,6 +91,7 @@ fn what_a_store_refuses_is_told_by_its_kind() {
         said(StoreError::QueueFull { branch: "main".into(), most: 16 }),
         said(StoreError::TooLong { bytes: 1 << 27 }),
         said(StoreError::Unavailable("postgresql://u:secret@h".into())),
+        said(StoreError::Blocked { by: "process 7".into(), hint: "kill 7".into() }),
         said(StoreError::Ambiguous("x".into())),
         said(StoreError::Fenced { run, epoch: 2 }),
         said(StoreError::Corrupt { what: "entry", id: "x".into(), why: "y".into() }),
@@ -113,6 +114,7 @@ fn what_a_store_refuses_is_told_by_its_kind() {
         (413, "payload_too_large", None),
         (503, "store_unavailable", Some(2)),
         (503, "store_unavailable", Some(2)),
+        (503, "store_unavailable", Some(2)),
         (500, "internal", None),
         (500, "internal", None),
         (422, "idempotency_mismatch", None),
@@ -129,6 +131,7 @@ fn nothing_that_is_nobodys_business_is_told() {
     let problems = [
         Problem::from(StoreError::NotFound { what: "run", id: "secret".into() }),
         Problem::from(StoreError::Unavailable("secret".into())),
+        Problem::from(StoreError::Blocked { by: "secret".into(), hint: "secret".into() }),
         Problem::from(StoreError::Ambiguous("secret".into())),
         Problem::from(StoreError::Corrupt { what: "entry", id: "secret".into(), why: "secret".into() }),
     ];

@@ -1,0 +1,190 @@
+//! The turnstile: which process of a data folder may write now.
+//!
+//! Two file locks are passed one behind the other: the process that waits for the second keeps all others from
+//! overtaking, so that none starves. The operating system queues those who wait, and gives a lock back when its process
+//! ends. A process that was stopped inside (SIGSTOP, Ctrl-Z, a paused container) keeps its turn, so nobody waits longer
+//! than [`DEADLINE`]: then the process that holds the turn is named ([`holder`]), and nothing is written.
+
+mod holder;
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(crate) use holder::Holder;
+
+use crate::live::private_file;
+
+/// How long a writer waits for its turn. One turn is one commit: a disk that is slow takes a fraction of it.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why a writer did not get its turn.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoTurn {
+    /// Another process holds it.
+    #[error("{0}")]
+    Held(Holder),
+    /// The system said no.
+    #[error("the turnstile: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// See the module. It is used by one thread at a time.
+#[derive(Debug)]
+pub(crate) struct Turnstile {
+    locks: Arc<Locks>,
+    deadline: Duration,
+}
+
+/// The two locks, and the thread that waits for them where they are not free.
+#[derive(Debug)]
+struct Locks {
+    gate: File,
+    room: File,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    place: Place,
+    /// Whether there is a thread that can wait.
+    has_thread: bool,
+    /// Whether the turnstile is gone.
+    is_closed: bool,
+}
+
+/// How far the waiting thread has come.
+#[derive(Debug, Default)]
+enum Place {
+    /// It waits for nothing.
+    #[default]
+    None,
+    /// It waits for the locks. If the writer has given up meanwhile, it gives them back as soon as it has them.
+    Waiting { is_wanted: bool },
+    /// It has the room, or failed to get it.
+    Done(io::Result<()>),
+}
+
+impl Turnstile {
+    pub(crate) fn open(folder: &Path) -> io::Result<Turnstile> {
+        Turnstile::with_deadline(folder, DEADLINE)
+    }
+
+    fn with_deadline(folder: &Path, deadline: Duration) -> io::Result<Turnstile> {
+        let file = |name| private_file(&folder.join("live").join(name));
+        let (gate, room) = (file("gate")?, file("room")?);
+        let locks = Locks { gate, room, queue: Mutex::default(), changed: Condvar::new() };
+        Ok(Turnstile { locks: Arc::new(locks), deadline })
+    }
+
+    /// Waits for the turn, in line with all other processes.
+    pub(crate) fn enter(&self) -> Result<Turn<'_>, NoTurn> {
+        let locks = &self.locks;
+        let mut queue = locks.queue();
+        let patience = match queue.place {
+            Place::None if locks.try_enter()? => return Ok(Turn(&locks.room)),
+            Place::None => self.deadline,
+            // It was in vain a moment ago, and the thread still stands in line.
+            Place::Waiting { .. } | Place::Done(_) => self.deadline / 10,
+        };
+        if !queue.has_thread {
+            let (waiting, named) =
+                (locks.clone(), std::thread::Builder::new().name("baton-turnstile".to_owned()));
+            named.spawn(move || waiting.stand_in_line())?;
+            queue.has_thread = true;
+        }
+        queue.place = Place::Waiting { is_wanted: true };
+        locks.changed.notify_all();
+        let until = Instant::now() + patience;
+        loop {
+            if let Place::Done(entered) = &mut queue.place {
+                let entered = std::mem::replace(entered, Ok(()));
+                queue.place = Place::None;
+                return entered.map(|()| Turn(&locks.room)).map_err(NoTurn::Io);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                queue.place = Place::Waiting { is_wanted: false };
+                return Err(NoTurn::Held(Holder::find(&locks.room, &locks.gate, self.deadline)));
+            }
+            let waited = locks.changed.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Turnstile {
+    fn drop(&mut self) {
+        self.locks.queue().is_closed = true;
+        self.locks.changed.notify_all();
+    }
+}
+
+impl Locks {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters if nobody is inside and nobody waits.
+    fn try_enter(&self) -> io::Result<bool> {
+        if !is_taken(self.gate.try_lock())? {
+            return Ok(false);
+        }
+        let entered = is_taken(self.room.try_lock());
+        self.gate.unlock()?;
+        entered
+    }
+
+    /// Waits behind the others, however long that takes: that is why it has a thread of its own.
+    fn enter(&self) -> io::Result<()> {
+        self.gate.lock()?;
+        let entered = self.room.lock();
+        self.gate.unlock()?;
+        entered
+    }
+
+    fn stand_in_line(&self) {
+        let mut queue = self.queue();
+        while !queue.is_closed {
+            if !matches!(queue.place, Place::Waiting { .. }) {
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            drop(queue);
+            let entered = self.enter();
+            queue = self.queue();
+            let is_wanted = matches!(queue.place, Place::Waiting { is_wanted: true }) && !queue.is_closed;
+            if is_wanted {
+                queue.place = Place::Done(entered);
+                self.changed.notify_all();
+            } else {
+                let _ = self.room.unlock(); // the next in line has waited long enough
+                queue.place = Place::None;
+            }
+        }
+    }
+}
+
+fn is_taken(locked: Result<(), TryLockError>) -> io::Result<bool> {
+    match locked {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The right to write, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a>(&'a File);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests;
