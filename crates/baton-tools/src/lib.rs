@@ -8,6 +8,7 @@
 //! person (that is the engine's and the flow's).
 
 mod builtin;
+pub mod child;
 pub mod egress;
 mod excerpt;
 pub mod execution;

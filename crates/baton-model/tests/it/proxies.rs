@@ -30,6 +30,7 @@ async fn asks_where_it_is_told() {
 }
 
 /// Runs one test in a process with these settings and no others of proxies; gives what it wrote.
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 fn run(test: &str, settings: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);

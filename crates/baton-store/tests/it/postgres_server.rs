@@ -185,6 +185,7 @@ fn start_shared(control: &Path) -> u16 {
 }
 
 /// Runs a script that outlives this process.
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 fn outside(script: &str, control: &Path, folder: &Path) {
     let prefix = as_server(Path::new(""));
     let prefix: Vec<_> = std::iter::once(prefix.get_program()).chain(prefix.get_args()).collect();
@@ -266,6 +267,7 @@ fn free_port() -> u16 {
 }
 
 /// Has a server do something; answers what it said, without decoration.
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 pub(crate) fn psql(port: u16, sql: &str) -> String {
     let mut psql = Command::new(binaries().join("psql"));
     psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "baton"]);
@@ -289,6 +291,7 @@ fn pg(program: &str) -> Command {
 }
 
 /// Servers refuse to run as root, so root runs them as `postgres`, whom Debian's package brings.
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 fn as_server(program: &Path) -> Command {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let mut command = Command::new(if is_root { Path::new("setpriv") } else { Path::new("env") });

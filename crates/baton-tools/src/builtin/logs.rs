@@ -2,7 +2,8 @@
 //!
 //! It asks the system's own reader (`journalctl` on Linux, `log` on macOS) and keeps only the end of
 //! what that prints, so a talkative system costs bounded memory. Where there is no such reader, the
-//! answer says so; that is a result and not an error, because there is nothing to repair.
+//! answer says so; that is a result and not an error, because there is nothing to repair. The reader is
+//! looked for where the operating system keeps its programs and not in `PATH` ([`crate::child`]).
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use baton_core::tool::{EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::process::Child;
 
+use crate::child;
 use crate::tool::{Tool, ToolError};
 use crate::typed::{About, Json, typed};
 
@@ -105,7 +107,7 @@ fn reader(_limit: usize, priority: Option<Priority>, minutes: u32) -> Option<Rea
         arguments.push("--predicate".to_owned());
         arguments.push("messageType == error OR messageType == fault".to_owned());
     }
-    Some(Reader { program: "/usr/bin/log", arguments })
+    Some(Reader { program: "log", arguments })
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
@@ -114,14 +116,7 @@ fn reader(_limit: usize, _priority: Option<Priority>, _minutes: u32) -> Option<R
 }
 
 async fn read(reader: &Reader, limit: usize) -> Result<Logs, ToolError> {
-    let spawned = Command::new(reader.program)
-        .args(&reader.arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn();
-    let mut child = match spawned {
+    let mut child = match start(reader) {
         Ok(child) => child,
         Err(error) => {
             return Ok(Logs::not_available(&format!("`{}` cannot be started ({error})", reader.program)));
@@ -133,6 +128,11 @@ async fn read(reader: &Reader, limit: usize) -> Result<Logs, ToolError> {
             .map_err(failed)?;
     let status = child.wait().await.map_err(failed)?;
     Ok(logs(reader.program, status.success(), &said, &complained, limit))
+}
+
+fn start(reader: &Reader) -> std::io::Result<Child> {
+    let mut command = child::command(&child::system_program(reader.program)?)?;
+    command.args(&reader.arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
 /// The end of a stream.

@@ -329,6 +329,7 @@ async fn the_tool_has_no_side_effects_and_takes_one_argument() {
 
 /// The environment belongs to the process, so the test runs itself again in another one.
 #[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 async fn a_proxy_in_the_environment_is_not_used() {
     const INSIDE: &str = "BATON_TEST_BEHIND_A_PROXY";
     if std::env::var_os(INSIDE).is_some() {

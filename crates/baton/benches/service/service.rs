@@ -18,6 +18,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// Starts it beside the stand-ins, on SQLite or a database.
+    #[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
     pub(crate) fn open(upstream: &str, database: Option<&str>) -> Service {
         let folder = tempfile::tempdir().unwrap();
         let settings = format!(

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod ask;
+mod attacks;
 mod bench;
 mod bombs;
 mod chat;

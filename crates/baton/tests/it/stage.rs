@@ -97,6 +97,7 @@ impl Stage {
     }
 
     /// The command, ready to be started.
+    #[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args(args).current_dir(self.folder.path());

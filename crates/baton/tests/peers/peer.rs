@@ -70,6 +70,7 @@ impl Drop for Peer {
 }
 
 /// An installed peer, ready to be started in this folder.
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 pub(crate) fn command(name: &str, arguments: &[String], folder: &Path) -> Command {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     assert!(program.exists(), "{name} is not installed: run peers/install");

@@ -11,7 +11,7 @@ use baton_engine::{EventReader, Seen};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use super::Place;
 use crate::app::App;
@@ -219,14 +219,14 @@ fn script(place: &Place, class: Class) -> Value {
 }
 
 fn child(place: &Place, run: Option<RunId>) -> Result<Child, Failure> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = baton_tools::child::command(&std::env::current_exe()?)?;
     command.arg("--config").arg(place.config()).arg("--data").arg(place.data()).args(["demo", "drive"]);
     match run {
         Some(run) => command.arg("--run").arg(run.to_string()),
         None => command.arg("--model").arg(format!("scripted/{}", place.script().display())),
     };
     let output = if run.is_some() { Stdio::null() } else { Stdio::piped() };
-    Ok(command.stdin(Stdio::null()).stdout(output).kill_on_drop(true).spawn()?)
+    Ok(command.stdout(output).spawn()?)
 }
 
 /// The run that a child began, from the first object that it prints.

@@ -64,6 +64,7 @@ fn is_run(info: &str) -> bool {
 }
 
 /// Runs a command in a folder that is its whole world; answers what went wrong.
+#[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 fn run(shown: &Shown, folder: &Path, ollama: &str) -> Result<(), String> {
     let command = &shown.command;
     let program = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
