@@ -544,7 +544,22 @@ impl Store {
         on_store!(self, tokens())
     }
 
-    /// Forgets a token by its id.
+    /// Notes that the service asks for a token from now on: [`Store::add_token`] does so by itself.
+    pub async fn require_tokens(&self) -> Result<(), StoreError> {
+        on_store!(self, require_tokens())
+    }
+
+    /// Whether the service asks for a token, also when every token has been revoked.
+    pub async fn requires_tokens(&self) -> Result<bool, StoreError> {
+        on_store!(self, requires_tokens())
+    }
+
+    /// Notes that the service asks for no token any more, if there is none; answers whether that is so.
+    pub async fn require_no_tokens(&self) -> Result<bool, StoreError> {
+        on_store!(self, require_no_tokens())
+    }
+
+    /// Forgets a token by its id. The service does not open to those who have none.
     pub async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
         on_store!(self, revoke_token(id))
     }

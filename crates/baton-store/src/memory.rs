@@ -45,6 +45,8 @@ struct Inner {
     last_event: i64,
     chain: Vec<AuditRow>,
     tokens: BTreeMap<String, Token>,
+    /// Whether the service is closed to those who have no token, even when there is none left.
+    requires_tokens: bool,
 }
 
 #[derive(Debug)]

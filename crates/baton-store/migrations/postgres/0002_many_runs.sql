@@ -3,3 +3,8 @@
 
 -- Used by gc: a definition is kept while a run names it.
 CREATE INDEX runs_of_definition ON runs (tenant, definition);
+
+-- What happened once and is remembered: `tokens`, that the service was closed to those who have none. It does not open by
+-- itself when the last token is revoked.
+CREATE TABLE marks (name text PRIMARY KEY);
+INSERT INTO marks SELECT 'tokens' WHERE EXISTS (SELECT 1 FROM tokens);

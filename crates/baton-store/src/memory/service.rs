@@ -278,7 +278,23 @@ impl MemoryStore {
             return Err(StoreError::Exists { what: "token", id: token.id.clone() });
         }
         inner.tokens.insert(token.id.clone(), token.clone());
+        inner.requires_tokens = true;
         Ok(())
+    }
+
+    pub(crate) fn require_tokens(&self) -> Result<(), StoreError> {
+        self.lock().requires_tokens = true;
+        Ok(())
+    }
+
+    pub(crate) fn requires_tokens(&self) -> Result<bool, StoreError> {
+        Ok(self.lock().requires_tokens)
+    }
+
+    pub(crate) fn require_no_tokens(&self) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        inner.requires_tokens = !inner.tokens.is_empty();
+        Ok(!inner.requires_tokens)
     }
 
     pub(crate) fn tokens(&self) -> Result<Vec<Token>, StoreError> {

@@ -3,8 +3,8 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::PgStore;
 use super::row::{checksum, listed};
+use super::{Db, PgStore};
 use crate::error::StoreError;
 use crate::record;
 use crate::service::Token;
@@ -23,8 +23,32 @@ impl PgStore {
                 let values: [&(dyn ToSql + Sync); 4] = [&token.id, &token.hash, &body, &i64::from(crc)];
                 match db.execute(&db.prepare_cached(sql).await?, &values).await? {
                     0 => Err(StoreError::Exists { what: "token", id: token.id }),
-                    _ => Ok(()),
+                    _ => mark(db).await,
                 }
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn require_tokens(&self) -> Result<(), StoreError> {
+        self.write(move |db| Box::pin(mark(db))).await
+    }
+
+    pub(crate) async fn requires_tokens(&self) -> Result<bool, StoreError> {
+        Ok(!self.rows("SELECT name FROM marks WHERE name = 'tokens'", &[]).await?.is_empty())
+    }
+
+    pub(crate) async fn require_no_tokens(&self) -> Result<bool, StoreError> {
+        self.write(move |db| {
+            Box::pin(async move {
+                // A token that is being added right now is seen, or waits.
+                db.batch_execute("LOCK TABLE tokens IN SHARE MODE").await?;
+                let none = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM tokens)";
+                let is_free = db.query_opt(none, &[]).await?.is_some();
+                if is_free {
+                    db.execute("DELETE FROM marks WHERE name = 'tokens'", &[]).await?;
+                }
+                Ok(is_free)
             })
         })
         .await
@@ -52,6 +76,13 @@ impl PgStore {
         })
         .await
     }
+}
+
+/// Notes that there was a token.
+async fn mark(db: &Db<'_>) -> Result<(), StoreError> {
+    let sql = "INSERT INTO marks(name) VALUES ('tokens') ON CONFLICT DO NOTHING";
+    db.execute(&db.prepare_cached(sql).await?, &[]).await?;
+    Ok(())
 }
 
 fn token(row: &Row) -> Result<Token, StoreError> {

@@ -1,6 +1,6 @@
 //! Tokens in SQLite.
 
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 
 use super::{SqliteStore, read};
 use crate::error::StoreError;
@@ -15,8 +15,30 @@ impl SqliteStore {
             let sql = "INSERT OR IGNORE INTO tokens(id, hash, body, crc) VALUES (?1, ?2, ?3, ?4)";
             match db.prepare_cached(sql)?.execute((&id, hash, body, crc))? {
                 0 => Err(StoreError::Exists { what: "token", id }),
-                _ => Ok(()),
+                _ => mark(db),
             }
+        })
+        .await
+    }
+
+    pub(crate) async fn require_tokens(&self) -> Result<(), StoreError> {
+        self.write(mark).await
+    }
+
+    pub(crate) async fn requires_tokens(&self) -> Result<bool, StoreError> {
+        self.read(|db| {
+            let sql = "SELECT EXISTS (SELECT 1 FROM marks WHERE name = 'tokens')";
+            Ok(db.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        })
+        .await
+    }
+
+    pub(crate) async fn require_no_tokens(&self) -> Result<bool, StoreError> {
+        self.write(|db| {
+            let sql = "DELETE FROM marks WHERE name = 'tokens' AND NOT EXISTS (SELECT 1 FROM tokens)";
+            db.prepare_cached(sql)?.execute([])?;
+            let sql = "SELECT NOT EXISTS (SELECT 1 FROM tokens)";
+            Ok(db.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
         })
         .await
     }
@@ -43,6 +65,12 @@ impl SqliteStore {
         })
         .await
     }
+}
+
+/// Notes that there was a token.
+fn mark(db: &Connection) -> Result<(), StoreError> {
+    db.prepare_cached("INSERT OR IGNORE INTO marks(name) VALUES ('tokens')")?.execute([])?;
+    Ok(())
 }
 
 fn token(row: &Row<'_>) -> Result<Token, StoreError> {

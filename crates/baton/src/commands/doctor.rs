@@ -122,6 +122,7 @@ async fn examine(globals: &Globals) -> Vec<Check> {
     match store {
         Ok((store, check)) => {
             checks.push(check);
+            checks.push(checks::service(&config, &store).await);
             let agent = |tools: &[ToolSpec]| agent::checks(&settled, &config, &models, tools);
             checks.extend(checks::tools_and_runs(&config, &store, agent).await);
         }

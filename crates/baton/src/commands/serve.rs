@@ -7,8 +7,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use baton_core::id::Tenant;
-use baton_core::json::sha256_hex;
 use baton_core::run::Definition;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -25,7 +23,7 @@ use crate::models::Models;
 use crate::open::Purpose;
 use crate::retention;
 use crate::router;
-use crate::serve::auth::{Auth, Caller, Pass, Scopes};
+use crate::serve::auth::{Auth, exposure};
 use crate::serve::listen;
 use crate::serve::state::Service;
 use crate::services::Services;
@@ -94,9 +92,10 @@ async fn open(config: Config, json: bool) -> Result<u8, Failure> {
 
 async fn serve(app: App) -> Result<u8, Failure> {
     let setting = app.config.serve.clone();
-    let auth = Auth::new(app.store().clone(), known(&setting));
+    let auth = Auth::new(app.store().clone(), exposure::fixed_tokens(&setting)?);
     auth.refresh().await?;
     refuse_strangers(&setting, &auth)?;
+    auth.note_fixed().await?;
     let chosen = app.models.choose().await?;
     allow_files(setting.limits.connections);
     let listener = listener(&setting).await?;
@@ -128,33 +127,15 @@ async fn serve(app: App) -> Result<u8, Failure> {
     }
 }
 
-/// The tokens of the file, and the one of the environment.
-fn known(setting: &ServeSetting) -> Vec<(String, Caller)> {
-    let mut known = setting.tokens.clone();
-    let token = std::env::var_os("BATON_TOKEN").map(|token| token.to_string_lossy().trim().to_owned());
-    if let Some(token) = token.filter(|token| !token.is_empty()) {
-        let caller = Caller {
-            tenant: Tenant::local(),
-            scopes: Scopes::all(),
-            max_mode: setting.token_mode,
-            agents: Vec::new(),
-            by: Some("BATON_TOKEN".to_owned()),
-            pass: Pass::default(),
-        };
-        known.push((sha256_hex(token.as_bytes()), caller));
-    }
-    known
-}
-
+/// Refuses to begin where somebody beside those on this machine can ask and nobody needs a token.
 fn refuse_strangers(setting: &ServeSetting, auth: &Auth) -> Result<(), Failure> {
-    if !auth.is_open() || setting.bind.is_loopback() {
-        return Ok(());
+    match exposure::reachable(setting).filter(|_| auth.is_open()) {
+        None => Ok(()),
+        Some(why) => {
+            Err(Failure::usage(format!("{why}, and there is no token that keeps them out"))
+                .hint(exposure::FIX))
+        }
     }
-    let why = format!(
-        "{} can be reached from other machines, and there is no token that keeps them out",
-        setting.bind
-    );
-    Err(Failure::usage(why).hint("baton tokens add NAME makes one; or listen at 127.0.0.1, which needs none"))
 }
 
 async fn listener(setting: &ServeSetting) -> Result<TcpListener, Failure> {
@@ -201,11 +182,7 @@ fn announce(service: &Service, address: SocketAddr) -> Result<(), Failure> {
         None => app.config.data.display().to_string(),
     };
     let models = service.chosen().in_short();
-    let auth = match (service.auth().is_open(), service.auth().count()) {
-        (true, _) => "open to everybody on this machine; baton tokens add NAME closes it".to_owned(),
-        (false, 1) => "1 token".to_owned(),
-        (false, count) => format!("{count} tokens"),
-    };
+    let auth = exposure::summary(service.auth().is_open(), service.auth().count());
     if app.json {
         let told = json!({"api": api, "docs": docs, "data": data, "models": models, "auth": auth});
         return Ok(line(told.to_string())?);

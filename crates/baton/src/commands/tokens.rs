@@ -25,6 +25,7 @@ Examples:
   baton tokens add viewer --tenant acme --scope read --expires 30d
   baton tokens ls
   baton tokens revoke tok_1f0c9a7be2d4
+  baton tokens reopen                                      no token is needed any more, once all are revoked
 
 A token is shown once. It is sent as: Authorization: Bearer TOKEN";
 
@@ -51,6 +52,8 @@ enum TokensCommand {
         /// Its id, as `baton tokens ls` shows it
         id: String,
     },
+    /// Lets everybody on this machine use the service again, once every token is revoked
+    Reopen,
 }
 
 #[derive(Debug, Args)]
@@ -109,7 +112,21 @@ pub(crate) async fn run(app: &App, args: TokensArgs) -> Result<u8, Failure> {
             note("it works no more, wherever it is used, within 2 seconds");
             Ok(exit::OK)
         }
+        TokensCommand::Reopen => reopen(app).await,
     }
+}
+
+async fn reopen(app: &App) -> Result<u8, Failure> {
+    if !app.store().require_no_tokens().await? {
+        return Err(Failure::failed(
+            "there are tokens, and with them the service stays closed to everybody else",
+        )
+        .hint("baton tokens ls shows them; baton tokens revoke ID takes one away"));
+    }
+    note(
+        "The service needs no token from its next start on: everybody on this machine may use it, and nobody else.",
+    );
+    Ok(exit::OK)
 }
 
 async fn add(app: &App, args: AddArgs) -> Result<u8, Failure> {
@@ -159,7 +176,12 @@ async fn list(app: &App) -> Result<u8, Failure> {
         return Ok(exit::OK);
     }
     if tokens.is_empty() {
-        note("There are no tokens: the service is open to everybody on this machine, and to nobody else.");
+        note(if app.store().requires_tokens().await? {
+            "There are no tokens any more: the service lets nobody in but with a token of its settings. \
+             baton tokens add NAME makes one; baton tokens reopen lets everybody on this machine in."
+        } else {
+            "There are no tokens: the service is open to everybody on this machine, and to nobody else."
+        });
         return Ok(exit::OK);
     }
     let row = |token: &Token| {

@@ -5,12 +5,14 @@
 //! that how long an answer takes says nothing. The store's tokens are read every two seconds, and at once when an
 //! unknown token arrives, at most twice a second: a new one works at once and a revoked one stops within moments; what it watches ends with
 //! the next heartbeat.
-//! Without any token the service answers on loopback alone, to everybody there.
+//! Without any token the service answers on loopback alone, to everybody there; through a proxy, to nobody. Once there was a
+//! token that is over, also after a restart and when the last one was revoked: the store remembers it.
 //!
 //! What a token may do is said once, here ([`Caller::need`]). Whose data it opens is its tenant, which every handler
 //! passes to the store.
 
 mod book;
+pub(crate) mod exposure;
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,3 +1,4 @@
 //! Attacks from outside on the real binary: a module for each subject.
 
+mod auth;
 mod child_processes;

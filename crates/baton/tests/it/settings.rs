@@ -126,6 +126,7 @@ fn doctor_checks_everything_and_says_what_helps() {
         "data folder",
         "disk space",
         "store",
+        "service",
         "system log",
         "runs",
     ];

@@ -79,6 +79,9 @@ impl Front {
     }
 }
 
+/// The token that a service with named hosts needs.
+const TOKEN: &str = "a-token-of-the-environment";
+
 /// A service that is known by the name in the documentation.
 fn served(heartbeat_s: u32) -> Served {
     let world = World::new();
@@ -86,7 +89,7 @@ fn served(heartbeat_s: u32) -> Served {
     world.settings(&format!(
         "model = '{model}'\n[serve]\nhosts = [\"baton.example.com\"]\nheartbeat_s = {heartbeat_s}\n"
     ));
-    Served::on(world, &[], &[])
+    Served::on(world, &[], &[("BATON_TOKEN", TOKEN)])
 }
 
 /// A message, for a stream.
@@ -94,7 +97,7 @@ fn request() -> String {
     let body = json!({"input": "Think about it", "thread_id": "t"}).to_string();
     format!(
         "POST /v1/agent/run HTTP/1.1\r\nhost: baton.example.com\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+         authorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
 }
@@ -135,7 +138,9 @@ fn a_heartbeat_that_is_slower_than_the_timeout_loses_the_stream_and_not_the_run(
     );
     let header = |line: &str| line.strip_prefix("x-run-id: ").map(str::to_owned);
     let run = all.split("\r\n").find_map(header).unwrap();
-    let ended = || served.send("GET", &format!("/v1/runs/{run}"), &[], None).json();
+    let authorization = format!("Bearer {TOKEN}");
+    let headers = [("authorization", authorization.as_str())];
+    let ended = || served.send("GET", &format!("/v1/runs/{run}"), &headers, None).json();
     until("the run ends", || ended()["status"] != "running");
     assert_eq!((&ended()["status"], &ended()["result"]), (&json!("ok"), &json!("First. Last.")));
 }

@@ -54,6 +54,7 @@ pub(super) struct Kept {
     outbox: Vec<Outgoing>,
     audit: Vec<AuditRow>,
     tokens: Vec<Token>,
+    requires_tokens: bool,
 }
 
 pub(super) async fn kept(store: &Store) -> Kept {
@@ -74,6 +75,7 @@ pub(super) async fn kept(store: &Store) -> Kept {
         outbox: store.outbox(99).await.unwrap(),
         audit: store.audit(None, 0, 99).await.unwrap(),
         tokens: store.tokens().await.unwrap(),
+        requires_tokens: store.requires_tokens().await.unwrap(),
     }
 }
 

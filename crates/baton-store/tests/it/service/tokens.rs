@@ -7,7 +7,11 @@ use super::theirs;
 use crate::home::Home;
 use crate::values::at;
 
-on_every_store!(tokens_are_kept_until_they_are_revoked, a_token_is_added_once);
+on_every_store!(
+    tokens_are_kept_until_they_are_revoked,
+    a_token_is_added_once,
+    that_there_was_a_token_is_remembered_until_it_is_taken_back,
+);
 
 pub(crate) fn token(id: &str, created_ms: u64) -> Token {
     Token {
@@ -52,4 +56,18 @@ async fn a_token_is_added_once(home: Home) {
     assert_eq!(store.tokens().await, Ok(vec![first]));
     store.revoke_token("a").await.unwrap();
     assert_eq!(store.add_token(&same_hash).await, Ok(()), "what was revoked does not stand in the way");
+}
+
+async fn that_there_was_a_token_is_remembered_until_it_is_taken_back(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    assert_eq!((store.requires_tokens().await, store.require_no_tokens().await), (Ok(false), Ok(true)));
+    store.add_token(&token("a", 1)).await.unwrap();
+    assert_eq!(elsewhere.requires_tokens().await, Ok(true));
+    assert_eq!(elsewhere.require_no_tokens().await, Ok(false), "there is one");
+    elsewhere.revoke_token("a").await.unwrap();
+    assert_eq!(store.requires_tokens().await, Ok(true), "the last one was revoked");
+    assert_eq!((store.require_no_tokens().await, elsewhere.requires_tokens().await), (Ok(true), Ok(false)));
+    store.require_tokens().await.unwrap();
+    store.require_tokens().await.unwrap();
+    assert_eq!(elsewhere.requires_tokens().await, Ok(true), "it was said without one");
 }

@@ -16,6 +16,7 @@ use super::Check;
 use crate::columns::count;
 use crate::config::{Config, Origin, Settled};
 use crate::open;
+use crate::serve::auth::{Auth, exposure};
 
 /// With less than this, nothing can be relied on.
 const TOO_LITTLE: u64 = 64 << 20;
@@ -79,6 +80,33 @@ pub(super) fn space(config: &Config) -> Check {
         0..TOO_LITTLE => Check::failed("disk space", detail, fix),
         TOO_LITTLE..LITTLE => Check::warning("disk space", detail, fix),
         _ => Check::ok("disk space", detail),
+    }
+}
+
+/// Who may use the service, and whether others could who need no token.
+pub(super) async fn service(config: &Config, store: &Store) -> Check {
+    let setting = &config.serve;
+    let fixed = match exposure::fixed_tokens(setting) {
+        Ok(fixed) => fixed,
+        Err(failure) => return Check::refused("service", failure),
+    };
+    let auth = Auth::new(store.clone(), fixed);
+    if let Err(error) = auth.refresh().await {
+        return Check::failed("service", error.to_string(), "the check of the store says more");
+    }
+    let detail = exposure::summary(auth.is_open(), auth.count());
+    match exposure::reachable(setting).filter(|_| auth.is_open()) {
+        Some(why) => {
+            let detail =
+                format!("{why}, and there is no token that keeps them out: baton serve does not begin");
+            Check::failed("service", detail, exposure::FIX)
+        }
+        None if !auth.is_open() && auth.count() == 0 => Check::warning(
+            "service",
+            detail,
+            "or baton tokens reopen, which lets everybody on this machine in",
+        ),
+        None => Check::ok("service", detail),
     }
 }
 

@@ -30,14 +30,14 @@ pub(super) const SERVICE: &[Setting] = &[
         Kind::Names,
         "[]",
         "[\"baton.example.com\"]",
-        "Further names under which the service may be asked for, beside `localhost` and its own address; without a port: at any port. A request for any other name is refused.",
+        "Further names under which the service may be asked for, beside `localhost` and its own address; without a port: at any port. A request for any other name is refused. Naming one needs a token.",
     ),
     plain(
         "serve.origins",
         Kind::Names,
         "[]",
         "[\"https://app.example.com\"]",
-        "The web pages of others that may use the service from a browser, by their origin.",
+        "The web pages of others that may use the service from a browser, by their origin. Naming one needs a token.",
     ),
     plain(
         "serve.token_mode",

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest token that is looked at.
 const MOST_BYTES: usize = 512;
 
+/// What proxies add to a request: one that has it need not come from this machine.
+const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+
 /// A token that is known.
 #[derive(Debug, Clone)]
 struct Known {
@@ -48,7 +51,8 @@ pub(crate) struct Auth {
 #[derive(Debug, Default)]
 struct Stored {
     known: Arc<Vec<Known>>,
-    /// Whether there ever was a token. Once there was, the service does not open again when the last one is revoked.
+    /// Whether there ever was a token, here or where the store is. Once there was, the service does not open again when
+    /// the last one is revoked, or when it starts anew.
     locked: bool,
 }
 
@@ -84,11 +88,21 @@ impl Auth {
         Ok(())
     }
 
+    /// Notes in the store that there is a token of the file or the environment, so that the service does not open when it
+    /// starts without.
+    pub(crate) async fn note_fixed(&self) -> Result<(), StoreError> {
+        if self.fixed.is_empty() || self.store.requires_tokens().await? {
+            return Ok(());
+        }
+        self.store.require_tokens().await
+    }
+
     async fn read(&self) -> Result<(), StoreError> {
         let tokens = self.store.tokens().await?;
+        let required = self.store.requires_tokens().await?;
         let known: Vec<Known> = tokens.into_iter().map(known).collect();
         let mut stored = self.stored.write().unwrap_or_else(PoisonError::into_inner);
-        stored.locked |= !known.is_empty();
+        stored.locked |= required || !known.is_empty();
         stored.known = Arc::new(known);
         Ok(())
     }
@@ -124,18 +138,25 @@ impl Auth {
 
     /// Who asks.
     pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let Some(hash) = offered(headers) else {
-            return if self.is_open() { Ok(Caller::open()) } else { Err(unauthorized(headers)) };
-        };
+        let Some(hash) = offered(headers) else { return self.anybody(headers) };
         if let Some(caller) = self.known(&hash) {
             return Ok(caller);
         }
         self.refresh_soon().await;
-        match self.known(&hash) {
-            Some(caller) => Ok(caller),
-            // Where there are no tokens, one that somebody sends all the same says nothing.
-            None if self.is_open() => Ok(Caller::open()),
-            None => Err(unauthorized(headers)),
+        // Where there are no tokens, one that somebody sends all the same says nothing.
+        self.known(&hash).map_or_else(|| self.anybody(headers), Ok)
+    }
+
+    /// Who somebody is whose token is not known: everybody, where there are no tokens and the request begins on this machine.
+    fn anybody(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        match self.is_open() {
+            false => Err(unauthorized(headers)),
+            true if FORWARDED.iter().any(|name| headers.contains_key(*name)) => {
+                let detail = "this request came through a proxy, and there is no token that keeps others out: \
+                              `baton tokens add NAME` makes one, to be sent as Authorization: Bearer TOKEN";
+                Err(Problem::new(Code::Unauthorized, detail))
+            }
+            true => Ok(Caller::open()),
         }
     }
 

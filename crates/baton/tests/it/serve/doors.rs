@@ -3,6 +3,17 @@
 use serde_json::json;
 
 use super::served::Served;
+use crate::world::World;
+
+/// The token that named hosts and pages need.
+const TOKEN: &str = "a-token-of-the-environment";
+const AUTHORIZED: (&str, &str) = ("authorization", "Bearer a-token-of-the-environment");
+
+fn locked(settings: &str) -> Served {
+    let world = World::new();
+    world.settings(&format!("model = \"offline\"\n{settings}"));
+    Served::on(world, &[], &[("BATON_TOKEN", TOKEN)])
+}
 
 /// A request with these lines of headers and nothing else.
 fn asked(served: &Served, target: &str, lines: &[&str]) -> u16 {
@@ -17,7 +28,7 @@ fn asked(served: &Served, target: &str, lines: &[&str]) -> u16 {
 
 #[test]
 fn only_our_names_are_answered_on_every_route() {
-    let served = Served::with("[serve]\nhosts = [\"baton.example.com\"]\n");
+    let served = locked("[serve]\nhosts = [\"baton.example.com\"]\n");
     let (_, port) = served.address.rsplit_once(':').unwrap();
     let ours = [
         format!("127.0.0.1:{port}"),
@@ -65,15 +76,16 @@ fn only_our_names_are_answered_on_every_route() {
 
 #[test]
 fn pages_of_strangers_change_nothing_and_read_nothing() {
-    let served = Served::with("[serve]\norigins = [\"https://app.example.com\"]\n");
+    let served = locked("[serve]\norigins = [\"https://app.example.com\"]\n");
     let own = format!("http://{}", served.address);
-    let make = |origin: &str| served.send("POST", "/v1/threads", &[("origin", origin)], Some("{}"));
+    let make =
+        |origin: &str| served.send("POST", "/v1/threads", &[AUTHORIZED, ("origin", origin)], Some("{}"));
     for origin in ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1", "file://", "*"] {
         let answer = make(origin);
         assert_eq!(answer.problem(), (403, "forbidden".into()), "{origin}");
         assert_eq!(answer.header("access-control-allow-origin"), "");
     }
-    let threads = served.send("GET", "/v1/threads", &[], None).json();
+    let threads = served.send("GET", "/v1/threads", &[AUTHORIZED], None).json();
     assert_eq!(threads["items"], json!([]), "nothing was made");
     let answer = make(&own);
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (201, ""));

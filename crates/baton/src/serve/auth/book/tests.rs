@@ -86,6 +86,46 @@ async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
     // Nobody left: it stays closed all the same.
     assert_eq!(said(&auth, &["Bearer fresh"]).await, Err(Code::Unauthorized));
     assert!(!auth.is_open());
+    let restarted = Auth::new(store.clone(), Vec::new());
+    restarted.refresh().await.unwrap();
+    for values in [&["Bearer fresh"][..], &[]] {
+        assert_eq!(said(&restarted, values).await, Err(Code::Unauthorized));
+    }
+    assert_eq!(store.require_no_tokens().await, Ok(true));
+    auth.refresh().await.unwrap();
+    assert!(!auth.is_open(), "a process that is running does not open");
+    let reopened = Auth::new(store, Vec::new());
+    reopened.refresh().await.unwrap();
+    assert_eq!(said(&reopened, &[]).await, Ok(Caller::open()));
+}
+
+#[tokio::test]
+async fn a_token_of_the_file_is_remembered_when_it_stands_there_no_more() {
+    let store = Store::memory();
+    let auth = Auth::new(store.clone(), vec![(sha256_hex(b"ci"), somebody("ci"))]);
+    auth.note_fixed().await.unwrap();
+    let restarted = Auth::new(store, Vec::new());
+    restarted.refresh().await.unwrap();
+    assert_eq!((restarted.is_open(), restarted.count()), (false, 0));
+}
+
+#[tokio::test]
+async fn what_a_proxy_sent_on_is_not_from_this_machine() {
+    let auth = Auth::new(Store::memory(), vec![(sha256_hex(b"ci"), somebody("ci"))]);
+    let open = Auth::new(Store::memory(), Vec::new());
+    for name in ["forwarded", "x-forwarded-for", "X-Forwarded-Host", "x-real-ip", "via"] {
+        let mut headers = headers(&[]);
+        headers.insert(
+            axum::http::HeaderName::from_bytes(name.as_bytes()).unwrap(),
+            HeaderValue::from_static("x"),
+        );
+        let refused = open.caller(&headers).await.map_err(|problem| problem.code);
+        assert_eq!(refused, Err(Code::Unauthorized), "{name}");
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer ci"));
+        let refused = open.caller(&headers).await.map_err(|problem| problem.code);
+        assert_eq!(refused, Err(Code::Unauthorized), "{name}, with a token that nobody made");
+        assert_eq!(auth.caller(&headers).await.map(|caller| caller.by), Ok(Some("ci".to_owned())));
+    }
 }
 
 #[tokio::test]
