@@ -1,9 +1,12 @@
 //! Parts of long texts: a window to read on from, and matches with what stands around them.
 //!
 //! Patterns are regular expressions without look-around, so a search takes time linear in the text;
-//! their size is bounded because that is the other factor.
+//! their size is bounded because that is the other factor. A text is searched in windows, and between two
+//! of them the search can be stopped: nothing else can interrupt a thread that searches.
 
-use regex::{Regex, RegexBuilder};
+use regex_automata::meta::{BuildError, Config, Regex};
+use regex_automata::util::syntax;
+use regex_automata::{Input, Match as Hit};
 
 use crate::tool::ToolError;
 
@@ -14,17 +17,34 @@ const MAX_COMPILED: usize = 256 * 1024;
 const SHOWN: usize = 200;
 const AROUND: usize = 100;
 
+/// How much of a text is searched before the search looks whether it has to stop.
+const WINDOW: usize = 64 * 1024;
+/// How much of a window is searched again in the next one, so that a match this long is never cut.
+const OVERLAP: usize = 16 * 1024;
+
 /// Reads a pattern; `^` and `$` stand for the ends of lines.
 pub(crate) fn pattern(text: &str) -> Result<Regex, ToolError> {
     if text.len() > MAX_PATTERN {
         return Err(ToolError::asked(format!("The pattern is longer than {MAX_PATTERN} bytes.")));
     }
-    RegexBuilder::new(text)
-        .multi_line(true)
-        .size_limit(MAX_COMPILED)
-        .dfa_size_limit(4 * MAX_COMPILED)
-        .build()
-        .map_err(|error| ToolError::asked(format!("The pattern is not usable: {error}")))
+    let config = Config::new()
+        .nfa_size_limit(Some(MAX_COMPILED))
+        .onepass_size_limit(Some(MAX_COMPILED))
+        .hybrid_cache_capacity(4 * MAX_COMPILED);
+    let built = Regex::builder().configure(config).syntax(syntax::Config::new().multi_line(true)).build(text);
+    built.map_err(|error| ToolError::asked(unusable(&error)))
+}
+
+fn unusable(error: &BuildError) -> String {
+    match (error.size_limit(), error.syntax_error()) {
+        (Some(limit), _) => format!(
+            "The pattern is too large: with its repetitions written out it takes more than {} KiB. Use smaller \
+             repetitions like `{{1,20}}` or `+`, or search for a plain word.",
+            limit / 1024
+        ),
+        (None, Some(syntax)) => format!("The pattern is not usable: {syntax}"),
+        (None, None) => format!("The pattern is not usable: {error}"),
+    }
 }
 
 /// Bytes as text with a closing line that says what they are part of and how to read on. There is no
@@ -74,7 +94,7 @@ pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn()
     let mut found = Vec::new();
     let (mut from, mut line, mut counted) = (0, 1, 0);
     while found.len() < limit && !stop() {
-        let Some(hit) = pattern.find_at(text, from) else { break };
+        let Some(hit) = find(text, pattern, from, stop) else { break };
         let start = hit.start();
         line += text.as_bytes()[counted..start].iter().filter(|byte| **byte == b'\n').count();
         counted = start;
@@ -97,8 +117,30 @@ pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn()
     found
 }
 
+/// The first match from a place on. What stands around a window counts, so that `^`, `$` and `\b` mean the
+/// same as in one search of the whole text; only a match longer than [`OVERLAP`] may be cut or not be found.
+fn find(text: &str, pattern: &Regex, from: usize, stop: &dyn Fn() -> bool) -> Option<Hit> {
+    let mut start = from;
+    while !stop() {
+        let end = text.ceil_char_boundary((start + WINDOW).min(text.len()));
+        let hit = pattern.search(&Input::new(text).span(start..end));
+        if end == text.len() {
+            return hit;
+        }
+        let next = text.floor_char_boundary(end - OVERLAP);
+        match hit {
+            Some(hit) if hit.start() < next => return Some(hit),
+            // The next window shows whether it goes on behind the end of this one.
+            _ => start = next,
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use baton_core::tool::Cause;
 
     use super::*;
@@ -161,5 +203,58 @@ mod tests {
         // A window too small for one character still moves on.
         assert!(window(&text[1..2], 1, 3).contains("read on with offset 2"));
         assert!(window(&[b'a', 0xff], 0, 2).starts_with("a\u{fffd}\n[not all of it is UTF-8"));
+    }
+
+    #[test]
+    fn a_search_asks_every_window_whether_it_has_to_stop() {
+        let text = "ab".repeat(2 * 1024 * 1024);
+        let asked = Cell::new(0);
+        let stop_at = |limit: usize| {
+            asked.set(0);
+            let stop = || {
+                asked.set(asked.get() + 1);
+                asked.get() > limit
+            };
+            let found = super::matches(&text, &pattern("c").unwrap(), 9, &stop);
+            (found, asked.get())
+        };
+        // A window begins every 48 KiB; before the first one it is asked twice.
+        let windows = (text.len() - WINDOW).div_ceil(WINDOW - OVERLAP) + 1;
+        assert_eq!(stop_at(usize::MAX), (Vec::new(), windows + 1));
+        assert_eq!(stop_at(5), (Vec::new(), 6));
+    }
+
+    #[test]
+    fn windows_change_no_match() {
+        // Characters of two bytes, and lines that begin at every place within a window.
+        let text: String = (0..30_000).map(|n| format!("{}é{n} end\n", "-".repeat(n % 7))).collect();
+        for (written, count) in [
+            (r"^-*é\d+7 end$", 2999),
+            (r"(?s)8000 end\n.*?9000 end", 3),
+            (r"\bend\b", 30_000),
+            (r"\A-*é0", 1),
+        ] {
+            let pattern = pattern(written).unwrap();
+            let whole: Vec<usize> = pattern.find_iter(&text).map(|hit| hit.start()).collect();
+            let mut from = 0;
+            let mut found = Vec::new();
+            while let Some(hit) = find(&text, &pattern, from, &|| false) {
+                found.push(hit.start());
+                from = hit.end();
+            }
+            assert_eq!(found.len(), count, "{written}");
+            assert!(found == whole, "{written}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_large_is_refused_with_what_to_do() {
+        for large in ["[ab]*a[ab]{90000}c", r"\w{1000}", "((a{100}){100}){100}"] {
+            assert_eq!(
+                pattern(large).unwrap_err().message,
+                "The pattern is too large: with its repetitions written out it takes more than 256 KiB. Use smaller \
+                 repetitions like `{1,20}` or `+`, or search for a plain word."
+            );
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod call;
 mod check;
+mod schema;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 
 use baton_core::json;
 use baton_core::tool::ToolSpec;
-use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::tool::Tool;
+use schema::Schema;
 
 pub use call::Ran;
 pub use check::{Known, MAX_ARGUMENT_BYTES};
@@ -24,9 +25,6 @@ pub use trust::TrustOverride;
 
 /// The longest name that every provider accepts.
 const MAX_NAME: usize = 64;
-/// How many mismatches are told at once, and how long one may be: enough to repair a call.
-const MAX_MISMATCHES: usize = 3;
-const MAX_MISMATCH_BYTES: usize = 300;
 
 /// Why a set of tools is not a registry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +69,8 @@ pub struct Registry {
 
 struct Registered {
     tool: Arc<dyn Tool>,
-    input: Validator,
-    output: Option<Validator>,
+    input: Schema,
+    output: Option<Schema>,
 }
 
 impl Registry {
@@ -141,7 +139,7 @@ impl Registry {
         if json::is_deeper_than(arguments, json::MAX_DEPTH) {
             return Err(format!("The arguments are nested more than {} levels deep.", json::MAX_DEPTH));
         }
-        match mismatches(&registered.input, arguments) {
+        match registered.input.mismatches(arguments) {
             None => Ok(()),
             Some(mismatches) => Err(format!("The arguments do not fit `{name}`: {mismatches}.")),
         }
@@ -160,28 +158,8 @@ fn is_tool_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-fn compile(name: &str, which: &'static str, schema: &Value) -> Result<Validator, RegistryError> {
-    jsonschema::validator_for(schema).map_err(|error| RegistryError::Schema {
-        name: name.to_owned(),
-        which,
-        reason: json::cut(&error.to_string(), MAX_MISMATCH_BYTES).to_owned(),
-    })
-}
-
-/// What does not fit, in one line; `None` if everything does.
-fn mismatches(validator: &Validator, value: &Value) -> Option<String> {
-    let told: Vec<String> =
-        validator.iter_errors(value).take(MAX_MISMATCHES).map(|error| describe(&error)).collect();
-    if told.is_empty() { None } else { Some(told.join("; ")) }
-}
-
-fn describe(error: &jsonschema::ValidationError<'_>) -> String {
-    let text = error.to_string();
-    let text = json::cut(&text, MAX_MISMATCH_BYTES);
-    match error.instance_path().as_str() {
-        "" => text.to_owned(),
-        path => format!("at {}: {text}", json::cut(path, MAX_MISMATCH_BYTES)),
-    }
+fn compile(name: &str, which: &'static str, schema: &Value) -> Result<Schema, RegistryError> {
+    Schema::compile(schema).map_err(|reason| RegistryError::Schema { name: name.to_owned(), which, reason })
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ struct Search {
     /// The hash that the abridged output names.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     hash: String,
-    /// A regular expression; (?i) at its start ignores case.
+    /// A regular expression; (?i) at its start ignores case. A match is at most 16 KiB long.
     #[schemars(length(min = 1, max = 1000))]
     pattern: String,
     /// How many matches to return; 50 if left out.

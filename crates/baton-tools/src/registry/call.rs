@@ -14,7 +14,7 @@ use baton_core::tool::Cause;
 use futures_util::FutureExt;
 use serde_json::Value;
 
-use super::{Registered, Registry, mismatches};
+use super::{Registered, Registry};
 use crate::output::{self, Limited};
 use crate::tool::{CallContext, Output, ToolError};
 
@@ -98,10 +98,10 @@ impl Registered {
 
     /// What does not fit the output schema, where the tool promises one.
     fn misfit(&self, output: &Output) -> Option<String> {
-        let validator = self.output.as_ref()?;
+        let schema = self.output.as_ref()?;
         match output {
-            Output::Json(value) => mismatches(validator, value),
-            Output::Text(text) => mismatches(validator, &Value::String(text.clone())),
+            Output::Json(value) => schema.mismatches(value),
+            Output::Text(text) => schema.mismatches(&Value::String(text.clone())),
             Output::Bytes(_) => Some("it is raw bytes".to_owned()),
         }
     }

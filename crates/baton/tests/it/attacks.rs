@@ -2,3 +2,4 @@
 
 mod auth;
 mod child_processes;
+mod regex;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use regex::Regex;
+use regex_automata::meta::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ const SNIFFED: usize = 8 * 1024;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    /// A regular expression; (?i) at its start ignores case.
+    /// A regular expression; (?i) at its start ignores case. A match is at most 16 KiB long.
     #[schemars(length(min = 1, max = 1000))]
     pattern: String,
     /// A folder or a file; all that can be read if left out.
