@@ -129,6 +129,13 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'))
 }
 
+impl ThreadId {
+    /// The part that people type: the end of an id that Baton made, and the whole of a name that somebody chose.
+    pub fn short(&self) -> String {
+        self.0.parse::<RunId>().map_or_else(|_| self.0.clone(), |id| id.short())
+    }
+}
+
 impl BranchName {
     /// The branch that every thread begins with.
     pub fn main() -> Self {
@@ -246,6 +253,13 @@ mod tests {
         for bad in ["", "a b", "a/b", "é", "a\n", &"x".repeat(129)] {
             assert_eq!(bad.parse::<ThreadId>().unwrap_err().expected, NAME_RULE, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_id_that_baton_made_is_shortened_and_a_chosen_name_is_not() {
+        let short = |text: &str| text.parse::<ThreadId>().unwrap().short();
+        assert_eq!(short("019a9d5c-0000-7000-8000-00005d0c7b1e"), "5d0c7b1e");
+        assert_eq!(short("my.long-chosen-name"), "my.long-chosen-name");
     }
 
     #[test]

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use baton_core::json::cut;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
 use crate::app::App;
 use crate::commands::{
     approvals, ask, audit, bench, chat, completions, config, demo, doctor, gc, init, models, policy, runs,
     serve, threads, tokens, tools, usage, welcome,
 };
-use crate::config::{Config, Settled};
+use crate::config::{Config, Settled, nearest};
 use crate::failure::{Failure, exit};
 use crate::log;
 use crate::open::Purpose;
@@ -144,12 +145,35 @@ pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = with_suggestion(error);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
     log::colours(cli.globals.color);
     ExitCode::from(run(cli).unwrap_or_else(report))
+}
+
+/// Names the command that was probably meant. The parser does so by itself for long names, but hardly for short ones,
+/// whose letters change places.
+fn with_suggestion(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    if error.get(ContextKind::SuggestedSubcommand).is_none()
+        && let Some(meant) = meant(word, std::env::args().skip(1))
+    {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant]));
+    }
+    error
+}
+
+/// The command that is most like an unknown one, among those that stand at its place.
+fn meant(word: &str, arguments: impl Iterator<Item = String>) -> Option<String> {
+    let mut command = Cli::command();
+    for argument in arguments.take_while(|argument| argument != word) {
+        command = command.find_subcommand(&argument).cloned().unwrap_or(command);
+    }
+    let known = command.get_subcommands().map(clap::Command::get_name);
+    nearest(word, known).map(str::to_owned)
 }
 
 /// Enough for a command, which has little to do at once.
@@ -232,5 +256,32 @@ async fn on_app(app: &App, command: OnData) -> Result<u8, Failure> {
         OnData::Audit(args) => audit::run(app, args).await,
         OnData::Tokens(args) => tokens::run(app, args).await,
         OnData::Gc(args) => gc::run(app, args).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_command_is_told_apart_from_one_that_is_none() {
+        let rows = [
+            ("aks", "ask"),
+            ("aks hello", "ask"),
+            ("chta", "chat"),
+            ("--json thread", "threads"),
+            ("threads lss", "ls"),
+            ("runs reusme", "resume"),
+            ("xyzzy", "-"),
+        ];
+        for (typed, expected) in rows {
+            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            let error = Cli::try_parse_from([&["baton".to_owned()], &words[..]].concat()).unwrap_err();
+            let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+                panic!("{typed} is understood");
+            };
+            let found = meant(word, words.iter().cloned());
+            assert_eq!(found.as_deref().unwrap_or("-"), expected, "{typed}");
+        }
     }
 }

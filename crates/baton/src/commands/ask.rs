@@ -17,13 +17,14 @@ use crate::interrupts::{Interrupt, Interrupts};
 use crate::models::Chosen;
 use crate::screen::Show;
 use crate::telemetry;
-use crate::terminal::{DIM, note, plain, styled};
+use crate::terminal::{DIM, brief, note, plain, styled};
 
 const EXAMPLES: &str = "\
 Examples:
   baton ask \"How is this machine doing?\"
   baton ask --thread trip \"And what does it cost?\"      goes on with a thread; answers its question
-  git diff | baton ask -                                reads the message from a pipe
+  baton ask How is this machine doing                   several words are one message
+  git diff | baton ask                                  reads the message from a pipe
   baton ask --json \"What time is it?\"                   one JSON object a line, `done` last
   baton ask --json --steps \"What time is it?\"           and one more: `reply`, `steps` and `trace_id`
   baton ask --model ollama/llama3.2:3b \"Why?\"          asks a certain model; baton models ls shows who there is
@@ -39,8 +40,8 @@ const MOST_PIPED: u64 = 1 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AskArgs {
-    /// What to say; `-` reads it from standard input
-    message: String,
+    /// What to say; several words are one message. `-`, or nothing where something is piped in, reads standard input
+    message: Vec<String>,
     /// Goes on with this thread, or begins it; a new one if left out
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
@@ -131,7 +132,8 @@ fn left_before(told: Interrupt) -> u8 {
     }
 }
 
-/// One line beside the answer: who answers and why, whether text leaves this machine, and where it is kept.
+/// One line beside the answer: who answers, whether text leaves this machine, and where it is kept; and another one
+/// where nobody configured who answers.
 async fn introduce(app: &App, handle: &RunHandle, chosen: &Chosen) -> Result<(), Failure> {
     let row = app.store().run(&app.tenant, handle.run).await?;
     let definition = app.store().definition(&app.tenant, &row.definition).await?;
@@ -139,21 +141,24 @@ async fn introduce(app: &App, handle: &RunHandle, chosen: &Chosen) -> Result<(),
     // A message that answers a question goes to the run that asked, and to its models.
     let is_new = (&pinned.model, &pinned.roles) == (&chosen.model, &chosen.roles);
     let who = if is_new { chosen } else { &pinned };
-    let (thread, run) = (&handle.thread, handle.run.short());
-    note(styled(
-        DIM,
-        format!("{} · thread {thread} · run {run}", plain(&who.in_one_line(&definition.decision))),
-    ));
+    let place = format!("{} · run {}", thread_in_brief(&handle.thread), handle.run.short());
+    note(styled(DIM, plain(&who.first_line(&definition.decision, &place))));
+    who.nothing_configured().into_iter().for_each(|why| note(styled(DIM, plain(&why))));
     Ok(())
 }
 
+/// How much of a thread's name stands in the line beside an answer.
+const MOST_NAME: usize = 24;
+
+/// A thread, as the line beside an answer names it.
+pub(crate) fn thread_in_brief(thread: &ThreadId) -> String {
+    format!("thread {}", brief(&thread.short(), MOST_NAME))
+}
+
 async fn request(app: &App, args: AskArgs, chosen: &Chosen) -> Result<RunRequest, Failure> {
-    let text = match args.message.as_str() {
-        "-" => piped()?,
-        _ => args.message,
-    };
+    let text = said(&args.message)?;
     if text.trim().is_empty() {
-        return Err(Failure::usage("there is no message").hint("baton ask \"How is this machine doing?\""));
+        return Err(no_message());
     }
     let bad = |error: BadId| Failure::usage(error.to_string());
     let mut request = app.request(text, chosen)?;
@@ -179,6 +184,21 @@ pub(crate) async fn thread_named(app: &App, text: &str) -> Result<ThreadId, Fail
         Ok(found) if uuid::Uuid::try_parse(found.as_str()).is_ok() => Ok(found),
         Err(failure) if failure.code == exit::USAGE => Err(failure),
         _ => Ok(id),
+    }
+}
+
+fn no_message() -> Failure {
+    Failure::usage("there is no message").hint("baton ask \"How is this machine doing?\"")
+}
+
+/// The message: the words of the command line, or what standard input holds.
+fn said(words: &[String]) -> Result<String, Failure> {
+    match words {
+        [only] if only == "-" => piped(),
+        // A person who gave no message is not left before a silent terminal.
+        [] if std::io::stdin().is_terminal() => Err(no_message()),
+        [] => piped(),
+        words => Ok(words.join(" ")),
     }
 }
 

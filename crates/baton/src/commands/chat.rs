@@ -82,7 +82,9 @@ pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
     let decision = app.decide(args.mode.into(), &args.channel)?;
     let chosen = app.models.choose().await?;
     let thread = thread(app, &args).await?;
-    note(styled(DIM, format!("{} · thread {thread}", plain(&chosen.in_one_line(&decision)))));
+    let place = super::ask::thread_in_brief(&thread);
+    note(styled(DIM, plain(&chosen.first_line(&decision, &place))));
+    chosen.nothing_configured().into_iter().for_each(|why| note(styled(DIM, plain(&why))));
     note(styled(DIM, "/help lists the commands; Ctrl-C cancels a turn; Ctrl-D leaves"));
     let prompt = Prompt::open(&app.config.data)?;
     let (mode, channel, interrupts) = (args.mode, args.channel, Interrupts::listen()?);

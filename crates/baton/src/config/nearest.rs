@@ -1,11 +1,12 @@
 //! What somebody may have meant who wrote something that there is not. Nothing is better than a wild guess.
 
-/// The known word that is most like an unknown one, if at most half of its letters are wrong.
+/// The known word that is most like an unknown one, if at most half of its letters are wrong. Two letters that changed
+/// places count as one.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
     // One that is more than twice as long as what is known is not measured: it may be a megabyte.
     let comparable = known.into_iter().filter(|known| letters <= 2 * known.chars().count());
-    let measured = comparable.map(|known| (strsim::levenshtein(word, known), known));
+    let measured = comparable.map(|known| (strsim::osa_distance(word, known), known));
     let (wrong, known) = measured.min_by_key(|(wrong, _)| *wrong)?;
     (wrong * 2 <= letters).then_some(known)
 }
@@ -42,6 +43,7 @@ mod tests {
         assert_eq!(nearest("base-url", known), Some("base_url"));
         assert_eq!(nearest("key_en", known), Some("key_env"));
         assert_eq!(nearest("url", known), None);
+        assert_eq!(nearest("aip", known), Some("api"));
         assert_eq!(nearest("", known), None);
         assert_eq!(question("apy", known), "; did you mean `api`?");
         assert_eq!(question("colour", known), "");

@@ -19,6 +19,17 @@ const ROLES: [&str; 3] = [REASONING, ROUTER, CODING];
 const THOUGHT: &str = "Why?";
 const FACT: &str = "Who?";
 
+/// How the reason begins where nobody configured anything.
+const NOTHING: &str = "nothing is configured";
+
+/// What stands between whoever thinks and whoever is asked what is short.
+const FOR_SHORT: &str = ", for short questions ";
+
+/// How long the line beside an answer may be, in characters: it fits a terminal.
+const MOST: usize = 100;
+/// How much of the models' names stands in it in any case.
+const FEWEST: usize = 12;
+
 /// What was found of an Ollama at its usual address.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Ollama {
@@ -103,20 +114,14 @@ impl Chosen {
 
     /// Who answers, in words: whoever thinks, and whoever is asked what is short, if that is somebody else.
     pub(crate) fn who(&self) -> String {
-        self.who_of(REASONING, ROUTER)
+        in_words((self.first(REASONING), self.first(ROUTER)), FOR_SHORT)
     }
 
-    /// The same under what a policy decided: a channel may have a role of its own, or not all of them.
-    fn who_by(&self, decision: &Decision) -> String {
+    /// Who thinks, and who is asked what is short, under what a policy decided: a channel may have a role of its own, or
+    /// not all of them.
+    fn by(&self, decision: &Decision) -> (&str, &str) {
         let [thinks, quick] = [THOUGHT, FACT].map(|message| select(decision, message).role);
-        self.who_of(&thinks, &quick)
-    }
-
-    fn who_of(&self, thinks: &str, quick: &str) -> String {
-        match (self.first(thinks), self.first(quick)) {
-            (thinks, quick) if thinks == quick => thinks.to_owned(),
-            (thinks, quick) => format!("{thinks}, for short questions {quick}"),
-        }
+        (self.first(&thinks), self.first(&quick))
     }
 
     /// Whether text may leave this machine.
@@ -131,17 +136,27 @@ impl Chosen {
 
     /// Who answers, why, and where text goes.
     pub(crate) fn in_short(&self) -> String {
-        self.told(&self.who(), &self.text)
+        format!("{} ({}) · {}", self.who(), self.why, self.text.in_words())
     }
 
-    /// The same under what a policy decided, and what to type to change it, in one line.
-    pub(crate) fn in_one_line(&self, decision: &Decision) -> String {
-        let told = self.told(&self.who_by(decision), &self.text.by(decision));
-        format!("{told} · --model PROVIDER/NAME changes it")
+    /// The line beside an answer: who answers under what a policy decided, whether text leaves this machine, and where
+    /// the conversation is kept. It fits [`MOST`] characters; `baton doctor` says the rest, the reason among it.
+    pub(crate) fn first_line(&self, decision: &Decision, place: &str) -> String {
+        let (who, text) = (self.by(decision), self.text.by(decision));
+        let [few_names, all_names] = [" or ", FOR_SHORT].map(|between| in_words(who, between));
+        let (brief, whole) = (text.in_brief(), text.in_words());
+        let ways = [(&all_names, &whole), (&few_names, &whole), (&all_names, &brief), (&few_names, &brief)];
+        let mut lines = ways.iter().map(|(who, text)| format!("{who} · {text} · {place}"));
+        lines.find(|line| line.chars().count() <= MOST).unwrap_or_else(|| {
+            let rest = format!(" · {brief} · {place}");
+            let left = MOST.saturating_sub(rest.chars().count()).max(FEWEST);
+            cut(&format!("{}{rest}", cut(&few_names, left)), MOST)
+        })
     }
 
-    fn told(&self, who: &str, text: &Destinations) -> String {
-        format!("{who} ({}) · {}", self.why, text.in_words())
+    /// Why the offline model answers, if nobody configured anything, and where there is help.
+    pub(crate) fn nothing_configured(&self) -> Option<String> {
+        self.why.starts_with(NOTHING).then(|| format!("{}; baton doctor says what helps", self.why))
     }
 
     /// The candidates of a role.
@@ -220,7 +235,7 @@ fn decide(facts: &Facts) -> (Candidate, Roles, String) {
             return alone(usual(provider), why.clone());
         }
     }
-    alone(Candidate::of("offline"), format!("nothing is configured, and {}", looked(&facts.ollama)))
+    alone(Candidate::of("offline"), format!("{NOTHING}, and {}", looked(&facts.ollama)))
 }
 
 /// What became of the look for an Ollama that can answer.
@@ -243,6 +258,19 @@ fn looked(ollama: &Ollama) -> String {
         all => format!(" (and {} more)", all - 1),
     };
     format!("Ollama runs here and has {first}{more}: --model ollama/{first}")
+}
+
+/// Whoever thinks and whoever is asked what is short, once if they are the same.
+fn in_words((thinks, quick): (&str, &str), between: &str) -> String {
+    if thinks == quick { thinks.to_owned() } else { format!("{thinks}{between}{quick}") }
+}
+
+/// A text of so many characters at most.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn usual(provider: &built_in::BuiltIn) -> Candidate {

@@ -141,6 +141,25 @@ impl Destinations {
         words
     }
 
+    /// The same in few words: one host by its name and the rest by their number, whatever it is that goes there.
+    pub(super) fn in_brief(&self) -> String {
+        let mut all = self.first.clone();
+        let watchers = [&self.watcher, &self.context].into_iter().flatten().map(|watcher| &watcher.host);
+        let further = self.searches.iter().chain(&self.execution).chain(watchers).cloned();
+        for host in self.hosts().into_iter().chain(further) {
+            if !all.contains(&host) {
+                all.push(host);
+            }
+        }
+        let goes = if self.first.is_empty() { "text may go to" } else { "text goes to" };
+        match all.as_slice() {
+            [] if self.visits => "only page visits leave this machine".to_owned(),
+            [] => "nothing leaves this machine".to_owned(),
+            [only] => format!("{goes} {only}"),
+            [one, rest @ ..] => format!("{goes} {one} and {} more", rest.len()),
+        }
+    }
+
     /// What leaves this machine even if every model is here, in words.
     fn but(&self) -> String {
         let searches = self.searches.iter().map(|_| "searches");

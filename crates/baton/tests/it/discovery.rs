@@ -8,12 +8,19 @@ use crate::server::{Answer, Server};
 use crate::world::{AS_EVER, PATIENT, World};
 
 const LLAMA: &[&str] = &["other:latest", "llama3.2:3b"];
-const CHANGE: &str = "--model PROVIDER/NAME changes it";
-const OFFLINE: &str = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing but page visits leaves this machine";
+/// What is said of pages where everything else stays here.
+const HERE: &str = "nothing but page visits leaves this machine";
 
 /// The line that `ask` says beside its answer, without the thread and the run.
 fn introduced(err: &str) -> &str {
-    err.lines().next().unwrap().split(" · thread ").next().unwrap()
+    let line = err.lines().next().unwrap();
+    assert!(line.chars().count() <= 100, "{line}");
+    line.split(" · thread ").next().unwrap()
+}
+
+/// The line after it, where nobody configured who answers.
+fn reason(err: &str) -> &str {
+    err.lines().nth(1).unwrap()
 }
 
 #[test]
@@ -21,10 +28,7 @@ fn an_ollama_that_has_the_model_answers_by_itself() {
     let (world, server) = (World::new(), ollama(LLAMA, ["Good ", "day."]));
     let did = world.baton_with(&[("BATON_TEST_OLLAMA", &server.url())], &["ask", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "Good day.\n"), "{did:?}");
-    let told = format!(
-        "ollama/llama3.2:3b (Ollama runs here and has it) · nothing but page visits leaves this machine · {CHANGE}"
-    );
-    assert_eq!(introduced(&did.err), told);
+    assert_eq!(introduced(&did.err), format!("ollama/llama3.2:3b · {HERE}"));
     assert_eq!(server.paths(), ["/api/tags", "/api/chat"]);
     let body: Value = serde_json::from_str(&server.requests()[1].body).unwrap();
     assert_eq!((&body["model"], &body["options"]["temperature"]), (&json!("llama3.2:3b"), &json!(0.0)));
@@ -39,8 +43,8 @@ fn an_ollama_without_the_model_is_left_alone_and_told() {
     let why =
         "nothing is configured, and Ollama runs here and has qwen3:8b (and 2 more): --model ollama/qwen3:8b";
     let did = world.baton_with(&here, &["ask", "What is 1+1?"]);
-    let told = format!("offline ({why}) · nothing but page visits leaves this machine · {CHANGE}");
-    assert_eq!((did.code, introduced(&did.err)), (0, told.as_str()));
+    assert_eq!((did.code, introduced(&did.err)), (0, format!("offline · {HERE}").as_str()));
+    assert_eq!(reason(&did.err), format!("{why}; baton doctor says what helps"));
     assert_eq!(server.paths(), ["/api/tags"]);
     let doctor = world.baton_with(&here, &["doctor", "--json"]).json();
     let model = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "model").unwrap();
@@ -53,11 +57,13 @@ fn an_ollama_without_the_model_is_left_alone_and_told() {
 fn a_server_that_is_slow_or_no_ollama_is_not_waited_for() {
     let stalls = Server::deciding(|_, _| Answer::nothing().stall());
     let other = Server::answering([Answer::whole(200, &[("content-type", "text/html")], "<html>")]);
-    let slow = "offline (nothing is configured, and the Ollama here did not answer within 300 ms) · nothing but page visits leaves this machine";
-    for (server, patience, told) in [(&stalls, AS_EVER, slow), (&other, PATIENT, OFFLINE)] {
+    let slow = "nothing is configured, and the Ollama here did not answer within 300 ms";
+    let none = "nothing is configured, and no Ollama here has llama3.2:3b";
+    for (server, patience, why) in [(&stalls, AS_EVER, slow), (&other, PATIENT, none)] {
         let variables = [("BATON_TEST_OLLAMA", &*server.url()), patience];
         let did = World::new().baton_with(&variables, &["ask", "What is 1+1?"]);
-        assert_eq!((did.code, introduced(&did.err)), (0, format!("{told} · {CHANGE}").as_str()));
+        assert_eq!((did.code, introduced(&did.err)), (0, format!("offline · {HERE}").as_str()));
+        assert_eq!(reason(&did.err), format!("{why}; baton doctor says what helps"));
     }
     // On a busy machine, the time may be up before anything was sent.
     assert!(stalls.paths().iter().all(|path| path == "/api/tags"), "{:?}", stalls.paths());
@@ -84,10 +90,8 @@ fn commands_that_ask_no_model_look_for_nobody() {
     }
     let named =
         world.baton_with(&[("BATON_TEST_OLLAMA", &here)], &["ask", "--model", "offline", "What is 1+1?"]);
-    assert_eq!(
-        introduced(&named.err),
-        format!("offline (named by --model) · nothing but page visits leaves this machine · {CHANGE}")
-    );
+    assert_eq!(introduced(&named.err), format!("offline · {HERE}"));
+    assert!(!named.err.contains("configured"), "it was named: {}", named.err);
     let nobody: Vec<String> = Vec::new();
     assert_eq!(server.paths(), nobody);
 }
@@ -116,7 +120,7 @@ fn a_configured_ollama_that_is_down_is_a_failure_and_never_offline() {
         assert_eq!(did.code, 1, "{did:?}");
         assert!(did.err.contains("the run failed (llm_connection): "), "{}", did.err);
         assert!(!did.err.contains("offline") && !did.out.contains("offline"), "{did:?}");
-        assert!(introduced(&did.err).starts_with("ollama/llama3.2:3b ("), "{}", did.err);
+        assert!(introduced(&did.err).starts_with("ollama/llama3.2:3b · "), "{}", did.err);
     }
 }
 
@@ -125,10 +129,7 @@ fn where_ollama_is_may_be_said_by_a_variable() {
     let (world, server) = (World::new(), ollama(LLAMA, ["Good ", "day."]));
     let did = world.baton_with(&[("OLLAMA_BASE_URL", &server.url())], &["ask", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "Good day.\n"));
-    let told = format!(
-        "ollama/llama3.2:3b (OLLAMA_BASE_URL is set) · nothing but page visits leaves this machine · {CHANGE}"
-    );
-    assert_eq!(introduced(&did.err), told);
+    assert_eq!(introduced(&did.err), format!("ollama/llama3.2:3b · {HERE}"));
     assert_eq!(server.paths(), ["/api/chat"], "what is configured is not looked for");
 }
 
@@ -141,7 +142,7 @@ fn text_that_leaves_this_machine_is_told_with_its_host() {
     let variables: Vec<(&str, &str)> = variables.iter().map(|(name, url)| (*name, url.as_str())).collect();
     let did = world.baton_with(&variables, &["ask", "--model", "lab/big", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "From afar.\n"), "{did:?}");
-    let told = format!("lab/big (named by --model) · text goes to models.example · {CHANGE}");
+    let told = "lab/big · text goes to models.example";
     assert_eq!(introduced(&did.err), told);
     let chat = world.command(&["chat", "--model", "lab/big"]).output().unwrap();
     let chat = String::from_utf8(chat.stderr).unwrap();
@@ -184,9 +185,10 @@ fn an_answer_goes_to_the_models_of_the_run_that_asked() {
     assert_eq!(world.baton(&["ask", "--thread", "t", "--model", &model, "hi"]).code, 3);
     let did = world.baton(&["ask", "--thread", "t", "blue"]);
     assert_eq!((did.code, did.out.as_str()), (0, "You like blue.\n"), "{did:?}");
-    let told =
-        format!("{model} (as this run began) · nothing but page visits leaves this machine · {CHANGE}");
-    assert_eq!(introduced(&did.err), told);
+    let told = introduced(&did.err);
+    let (who, text) = told.split_once(" · ").unwrap();
+    assert!(model.starts_with(who.trim_end_matches('…')) && who.starts_with("scripted/"), "{told}");
+    assert!([HERE, "only page visits leave this machine"].contains(&text), "{told}");
 }
 
 #[test]
@@ -199,10 +201,7 @@ fn a_role_s_second_model_stands_in_for_the_first() {
     ));
     let did = world.baton(&["ask", "Hello"]);
     assert_eq!((did.code, did.out.as_str()), (0, "I stand in.\n"), "{did:?}");
-    let told = format!(
-        "ollama/gone (the roles in baton.toml) · nothing but page visits leaves this machine · {CHANGE}"
-    );
-    assert_eq!(introduced(&did.err), told);
+    assert_eq!(introduced(&did.err), format!("ollama/gone · {HERE}"));
 }
 
 #[test]
@@ -213,11 +212,10 @@ fn who_is_asked_what_is_short_is_told_and_a_channel_may_have_somebody_of_its_own
         assert_eq!(did.code, 0, "{did:?}");
         introduced(&did.err).to_owned()
     };
-    let here = format!("(the roles in baton.toml) · nothing but page visits leaves this machine · {CHANGE}");
-    let both = format!("lab/large, for short questions lab/small {here}");
-    assert_eq!(told(&["What is the capital of France?"]), both);
+    let both = "lab/large or lab/small · nothing but page visits leaves this machine";
+    assert_eq!(told(&["--thread", "t", "What is the capital of France?"]), both);
     // There are no tools there, so no page is visited.
-    let coder = format!("lab/coder {}", here.replace(" but page visits", ""));
+    let coder = "lab/coder · nothing leaves this machine";
     assert_eq!(told(&["--channel", "CODE_TASK", "Sort a list"]), coder);
 }
 
@@ -234,10 +232,9 @@ fn a_stand_in_elsewhere_is_told_if_it_can_be_asked() {
         assert_eq!((did.code, did.out.as_str()), (0, "From here.\n"), "{did:?}");
         introduced(&did.err).to_owned()
     };
-    let here = "lab/big (the roles in baton.toml) · nothing but page visits leaves this machine";
-    assert_eq!(told(&[]), format!("{here} · {CHANGE}"));
-    let keyed = format!("{here}; if lab/big fails, text goes to api.openai.com · {CHANGE}");
-    assert_eq!(told(&[("OPENAI_API_KEY", "sk-1")]), keyed);
+    assert_eq!(told(&[]), format!("lab/big · {HERE}"));
+    // All of it does not fit: that text may leave does.
+    assert_eq!(told(&[("OPENAI_API_KEY", "sk-1")]), "lab/big · text may go to api.openai.com");
 }
 
 #[test]

@@ -186,20 +186,44 @@ fn what_the_roles_say_about_a_model_holds_wherever_it_answers() {
 }
 
 #[test]
-fn one_line_says_who_why_where_and_what_to_type() {
-    let away = choose(&all());
-    let expected =
-        "openai/flagged (named by --model) · text goes to api.openai.com · --model PROVIDER/NAME changes it";
-    assert_eq!(
-        (away.in_one_line(&default_decision()).as_str(), away.leaves_this_machine()),
-        (expected, true)
+fn the_line_beside_an_answer_fits_a_hundred_characters_whatever_is_in_it() {
+    let line = |facts: &Facts, place: &str| choose(facts).first_line(&default_decision(), place);
+    let place = "thread 5d0c7b1e · run 6e1d8c2f";
+    let here = Facts { named: Some(("ollama/llama3.2:3b".to_owned(), origin("flag"))), ..Facts::default() };
+    let rows = [
+        (
+            line(&all(), place),
+            "openai/flagged · text goes to api.openai.com · thread 5d0c7b1e · run 6e1d8c2f",
+        ),
+        (
+            line(&here, place),
+            "ollama/llama3.2:3b · nothing but page visits leaves this machine · thread 5d0c7b1e · run 6e1d8c2f",
+        ),
+    ];
+    for (told, expected) in rows {
+        assert_eq!(told, expected);
+    }
+    let named =
+        |name: &str| Facts { named: Some((format!("ollama/{name}"), origin("flag"))), ..Facts::default() };
+    let long = line(&named(&"x".repeat(60)), place);
+    assert!(
+        long.ends_with("x… · only page visits leave this machine · thread 5d0c7b1e · run 6e1d8c2f"),
+        "{long}"
     );
-    let here = choose(&Facts::default());
-    let expected = "offline (nothing is configured, and no Ollama here has llama3.2:3b) · nothing but page visits leaves this machine · --model PROVIDER/NAME changes it";
-    assert_eq!(
-        (here.in_one_line(&default_decision()).as_str(), here.leaves_this_machine()),
-        (expected, false)
-    );
+    for thread in ["t".to_owned(), "t".repeat(128)] {
+        let told = line(&named(&"x".repeat(60)), &format!("thread {thread} · run 6e1d8c2f"));
+        assert_eq!(told.chars().count(), 100, "{told}");
+        assert!(told.starts_with("ollama/xxxx"), "{told}");
+    }
+}
+
+#[test]
+fn why_nothing_but_the_offline_model_answers_is_told_with_where_there_is_help() {
+    let why = "nothing is configured, and no Ollama here has llama3.2:3b; baton doctor says what helps";
+    assert_eq!(choose(&Facts::default()).nothing_configured().as_deref(), Some(why));
+    assert_eq!(choose(&all()).nothing_configured(), None);
+    let named = Facts { named: Some(("offline".to_owned(), origin("flag"))), ..Facts::default() };
+    assert_eq!(choose(&named).nothing_configured(), None);
 }
 
 #[test]
@@ -210,7 +234,7 @@ fn who_answers_short_questions_is_named_if_it_is_somebody_else() {
     let by = |default_role: Option<&str>, roles: &[&str]| {
         let default_role = default_role.map(str::to_owned);
         let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        chosen.who_by(&Decision { default_role, roles, ..default_decision() })
+        in_words(chosen.by(&Decision { default_role, roles, ..default_decision() }), FOR_SHORT)
     };
     let told = [
         by(Some(BY_QUESTION), &["router", "reasoning"]),

@@ -143,3 +143,28 @@ fn the_services_around_are_told() {
                tools.example; events go to audit.example, with all that is said";
     assert_eq!(words(&away), all);
 }
+
+#[test]
+fn few_words_name_one_host_and_count_the_rest() {
+    let away = Away {
+        hosts: [("openai", "api.openai.com"), ("lab", "10.0.0.5")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .into(),
+        ..Away::default()
+    };
+    let brief = |models: &[&str], away: &Away| {
+        let roles: Roles =
+            [(REASONING.to_owned(), models.iter().map(|model| Candidate::of(*model)).collect())].into();
+        Destinations::of(models[0], &roles, away).in_brief()
+    };
+    assert_eq!(brief(&["ollama/x"], &away), "nothing leaves this machine");
+    assert_eq!(
+        brief(&["ollama/x"], &Away { visits: true, ..away.clone() }),
+        "only page visits leave this machine"
+    );
+    assert_eq!(brief(&["ollama/x", "lab/y"], &away), "text may go to 10.0.0.5");
+    assert_eq!(brief(&["lab/y"], &away), "text goes to 10.0.0.5");
+    let all = Away { search: Some("s.example".to_owned()), execution: Some("e.example".to_owned()), ..away };
+    assert_eq!(brief(&["lab/y", "openai/x"], &all), "text goes to 10.0.0.5 and 3 more");
+    assert_eq!(brief(&["ollama/y"], &all), "text may go to s.example and 1 more");
+}
