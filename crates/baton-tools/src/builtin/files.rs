@@ -38,7 +38,8 @@ pub(crate) fn tools(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Tool>>, RootError> 
         description,
         class: EffectClass::SideEffectFree,
         timeout_ms: 30_000,
-        trust: Trust::BUILT_IN,
+        // Whoever wrote a file may have written it for a model to read.
+        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
     };
     let (listed, read, searched) = (Arc::clone(&roots), Arc::clone(&roots), roots);
     let [list_files, read_file, search_files] = FILE_TOOLS;

@@ -73,7 +73,8 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
                       messages of services. Use it to find out what went wrong or why something failed.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 20_000,
-        trust: Trust::BUILT_IN,
+        // Whoever can make a service complain can write a line of it.
+        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
     };
     typed(about, |arguments: Arguments, _| async move {
         let limit = arguments.limit.unwrap_or(LINES).min(MAX_LINES);

@@ -3,3 +3,4 @@
 mod auth;
 mod child_processes;
 mod regex;
+mod trust;

@@ -34,9 +34,9 @@ pub(super) struct Attack {
     pub(super) modes: Vec<Mode>,
     /// What the operator says everywhere; absent: the built-in table holds.
     policy: Option<Everywhere>,
-    /// The tools whose results the operator does not trust.
+    /// The tools whose results the operator trusts.
     #[serde(default)]
-    pub(super) distrusts: Vec<String>,
+    pub(super) trusts: Vec<String>,
     /// What tools say of themselves.
     #[serde(default)]
     pub(super) describes: BTreeMap<String, String>,

@@ -147,8 +147,8 @@ pub(super) fn tools(attack: &Attack, reached: &Reached, ledger: &Arc<Ledger>) ->
         if spec.name != "web_search" {
             spec.output_schema = None; // an attack may stand anywhere in a result
         }
-        if attack.distrusts.contains(&spec.name) {
-            spec.trust.untrusted_output = true;
+        if attack.trusts.contains(&spec.name) {
+            spec.trust.untrusted_output = false;
         }
         if let Some(said) = attack.describes.get(&spec.name) {
             spec.description = attack.filled(said);
