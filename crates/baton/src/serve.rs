@@ -20,6 +20,7 @@ pub(crate) mod key;
 pub(crate) mod limits;
 pub(crate) mod listen;
 pub(crate) mod metrics;
+pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod problem;
 pub(crate) mod process;

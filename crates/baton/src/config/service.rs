@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::serve::auth::{Caller, Pass, Scope};
 use crate::serve::guard::HostName;
 use crate::serve::limits::Limits;
+use crate::serve::network::Network;
 
 /// Who may come in, as far as the file says.
 pub(super) const TOKENS: Section = Section {
@@ -112,7 +113,7 @@ impl ServeSetting {
             token_mode: mode(&settled.text("serve.token_mode")),
             threads: settled.whole("serve.threads").and_then(|threads| usize::try_from(threads).ok()),
             tokens: tokens.map(token).collect::<Result<_, _>>()?,
-            limits: limits(settled),
+            limits: Limits { proxies: proxies(settled)?, ..limits(settled) },
         })
     }
 }
@@ -150,6 +151,17 @@ fn origins(settled: &Settled) -> Result<Vec<String>, Failure> {
         })
     };
     settled.names("serve.origins").into_iter().map(read).collect()
+}
+
+fn proxies(settled: &Settled) -> Result<Vec<Network>, Failure> {
+    let read = |text: String| {
+        Network::configured(&text).ok_or_else(|| {
+            let why = format!("`serve.proxies`: {:?} is no address", baton_core::id::excerpt(&text));
+            wrong(&origin_of(settled, "serve.proxies"), &why)
+                .hint("write it like \"127.0.0.1\", or \"10.0.0.0/8\" for all addresses that begin like that")
+        })
+    };
+    settled.names("serve.proxies").into_iter().map(read).collect()
 }
 
 fn token(group: &Group) -> Result<(String, Caller), Failure> {
@@ -214,6 +226,7 @@ fn limits(settled: &Settled) -> Limits {
         header_deadline: settled.seconds("serve.header_s"),
         idle: settled.seconds("serve.idle_s"),
         connections: size("serve.connections"),
+        proxies: Vec::new(),
         runs: size("serve.runs"),
         streams_per_run: size("serve.streams_per_run"),
         streams_per_tenant: settled

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::network::Network;
+
 /// See the fields.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Limits {
@@ -19,6 +21,8 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// The most connections.
     pub(crate) connections: usize,
+    /// Proxies, which have no share of the connections: there are many callers behind them.
+    pub(crate) proxies: Vec<Network>,
     /// The most live runs of this process, with the calls that are being made.
     pub(crate) runs: usize,
     /// The most streams of one run.
@@ -45,6 +49,7 @@ impl Default for Limits {
             header_deadline: Duration::from_secs(10),
             idle: Duration::from_secs(75),
             connections: 10_000,
+            proxies: Vec::new(),
             runs: 10_000,
             streams_per_run: 100,
             streams_per_tenant: None,

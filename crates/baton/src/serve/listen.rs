@@ -2,22 +2,30 @@
 //!
 //! An accept loop of our own, because a connection costs something before its first request: one that says nothing, or
 //! too slowly, is closed ([`connection`]); there is a limit to how many are open, and the last of them serve nothing but
-//! `/health` and cancels, so that a service that is full can still be watched and relieved. What a request then passes
-//! through is [`super::answer`].
+//! `/health` and cancels, so that a service that is full can still be watched and relieved. Where all places are taken,
+//! idle connections and those of greedy addresses give way ([`places`]). What a request then passes through is
+//! [`super::answer`].
 
 mod activity;
 mod connection;
+mod places;
+mod socket;
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+
+use activity::Activity;
+use connection::Connection;
+use places::{Given, Kind, Places};
 
 use super::limits::Limits;
 use super::state::Service;
@@ -32,7 +40,7 @@ struct Listening {
     service: Service,
     router: Router,
     builder: Builder<TokioExecutor>,
-    open: AtomicUsize,
+    places: Mutex<Places>,
 }
 
 /// Serves until the service is told to close; then ends what is open, as soon as `rest` says that its runs rest.
@@ -42,8 +50,8 @@ pub(crate) async fn serve(
     router: Router,
     rest: impl Future<Output = ()>,
 ) {
-    let builder = builder(service.limits());
-    let shared = Arc::new(Listening { service, router, builder, open: AtomicUsize::new(0) });
+    let (builder, places) = (builder(service.limits()), Places::new(service.limits().connections));
+    let shared = Arc::new(Listening { service, router, builder, places: Mutex::new(places) });
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -51,7 +59,7 @@ pub(crate) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => shared.take(stream, &connections),
+            Ok((stream, peer)) => shared.take(stream, peer.ip(), &connections),
             Err(error) => pause(&error).await,
         }
     }
@@ -62,44 +70,33 @@ pub(crate) async fn serve(
 }
 
 impl Listening {
-    fn take(self: &Arc<Self>, stream: TcpStream, connections: &TaskTracker) {
-        let most = self.service.limits().connections;
-        let open = Place::taken(self.clone());
-        if open.number > most {
-            return; // dropping it closes it
-        }
-        let is_reserve = open.number > most - reserve(most);
+    fn take(self: &Arc<Self>, stream: TcpStream, peer: IpAddr, connections: &TaskTracker) {
+        let activity = Activity::new();
+        let given = self.places().give(peer, &activity, Instant::now(), self.service.limits());
+        let Some(Given { id, kind, leave }) = given else { return }; // dropping the stream closes it
+        let place = Place { shared: self.clone(), id, _counted: self.service.metrics().connected() };
         connections.spawn(async move {
-            connection::drive(stream, &open.shared, is_reserve).await;
-            drop(open);
+            let is_reserve = kind == Kind::Reserve;
+            Connection { stream, shared: &place.shared, activity, leave, is_reserve }.drive().await;
+            drop(place);
         });
     }
-}
 
-/// How many of all places are kept for `/health` and cancels.
-fn reserve(most: usize) -> usize {
-    (most / 20).clamp(1, 64)
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A place among the open connections.
 struct Place {
     shared: Arc<Listening>,
-    /// How many were taken, with this one.
-    number: usize,
+    id: u64,
     _counted: super::metrics::Connected,
-}
-
-impl Place {
-    fn taken(shared: Arc<Listening>) -> Place {
-        let number = shared.open.fetch_add(1, Relaxed) + 1;
-        let _counted = shared.service.metrics().connected();
-        Place { shared, number, _counted }
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.shared.open.fetch_sub(1, Relaxed);
+        self.shared.places().take_back(self.id);
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct Metrics {
     took: Family<Routed, Histogram, fn() -> Histogram>,
     streams: Gauge,
     connections: Gauge,
+    evicted: Counter,
     store_up: Gauge,
     outbox: Gauge,
 }
@@ -53,6 +54,7 @@ impl Metrics {
             took: Family::new_with_constructor(took),
             streams: Gauge::default(),
             connections: Gauge::default(),
+            evicted: Counter::default(),
             store_up: Gauge::default(),
             outbox: Gauge::default(),
         };
@@ -60,6 +62,8 @@ impl Metrics {
         registry.register("http_request_seconds", "Until the first byte of an answer", metrics.took.clone());
         registry.register("streams_open", "Open streams of events", metrics.streams.clone());
         registry.register("connections_open", "Open connections", metrics.connections.clone());
+        let evicted = "Connections that were closed because another needed their place";
+        registry.register("connections_evicted", evicted, metrics.evicted.clone());
         registry.register("store_up", "Whether the store answers", metrics.store_up.clone());
         let outbox = "Events for the context service that wait, counted up to 100000";
         registry.register("outbox_depth", outbox, metrics.outbox.clone());
@@ -79,6 +83,11 @@ impl Metrics {
     pub(crate) fn connected(&self) -> Connected {
         self.connections.inc();
         Connected(self.connections.clone())
+    }
+
+    /// A connection made room for another.
+    pub(crate) fn evicted(&self) {
+        self.evicted.inc();
     }
 
     fn text(&self) -> Result<String, fmt::Error> {

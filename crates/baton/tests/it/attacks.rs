@@ -2,5 +2,6 @@
 
 mod auth;
 mod child_processes;
+mod connections;
 mod regex;
 mod trust;

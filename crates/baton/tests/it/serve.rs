@@ -10,7 +10,7 @@ mod events;
 mod execute;
 mod execution;
 mod handling;
-mod hostile;
+pub(crate) mod hostile;
 pub(crate) mod house;
 mod isolation;
 mod keeping;

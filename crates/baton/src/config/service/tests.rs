@@ -60,6 +60,10 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
     let cases = [
         ("[serve]\nbind = \"example.com\"\n".to_owned(), "2: `serve.bind`: \"example.com\" is no address"),
         ("[serve]\nhosts = [\"http://x\"]\n".to_owned(), "2: `serve.hosts`: \"http://x\" is no host"),
+        (
+            "[serve]\nproxies = [\"10.0.0.1/8\"]\n".to_owned(),
+            "2: `serve.proxies`: \"10.0.0.1/8\" is no address",
+        ),
         ("[serve]\norigins = [\"*\"]\n".to_owned(), "2: `serve.origins`: \"*\" is no origin"),
         (
             "[serve]\norigins = [\"https://x/y\"]\n".to_owned(),

@@ -65,7 +65,14 @@ pub(super) const SERVICE: &[Setting] = &[
         Kind::Whole(16, 1_000_000),
         "10000",
         "2000",
-        "How many connections are open at the same time. The last of them are kept for `/health` and for cancelling runs.",
+        "How many connections are open at the same time. The last of them are kept for `/health` and for cancelling runs. Once all are taken, idle ones are closed for newcomers, and each address has a share.",
+    ),
+    plain(
+        "serve.proxies",
+        Kind::Names,
+        "[]",
+        "[\"127.0.0.1\", \"10.0.0.0/8\"]",
+        "The addresses of proxies before the service, or the networks that they are in. They have no share of the connections, because there are many callers behind them; any other address has to make room for others when all connections are taken.",
     ),
     plain(
         "serve.streams_per_run",

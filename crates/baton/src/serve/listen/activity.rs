@@ -5,19 +5,33 @@
 //! something to give, or gave it, and was not asked for more.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::Version;
 use http_body::{Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::Instant;
 
 use crate::serve::limits::Limits;
+
+/// How much sooner a connection that keeps others waiting has to get on: its limits are divided by this.
+const PRESSURE: u32 = 10;
+
+/// What a connection is worth to its peer when others find no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is kept for another request, since then.
+    Idle(Instant),
+    /// A request does not arrive, or an answer is not taken, for a tenth of the time after which it would be closed anyway.
+    Stuck,
+    /// Its first request, or its next one, is arriving.
+    Arriving,
+    /// Something is being answered and taken.
+    Busy,
+}
 
 /// See the module. Shared by the socket, the requests and the answers of one connection.
 #[derive(Debug, Clone)]
@@ -33,8 +47,11 @@ struct State {
     served: bool,
     /// Since when a request has been arriving.
     arriving: Option<Instant>,
-    /// Whether many requests share the connection: then bytes need not be those of a request.
+    /// Whether many requests share the connection (HTTP/2), as the parser says of each request: then bytes need not be
+    /// those of a request.
     is_shared: bool,
+    /// Since when the socket takes nothing of what there is to write.
+    blocked: Option<Instant>,
     /// How many requests there were: the number of the latest.
     latest: u64,
     /// On a shared connection, the answers that nobody asks for more, and since when.
@@ -49,12 +66,14 @@ impl State {
             served: false,
             arriving: None,
             is_shared: false,
+            blocked: None,
             latest: 0,
             untaken: BTreeMap::new(),
         }
     }
 
-    fn begins(&mut self) -> u64 {
+    fn begins(&mut self, version: Version) -> u64 {
+        self.is_shared = version == Version::HTTP_2;
         self.busy += 1;
         self.served = true;
         self.arriving = None;
@@ -82,14 +101,28 @@ impl State {
         }
     }
 
-    fn heard(&mut self, bytes: &[u8], now: Instant) {
-        if !self.served && self.arriving.is_none() && bytes.starts_with(b"PRI") {
-            self.is_shared = true;
-        }
+    /// Something arrived.
+    fn heard(&mut self, now: Instant) {
         if self.busy == 0 && !self.is_shared && self.arriving.is_none() {
             // What began before the first byte goes on: silence is no way to gain time.
             self.arriving = Some(if self.served { now } else { self.since });
         }
+    }
+
+    fn standing(&self, now: Instant, limits: &Limits) -> Standing {
+        let is_due = |since: Instant, most: Duration| now >= since + most / PRESSURE;
+        if self.busy > 0 {
+            // Other streams of the same connection may well be read.
+            let latest = self.untaken.values().max().filter(|_| self.untaken.len() == self.busy);
+            let stuck = self.blocked.into_iter().chain(latest.copied()).min();
+            let is_stuck = stuck.is_some_and(|since| is_due(since, limits.stall));
+            return if is_stuck { Standing::Stuck } else { Standing::Busy };
+        }
+        if self.served && self.arriving.is_none() {
+            return Standing::Idle(self.since);
+        }
+        let since = self.arriving.unwrap_or(self.since);
+        if is_due(since, limits.header_deadline) { Standing::Stuck } else { Standing::Arriving }
     }
 
     fn deadline(&self, limits: &Limits) -> Option<Instant> {
@@ -111,9 +144,9 @@ impl Activity {
         Activity(Arc::new(Mutex::new(State::new(Instant::now()))))
     }
 
-    /// A request has arrived; it is being answered until the value is dropped.
-    pub(super) fn begins(&self) -> Busy {
-        let request = self.state().begins();
+    /// A request of this version has arrived; it is being answered until the value is dropped.
+    pub(super) fn begins(&self, version: Version) -> Busy {
+        let request = self.state().begins(version);
         Busy { activity: self.clone(), request }
     }
 
@@ -121,6 +154,28 @@ impl Activity {
     /// taken.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         self.state().deadline(limits)
+    }
+
+    /// What it would cost its peer to lose the connection now.
+    pub(super) fn standing(&self, now: Instant, limits: &Limits) -> Standing {
+        self.state().standing(now, limits)
+    }
+
+    /// Since when nothing is being answered.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.busy == 0).then_some(state.since)
+    }
+
+    /// Something arrived on the socket.
+    pub(super) fn heard(&self) {
+        self.state().heard(Instant::now());
+    }
+
+    /// Whether the socket takes nothing of what there is to write.
+    pub(super) fn blocks(&self, is_blocked: bool) {
+        let mut state = self.state();
+        state.blocked = is_blocked.then(|| state.blocked.unwrap_or_else(Instant::now));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -194,79 +249,6 @@ impl http_body::Body for Answer {
     }
 }
 
-/// A socket that tells when something arrives, and gives up on a reader who takes nothing.
-pub(super) struct Socket {
-    stream: TcpStream,
-    activity: Activity,
-    patience: Duration,
-    /// Runs while something waits to be taken.
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl Socket {
-    pub(super) fn new(stream: TcpStream, activity: Activity, patience: Duration) -> Socket {
-        Socket { stream, activity, patience, stalled: None }
-    }
-
-    fn written<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
-        }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the reader takes nothing")))
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        if let Some(bytes) = buffer.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            self.activity.state().heard(bytes, Instant::now());
-        }
-        Poll::Ready(read)
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.written(context, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.written(context, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,17 +260,17 @@ mod tests {
         let mut state = State::new(began);
         let told = |state: &State| state.deadline(&limits).map(|at| at.duration_since(began).as_secs());
         assert_eq!(told(&state), Some(10), "nothing was said yet");
-        state.heard(b"GET / HT", at(4));
+        state.heard(at(4));
         assert_eq!(told(&state), Some(10), "a first byte gains no time");
-        let (first, second) = (state.begins(), state.begins());
+        let (first, second) = (state.begins(Version::HTTP_11), state.begins(Version::HTTP_11));
         state.gives(first, at(4));
         assert_eq!(told(&state), None, "it is being answered, and the socket sees to the rest");
         state.ends(first, at(5));
         assert_eq!(told(&state), None);
         state.ends(second, at(10));
         assert_eq!(told(&state), Some(85), "it is kept for another request");
-        state.heard(b"GET", at(30));
-        state.heard(b" / HT", at(39));
+        state.heard(at(30));
+        state.heard(at(39));
         assert_eq!(told(&state), Some(40), "which has begun to arrive");
     }
 
@@ -296,11 +278,11 @@ mod tests {
     fn on_a_shared_connection_bytes_are_no_request() {
         let (limits, began) = (Limits::default(), Instant::now());
         let mut state = State::new(began);
-        state.heard(b"PRI * HTTP/2.0\r\n", began);
+        state.heard(began);
         assert_eq!(state.deadline(&limits), Some(began + limits.header_deadline));
-        let request = state.begins();
+        let request = state.begins(Version::HTTP_2);
         state.ends(request, began);
-        state.heard(b"\0\0\x08\x06", began);
+        state.heard(began);
         assert_eq!(state.deadline(&limits), Some(began + limits.idle));
     }
 
@@ -310,8 +292,8 @@ mod tests {
         let at = |seconds| began + Duration::from_secs(seconds);
         let mut state = State::new(began);
         let told = |state: &State| state.deadline(&limits).map(|at| at.duration_since(began).as_secs());
-        state.heard(b"PRI * HTTP/2.0\r\n", began);
-        let (first, second) = (state.begins(), state.begins());
+        state.heard(began);
+        let (first, second) = (state.begins(Version::HTTP_2), state.begins(Version::HTTP_2));
         assert_eq!(told(&state), None, "there is nothing to take yet");
         state.gives(first, at(1));
         state.gives(second, at(5));
@@ -325,5 +307,43 @@ mod tests {
         assert_eq!(told(&state), None, "its reader waits for more");
         state.ends(first, at(9));
         assert_eq!(told(&state), Some(84));
+    }
+
+    #[test]
+    fn a_connection_that_begins_in_two_writes_is_shared_as_soon_as_its_first_request_is_read() {
+        let (limits, began) = (Limits::default(), Instant::now());
+        let mut state = State::new(began);
+        // `P`, and then the rest of HTTP/2's beginning.
+        state.heard(began);
+        state.heard(began);
+        let request = state.begins(Version::HTTP_2);
+        state.gives(request, began);
+        assert_eq!(state.deadline(&limits), Some(began + limits.stall));
+    }
+
+    #[test]
+    fn a_connection_is_worth_what_its_peer_would_lose() {
+        let (limits, began) = (Limits::default(), Instant::now());
+        let at = |ms| began + Duration::from_millis(ms);
+        let mut state = State::new(began);
+        let standing = |state: &State, ms| state.standing(at(ms), &limits);
+        assert_eq!([999, 1000].map(|ms| standing(&state, ms)), [Standing::Arriving, Standing::Stuck]);
+        let (first, second) = (state.begins(Version::HTTP_2), state.begins(Version::HTTP_2));
+        assert_eq!(standing(&state, 60_000), Standing::Busy, "there is nothing to take yet");
+        state.gives(first, at(0));
+        assert_eq!(standing(&state, 60_000), Standing::Busy, "the other may well be read");
+        state.gives(second, at(500));
+        assert_eq!([3499, 3500].map(|ms| standing(&state, ms)), [Standing::Busy, Standing::Stuck]);
+        state.ends(first, at(600));
+        state.ends(second, at(700));
+        assert_eq!(standing(&state, 700), Standing::Idle(at(700)));
+        let mut state = State::new(began);
+        let request = state.begins(Version::HTTP_11);
+        state.blocked = Some(at(0));
+        assert_eq!([2999, 3000].map(|ms| standing(&state, ms)), [Standing::Busy, Standing::Stuck]);
+        state.blocked = None;
+        state.ends(request, at(5000));
+        state.heard(at(6000));
+        assert_eq!([6999, 7000].map(|ms| standing(&state, ms)), [Standing::Arriving, Standing::Stuck]);
     }
 }

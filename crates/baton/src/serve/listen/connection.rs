@@ -12,55 +12,116 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::Listening;
-use super::activity::{Activity, Answer, Socket};
+use super::activity::{Activity, Answer};
+use super::places::Leave;
+use super::socket::Socket;
+use super::{LEAVING, Listening};
 use crate::serve::{self, Arrived};
 
-/// Answers what comes until either side has enough.
-pub(super) async fn drive(stream: TcpStream, shared: &Arc<Listening>, is_reserve: bool) {
-    let limits = shared.service.limits();
-    let Ok(local) = stream.local_addr() else { return };
-    let activity = Activity::new();
-    // Until something comes a connection costs no more than this.
-    let closing = shared.service.closing();
-    let first = closing.run_until_cancelled(timeout(limits.header_deadline, stream.readable())).await;
-    let Some(Ok(Ok(()))) = first else { return };
-    let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(Socket::new(stream, activity.clone(), limits.stall));
-    let arrived = Arrived { local, is_reserve };
-    // Boxed: hyper keeps room for the work on a request as long as the connection is open, and a stream needs none.
-    let service = service_fn(|request| Box::pin(answer(request, shared.clone(), arrived, activity.clone())));
-    let mut connection = pin!(shared.builder.serve_connection(io, service));
-    let (mut closed, mut is_told) = (pin!(closing.cancelled()), false);
-    let mut alarm = pin!(sleep_until(Instant::now() + limits.header_deadline));
-    poll_fn(|context| {
-        if !is_told && closed.as_mut().poll(context).is_ready() {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
+/// One connection, before it is driven.
+pub(super) struct Connection<'a> {
+    pub(super) stream: TcpStream,
+    pub(super) shared: &'a Arc<Listening>,
+    pub(super) activity: Activity,
+    /// Says when it has to make room.
+    pub(super) leave: oneshot::Receiver<Leave>,
+    pub(super) is_reserve: bool,
+}
+
+impl Connection<'_> {
+    /// Answers what comes until either side has enough, or the place is needed for another.
+    pub(super) async fn drive(self) {
+        let Connection { stream, shared, activity, mut leave, is_reserve } = self;
+        let limits = shared.service.limits();
+        let Ok(local) = stream.local_addr() else { return };
+        let closing = shared.service.closing();
+        // Until something comes a connection costs no more than this.
+        tokio::select! {
+            () = closing.cancelled() => return,
+            _ = &mut leave => {
+                shared.service.metrics().evicted();
+                return;
+            }
+            first = timeout(limits.header_deadline, stream.readable()) => {
+                let Ok(Ok(())) = first else { return };
+            }
         }
-        if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended");
+        let _ = stream.set_nodelay(true);
+        let io = TokioIo::new(Socket::new(stream, activity.clone(), limits.stall));
+        let arrived = Arrived { local, is_reserve };
+        // Boxed: hyper keeps room for the work on a request as long as the connection is open, and a stream needs none.
+        let service =
+            service_fn(|request| Box::pin(answer(request, shared.clone(), arrived, activity.clone())));
+        let mut connection = pin!(shared.builder.serve_connection(io, service));
+        let mut ending = pin!(ending(closing, leave));
+        let mut ends = None;
+        let mut alarm = pin!(sleep_until(Instant::now() + limits.header_deadline));
+        poll_fn(|context| {
+            if ends.is_none()
+                && let Poll::Ready(end) = ending.as_mut().poll(context)
+            {
+                if end != Ending::Closing {
+                    shared.service.metrics().evicted();
+                }
+                if end == Ending::Now {
+                    return Poll::Ready(());
+                }
+                ends = Some((end, Instant::now()));
+                connection.as_mut().graceful_shutdown();
             }
-            return Poll::Ready(());
-        }
-        // Whatever the connection did just now may have moved its deadline.
-        while let Some(deadline) = activity.deadline(limits) {
-            if alarm.deadline() != deadline {
-                alarm.as_mut().reset(deadline);
-            }
-            if alarm.as_mut().poll(context).is_pending() {
-                break;
-            }
-            if deadline <= Instant::now() {
+            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended");
+                }
                 return Poll::Ready(());
             }
-        }
-        Poll::Pending
-    })
-    .await;
+            // Whatever the connection did just now may have moved its deadline.
+            while let Some(mut deadline) = activity.deadline(limits) {
+                if let Some((Ending::Idle, since)) = ends {
+                    deadline = deadline
+                        .min(activity.idle_since().map_or(deadline, |idle| idle.max(since) + LEAVING));
+                }
+                if alarm.deadline() != deadline {
+                    alarm.as_mut().reset(deadline);
+                }
+                if alarm.as_mut().poll(context).is_pending() {
+                    break;
+                }
+                if deadline <= Instant::now() {
+                    return Poll::Ready(());
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Why a connection ends before either side had enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The service ends: what is being answered is answered.
+    Closing,
+    /// Another needs its place, and it is kept idle: what may have come just now is answered.
+    Idle,
+    /// Another needs its place at once.
+    Now,
+}
+
+async fn ending(closing: &CancellationToken, leave: oneshot::Receiver<Leave>) -> Ending {
+    tokio::select! {
+        () = closing.cancelled() => Ending::Closing,
+        leave = leave => match leave {
+            Ok(Leave::Idle) => Ending::Idle,
+            Ok(Leave::Now) => Ending::Now,
+            // Nobody can say so any more: the place was given back, which happens after the connection ends.
+            Err(_) => std::future::pending().await,
+        },
+    }
 }
 
 async fn answer(
@@ -69,7 +130,7 @@ async fn answer(
     arrived: Arrived,
     activity: Activity,
 ) -> Result<Response<Answer>, Infallible> {
-    let busy = activity.begins();
+    let busy = activity.begins(request.version());
     let response = serve::answer(&shared.service, &shared.router, arrived, request.map(Body::new)).await;
     Ok(response.map(|body| Answer::new(body, busy)))
 }

@@ -212,7 +212,7 @@ fn the_last_places_are_for_health_and_cancels() {
 }
 
 /// How many connections the service counts, with the one that asks.
-fn open_connections(served: &Served) -> u64 {
+pub(crate) fn open_connections(served: &Served) -> u64 {
     let text = String::from_utf8(served.send("GET", "/metrics", &[], None).body).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("baton_connections_open "));
     line.unwrap().parse().unwrap()
@@ -287,7 +287,7 @@ fn a_window_that_stays_shut_ends_its_connection() {
 }
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut bytes = vec![length[1], length[2], length[3], kind, flags];
     bytes.extend(stream.to_be_bytes());
@@ -296,7 +296,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// `GET /health`, as HTTP/2 packs headers.
-fn request(host: &str) -> Vec<u8> {
+pub(crate) fn request(host: &str) -> Vec<u8> {
     let mut bytes = vec![0x82, 0x86]; // :method GET, :scheme http
     for (index, value) in [(4, "/health"), (1, host)] {
         bytes.push(index); // a literal under a known name, not kept

@@ -66,7 +66,19 @@ pub(crate) fn open(
     headers: &[(&str, &str)],
     body: Option<&str>,
 ) -> Stream {
-    let mut socket = TcpStream::connect(address).unwrap();
+    let socket = TcpStream::connect(address).unwrap();
+    open_on(socket, address, method, path, headers, body)
+}
+
+/// The same on a connection that there is.
+pub(crate) fn open_on(
+    mut socket: TcpStream,
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&str>,
+) -> Stream {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
     for (name, value) in headers {

@@ -1,0 +1,269 @@
+//! Places: how many connections are open, whose they are, and which of them gives way when none is free.
+//!
+//! Some places are kept back (the *reserve*), for `/health` and cancels. While there is room everybody gets a place, as
+//! many as they like. Once there is none, a newcomer gets the place of a connection whose peer loses nothing or little: one
+//! that is kept idle, or that does not get on. If there is no such connection, and the newcomer's address has less than its
+//! share while another has more than its own, the address with the most gives one up. A share is what is there, divided by
+//! the addresses that have connections. So shares bind only while somebody waits, and nobody who takes everything keeps
+//! others out. Addresses of proxies (`serve.proxies`), behind which there are many callers, have no share.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::activity::{Activity, Standing};
+use crate::serve::limits::Limits;
+use crate::serve::network::leading;
+
+/// How long it is not looked again for a connection that may give way, once there was none: a look costs time for each
+/// connection that is open, and a newcomer costs its sender nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How many connections one look finds, and how many of a greedy address's are looked at for one that is missed least.
+const LOOKED_AT: usize = 64;
+/// One household or machine has a network of IPv6 addresses.
+const BITS_V6: u8 = 64;
+
+/// How a connection makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It is closed; what it does just now is answered first.
+    Idle,
+    /// It is closed at once.
+    Now,
+}
+
+/// What a connection may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Everything.
+    Regular,
+    /// `/health` and cancels.
+    Reserve,
+}
+
+/// A place that was given to a connection.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) id: u64,
+    pub(super) kind: Kind,
+    /// Says when the connection has to make room.
+    pub(super) leave: oneshot::Receiver<Leave>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Places {
+    open: HashMap<u64, Seat>,
+    next: u64,
+    regular: Pool,
+    reserve: Pool,
+}
+
+/// The places of one kind.
+#[derive(Debug)]
+struct Pool {
+    most: usize,
+    /// Those that are taken.
+    taken: BTreeSet<u64>,
+    /// Those that an address has taken, but not those of proxies.
+    sources: HashMap<IpAddr, BTreeSet<u64>>,
+    /// Connections that could give way when it was last looked, the best of them last.
+    spare: Vec<u64>,
+    /// When it is looked again, if there were none.
+    look: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    kind: Kind,
+    source: Option<IpAddr>,
+    activity: Activity,
+    leave: oneshot::Sender<Leave>,
+}
+
+/// How many of all places are kept for `/health` and cancels.
+fn reserve(most: usize) -> usize {
+    (most / 20).clamp(1, 64)
+}
+
+/// Whose connection it is; none for a proxy.
+fn source(peer: IpAddr, limits: &Limits) -> Option<IpAddr> {
+    let peer = peer.to_canonical();
+    let is_proxy = limits.proxies.iter().any(|proxy| proxy.contains(peer));
+    (!is_proxy).then(|| if peer.is_ipv6() { leading(peer, BITS_V6) } else { peer })
+}
+
+impl Pool {
+    fn new(most: usize) -> Pool {
+        Pool { most, taken: BTreeSet::new(), sources: HashMap::new(), spare: Vec::new(), look: None }
+    }
+
+    fn add(&mut self, id: u64, source: Option<IpAddr>) {
+        self.taken.insert(id);
+        if let Some(source) = source {
+            self.sources.entry(source).or_default().insert(id);
+        }
+    }
+
+    fn remove(&mut self, id: u64, source: Option<IpAddr>) {
+        self.taken.remove(&id);
+        if let Some(source) = source
+            && let Some(ids) = self.sources.get_mut(&source)
+        {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// How many connections an address has.
+    fn held(&self, source: Option<IpAddr>) -> usize {
+        source.and_then(|source| self.sources.get(&source)).map_or(0, BTreeSet::len)
+    }
+
+    /// The connections of the address that has most of them, if that is more than its share while the newcomer has less
+    /// than its own.
+    fn beyond_its_share(&self, newcomer: Option<IpAddr>) -> Option<&BTreeSet<u64>> {
+        let held = self.held(newcomer);
+        let share = (self.most / (self.sources.len() + usize::from(held == 0))).max(1);
+        let greediest = self.sources.values().max_by_key(|ids| ids.len())?;
+        (held < share && greediest.len() > share).then_some(greediest)
+    }
+}
+
+impl Places {
+    /// So many places, none of them taken.
+    pub(super) fn new(most: usize) -> Places {
+        let reserve = reserve(most);
+        let (regular, reserve) = (Pool::new(most.saturating_sub(reserve)), Pool::new(reserve));
+        Places { open: HashMap::new(), next: 0, regular, reserve }
+    }
+
+    /// A place for a connection that was just taken; none where all are taken and no connection gives way.
+    pub(super) fn give(
+        &mut self,
+        peer: IpAddr,
+        activity: &Activity,
+        now: Instant,
+        limits: &Limits,
+    ) -> Option<Given> {
+        let source = source(peer, limits);
+        let kind = [Kind::Regular, Kind::Reserve]
+            .into_iter()
+            .find(|kind| self.has_room(*kind) || self.make_room(*kind, source, now, limits))?;
+        let (sender, leave) = oneshot::channel();
+        let id = self.next;
+        self.next += 1;
+        self.pool_mut(kind).add(id, source);
+        self.open.insert(id, Seat { kind, source, activity: activity.clone(), leave: sender });
+        Some(Given { id, kind, leave })
+    }
+
+    /// A connection has ended, or makes room: its place is free.
+    pub(super) fn take_back(&mut self, id: u64) -> Option<oneshot::Sender<Leave>> {
+        let seat = self.open.remove(&id)?;
+        self.pool_mut(seat.kind).remove(id, seat.source);
+        Some(seat.leave)
+    }
+
+    fn pool(&self, kind: Kind) -> &Pool {
+        match kind {
+            Kind::Regular => &self.regular,
+            Kind::Reserve => &self.reserve,
+        }
+    }
+
+    fn pool_mut(&mut self, kind: Kind) -> &mut Pool {
+        match kind {
+            Kind::Regular => &mut self.regular,
+            Kind::Reserve => &mut self.reserve,
+        }
+    }
+
+    fn has_room(&self, kind: Kind) -> bool {
+        let pool = self.pool(kind);
+        pool.taken.len() < pool.most
+    }
+
+    /// Whether a connection of this kind was told to make room.
+    fn make_room(&mut self, kind: Kind, newcomer: Option<IpAddr>, now: Instant, limits: &Limits) -> bool {
+        let found = self.spare(kind, now, limits).or_else(|| {
+            let id = self.least_missed(kind, newcomer, now, limits)?;
+            Some((id, Leave::Now))
+        });
+        let Some((id, how)) = found else { return false };
+        if let Some(leave) = self.take_back(id) {
+            let _ = leave.send(how); // it may have ended by itself meanwhile
+        }
+        true
+    }
+
+    /// A connection whose peer loses nothing or little: of the address that has the most connections, the one that was
+    /// kept idle for longest.
+    fn spare(&mut self, kind: Kind, now: Instant, limits: &Limits) -> Option<(u64, Leave)> {
+        if self.pool(kind).look.is_some_and(|look| now < look) {
+            return None;
+        }
+        let known = self.known_spare(kind, now, limits);
+        if known.is_some() {
+            return known;
+        }
+        self.pool_mut(kind).spare = self.look(kind, now, limits);
+        let found = self.known_spare(kind, now, limits);
+        self.pool_mut(kind).look = found.is_none().then(|| now + LOOK_EVERY);
+        found
+    }
+
+    /// The best of those that were found when it was last looked, if it still may give way.
+    fn known_spare(&mut self, kind: Kind, now: Instant, limits: &Limits) -> Option<(u64, Leave)> {
+        while let Some(id) = self.pool_mut(kind).spare.pop() {
+            let standing = self.open.get(&id).map(|seat| seat.activity.standing(now, limits));
+            match standing {
+                Some(Standing::Idle(_)) => return Some((id, Leave::Idle)),
+                Some(Standing::Stuck) => return Some((id, Leave::Now)),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn look(&self, kind: Kind, now: Instant, limits: &Limits) -> Vec<u64> {
+        let pool = self.pool(kind);
+        let rank = |id: &u64| {
+            let seat = self.open.get(id)?;
+            let since = match seat.activity.standing(now, limits) {
+                Standing::Idle(since) => Some(since),
+                Standing::Stuck => None,
+                Standing::Arriving | Standing::Busy => return None,
+            };
+            Some((Reverse(pool.held(seat.source)), since.is_none(), since, *id))
+        };
+        let mut ranked: Vec<_> = pool.taken.iter().filter_map(rank).collect();
+        ranked.sort_unstable();
+        ranked.into_iter().take(LOOKED_AT).rev().map(|(.., id)| id).collect()
+    }
+
+    /// A connection of an address that has more than its share: the youngest, if possible one that answers nothing yet.
+    fn least_missed(
+        &self,
+        kind: Kind,
+        newcomer: Option<IpAddr>,
+        now: Instant,
+        limits: &Limits,
+    ) -> Option<u64> {
+        let pool = self.pool(kind);
+        let ids = pool.beyond_its_share(newcomer)?;
+        let answers_nothing = |id: &&u64| {
+            self.open.get(id).is_some_and(|seat| seat.activity.standing(now, limits) != Standing::Busy)
+        };
+        ids.iter().rev().take(LOOKED_AT).find(answers_nothing).or(ids.last()).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;
