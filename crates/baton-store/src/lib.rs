@@ -116,6 +116,16 @@ impl Store {
         }
     }
 
+    /// As if this process had looked for so many leases and nobody had been heard of. For tests.
+    #[cfg(feature = "failpoints")]
+    pub fn unheard(&self, leases: u32) {
+        match self {
+            Store::Memory(_) | Store::Sqlite(_) => {} // they have no leases
+            Store::Postgres(store) => store.unheard(leases),
+            Store::Faulty(store) => store.inner().unheard(leases),
+        }
+    }
+
     /// Whether an owner still lives.
     pub async fn is_alive(&self, owner: OwnerId) -> bool {
         match self {

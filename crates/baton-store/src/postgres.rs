@@ -12,6 +12,7 @@
 mod advance;
 mod approvals;
 mod audit;
+mod beats;
 mod blobs;
 mod claim;
 mod connect;
@@ -21,6 +22,7 @@ mod fault;
 mod gc;
 mod group;
 mod inbox;
+mod keeper;
 mod keys;
 mod lease;
 mod migrate;
@@ -117,7 +119,7 @@ impl PgStore {
     /// Connects, refuses a server that cannot be trusted with data, and brings the tables up to date.
     pub async fn connect(url: &str, options: PgOptions) -> Result<PgStore, PgError> {
         let dial = Dial::read(url)?;
-        let place = Place::new(&options.lock_folder)?;
+        let place = Place::new(&options.lock_folder, options.lease)?;
         let (client, served) = dial.connect().await.map_err(PgError::Unreachable)?;
         connect::inspect(&client).await?;
         migrate::bring_up_to_date(&client).await?;

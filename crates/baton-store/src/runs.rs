@@ -10,13 +10,24 @@ use crate::error::StoreError;
 use crate::transition::{NewRun, Transition};
 use crate::view::{ClaimMode, RunFilter, RunRow};
 
-/// Whether a run may be claimed; if so, whether its last owner died holding it. One that waits for its turn
-/// may not: its branch is busy.
+/// What is known of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It lives, as far as anybody knows.
+    Lives,
+    /// It was not heard of for a lease: it may be cut off as well as dead.
+    Silent,
+    /// It is gone.
+    Dead,
+}
+
+/// Whether a run may be claimed; if so, what is known of the owner that it is claimed from. One that nobody holds is
+/// claimed as from the living. One that waits for its turn may not be claimed: its branch is busy.
 pub(crate) fn may_claim(
     row: &RunRow,
     mode: ClaimMode,
-    alive: impl Fn(OwnerId) -> bool,
-) -> Result<bool, StoreError> {
+    life: impl Fn(OwnerId) -> Life,
+) -> Result<Life, StoreError> {
     if row.status.has_ended() {
         return Err(StoreError::Ended { run: row.id, status: row.status });
     }
@@ -27,12 +38,10 @@ pub(crate) fn may_claim(
         // Nothing to go on from: it is begun by a start once its branch is free, and stands in line till then.
         return Err(StoreError::Busy { branch: row.branch.to_string(), run: row.id });
     }
-    match row.owner {
-        Some(owner) if alive(owner) && mode == ClaimMode::IfFree => {
-            Err(StoreError::Held { run: row.id, owner })
-        }
-        Some(owner) => Ok(!alive(owner)),
-        None => Ok(false),
+    let Some(owner) = row.owner else { return Ok(Life::Lives) };
+    match life(owner) {
+        Life::Lives if mode == ClaimMode::IfFree => Err(StoreError::Held { run: row.id, owner }),
+        life => Ok(life),
     }
 }
 

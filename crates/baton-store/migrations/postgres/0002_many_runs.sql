@@ -8,3 +8,13 @@ CREATE INDEX runs_of_definition ON runs (tenant, definition);
 -- itself when the last token is revoked.
 CREATE TABLE marks (name text PRIMARY KEY);
 INSERT INTO marks SELECT 'tokens' WHERE EXISTS (SELECT 1 FROM tokens);
+
+-- Who lives is seen from a number that its owner raises: nobody compares the database's clock with a moment of another's.
+ALTER TABLE owners ADD COLUMN beat bigint NOT NULL DEFAULT 0;
+COMMENT ON COLUMN owners.expires_at IS 'for people; nothing is decided by it';
+
+-- From whom a run was taken that was not heard of any more, until it is heard of again; and whether that was counted
+-- as a crash.
+ALTER TABLE claims ADD COLUMN lost_by uuid, ADD COLUMN counted boolean NOT NULL DEFAULT false;
+CREATE INDEX claims_lost ON claims (lost_by) WHERE lost_by IS NOT NULL;
+CREATE INDEX claims_uncounted ON claims (lost_by) WHERE lost_by IS NOT NULL AND NOT counted;

@@ -7,7 +7,7 @@ use baton_core::time::Timestamp;
 
 use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
-use crate::runs::Fence;
+use crate::runs::{Fence, Life};
 use crate::transition::{NewRun, Pinned, Rest, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
@@ -52,7 +52,8 @@ impl MemoryStore {
         let mut inner = self.lock();
         let living = inner.living.clone();
         let found = inner.run_mut(tenant, run)?;
-        let died = crate::runs::may_claim(&found.row, mode, |owner| living.contains(&owner))?;
+        let life = |owner| if living.contains(&owner) { Life::Lives } else { Life::Dead };
+        let died = crate::runs::may_claim(&found.row, mode, life)? == Life::Dead;
         found.row.epoch += 1;
         found.row.owner = Some(owner);
         found.row.status = RunStatus::Running;

@@ -1,5 +1,7 @@
 //! Whose commits count: claiming and letting go of runs.
 
+use std::time::Duration;
+
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::time::Timestamp;
 use tokio_postgres::types::ToSql;
@@ -7,11 +9,11 @@ use tokio_postgres::types::ToSql;
 use super::advance::load;
 use super::group::Work;
 use super::inbox::locked;
-use super::lease::OWNER;
 use super::runs::{DEFINITION, decoded_definition, step_row};
 use super::statement::Form;
 use super::{Db, PgStore};
 use crate::error::StoreError;
+use crate::runs::Life;
 use crate::view::{ClaimMode, Claimed};
 
 impl PgStore {
@@ -27,14 +29,14 @@ impl PgStore {
         self.write(move |db| {
             Box::pin(async move {
                 let row = locked(db, &tenant, run).await?;
-                let alive = match row.owner {
+                let life = match row.owner {
                     Some(holder) => {
-                        let found = db.query_opt(&db.prepare_cached(OWNER).await?, &[&holder.0]).await?;
-                        shared.place.lives(found.as_ref())?
+                        let found = db.query_opt(&db.prepare_cached(HOLDER).await?, &[&holder.0]).await?;
+                        shared.place.life(holder, found.as_ref())?
                     }
-                    None => false,
+                    None => Life::Lives,
                 };
-                let died = crate::runs::may_claim(&row, mode, |_| alive)?;
+                let life = crate::runs::may_claim(&row, mode, |_| life)?;
                 // Read before anything is written: a run that cannot be read harms no other.
                 let sql = "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
                            WHERE tenant = $1 AND run = $2 AND step = $3";
@@ -45,7 +47,9 @@ impl PgStore {
                 let statement = db.prepare_cached(DEFINITION).await?;
                 let definition = db.query_opt(&statement, &[&tenant.as_str(), &row.definition]).await?;
                 let definition = decoded_definition(&row.definition, definition.as_ref())?;
-                take(db, &tenant, (run, owner, died), at).await?;
+                let lost_by = row.owner.filter(|_| life != Life::Lives);
+                let taking = Taking { run, owner, died: life == Life::Dead, lost_by };
+                take(db, &tenant, taking, shared.options.lease, at).await?;
                 Ok(Claimed { row: load(db, &tenant, run).await?, definition, checkpoint })
             })
         })
@@ -63,20 +67,47 @@ impl PgStore {
     }
 }
 
-/// Raises the epoch, so that only the new owner's commits count.
+/// A claim that is about to be written.
+struct Taking {
+    run: RunId,
+    owner: OwnerId,
+    /// Whether the former owner is known to be gone: then it crashed with the run.
+    died: bool,
+    /// The former owner, if it was not heard of any more.
+    lost_by: Option<OwnerId>,
+}
+
+/// What is known of the holder of a run. Whoever would give it up waits until the claim is written, so that the claim
+/// is seen by whoever counts crashes then.
+pub(super) const HOLDER: &str = "SELECT machine, lock, beat FROM owners WHERE owner = $1 FOR KEY SHARE";
+
+/// Raises the epoch, so that only the new owner's commits count, and renews the new owner's lease: whoever takes a run
+/// is heard of by everybody else, and one that cannot be heard of takes nothing.
+pub(super) const TAKE: &str = "WITH o AS (
+      UPDATE owners SET beat = beat + 1, expires_at = clock_timestamp() + $8 * interval '1 second'
+      WHERE owner = $3 RETURNING owner),
+    r AS (
+      UPDATE runs SET epoch = epoch + 1, owner = o.owner, status = 1, wake_at = NULL, due_at = NULL,
+        attempts = attempts + $4
+      FROM o WHERE tenant = $1 AND run = $2 RETURNING epoch, seq)
+    INSERT INTO claims(tenant, run, epoch, base_seq, owner, at, lost_by, counted)
+    SELECT $1, $2::uuid, r.epoch, r.seq, $3::uuid, $5::bigint, $6::uuid, $7::boolean FROM r";
+
 async fn take(
     db: &Db<'_>,
     tenant: &Tenant,
-    (run, owner, died): (RunId, OwnerId, bool),
+    taking: Taking,
+    lease: Duration,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let sql = "WITH r AS (
-                 UPDATE runs SET epoch = epoch + 1, owner = $3, status = 1, wake_at = NULL, due_at = NULL,
-                   attempts = attempts + $4
-                 WHERE tenant = $1 AND run = $2 RETURNING epoch, seq)
-               INSERT INTO claims(tenant, run, epoch, base_seq, owner, at)
-               SELECT $1, $2::uuid, r.epoch, r.seq, $3::uuid, $5::bigint FROM r";
-    let values: [&(dyn ToSql + Sync); 5] = [&tenant.as_str(), &run.0, &owner.0, &i32::from(died), &at.0];
-    db.execute(&db.prepare_cached(sql).await?, &values).await?;
-    Ok(())
+    let Taking { run, owner, died, lost_by } = taking;
+    let (lost_by, crashes, seconds) = (lost_by.map(|owner| owner.0), i32::from(died), lease.as_secs_f64());
+    let values: [&(dyn ToSql + Sync); 8] =
+        [&tenant.as_str(), &run.0, &owner.0, &crashes, &at.0, &lost_by, &died, &seconds];
+    match db.execute(&db.prepare_cached(TAKE).await?, &values).await? {
+        0 => Err(StoreError::Unavailable(
+            "this process has no lease in the database now: it is written again in a moment".to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }

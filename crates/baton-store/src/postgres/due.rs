@@ -3,7 +3,7 @@
 //! Asked again and again by every process, so nothing here looks at rows of runs that are in good hands: each
 //! kind of run that is due has an index of its own, and owners are found by hopping from one to the next.
 
-use baton_core::id::{RunId, Tenant};
+use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::time::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -13,6 +13,7 @@ use super::row::{checksum, listed, run_row};
 use super::tree::name;
 use crate::error::StoreError;
 use crate::record;
+use crate::runs::Life;
 use crate::transition::{CHECKPOINT_VERSION, Checkpoint};
 
 /// Runs that were let go of, and suspended ones whose time has come.
@@ -25,8 +26,8 @@ pub(super) const HOLDERS: &str = "WITH RECURSIVE h(owner) AS (
       UNION ALL
       SELECT (SELECT owner FROM runs WHERE owner > h.owner ORDER BY owner LIMIT 1) FROM h
       WHERE h.owner IS NOT NULL)
-    SELECT o.machine, o.lock, o.expires_at > clock_timestamp(), h.owner
-    FROM h LEFT JOIN LATERAL (SELECT machine, lock, expires_at FROM owners WHERE owner = h.owner LIMIT 1) o
+    SELECT o.machine, o.lock, o.beat, h.owner
+    FROM h LEFT JOIN LATERAL (SELECT machine, lock, beat FROM owners WHERE owner = h.owner LIMIT 1) o
       ON true WHERE h.owner IS NOT NULL";
 /// Runs of some owners.
 pub(super) const HELD: &str = "SELECT tenant, run FROM runs WHERE owner = ANY($1) AND status = 1 LIMIT 1000";
@@ -60,9 +61,10 @@ impl PgStore {
         let mut rows = self.rows(FREE, &[&now.0]).await?;
         let mut dead: Vec<Uuid> = Vec::new();
         for holder in self.rows(HOLDERS, &[]).await? {
-            let known = holder.try_get::<_, Option<bool>>(2)?.is_some();
-            if !self.shared.place.lives(known.then_some(&holder))? {
-                dead.push(holder.try_get(3)?);
+            let owner: Uuid = holder.try_get(3)?;
+            let is_known = holder.try_get::<_, Option<i64>>(2)?.is_some();
+            if self.shared.place.life(OwnerId(owner), is_known.then_some(&holder))? != Life::Lives {
+                dead.push(owner);
             }
         }
         if !dead.is_empty() {

@@ -1,71 +1,95 @@
-//! Who lives: a lease that its owner renews, and the lock of a file on its machine.
+//! Who lives: the lock of a file on its machine, and elsewhere a lease that its owner renews.
 //!
-//! An owner counts as alive while its lease has not expired, in the database's own time, unless somebody on the
-//! same machine finds that the lock of its file can be taken: then its process is gone, and nobody has to wait.
-//! Leases are renewed by a thread of their own, with a runtime and a connection of its own: a busy process
-//! does not seem dead, and whoever makes an owner need not be inside a runtime.
+//! On the machine of an owner the lock of its file says whether it lives: while it is held, nothing else counts, and
+//! when it can be taken, its process is gone. Elsewhere an owner counts as alive unless a lease has passed without its
+//! being heard of, by the clock of whoever asks ([`super::beats`]). No clock of another machine plays a part, the
+//! database's least of all: a clock that is set forward makes nobody seem dead. Leases are kept by a thread of their own
+//! ([`super::keeper`]).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use baton_core::id::OwnerId;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tokio_postgres::{Client, Row};
+use uuid::Uuid;
 
-use super::connect::Dial;
-use super::{PgStore, fault};
+use super::PgStore;
+use super::beats::Beats;
+use super::keeper::{Keeper, RETIRE};
 use crate::error::StoreError;
 use crate::live::{self, LifeLock};
+use crate::runs::Life;
 
 /// How long making an owner may take.
 const ENLIST: Duration = Duration::from_secs(10);
-/// How long letting it go may take.
-const RETIRE: Duration = Duration::from_secs(2);
 
 /// What is known of an owner.
-pub(super) const OWNER: &str =
-    "SELECT machine, lock, expires_at > clock_timestamp() FROM owners WHERE owner = $1";
-const RENEW: &str = "INSERT INTO owners(owner, machine, lock, started, expires_at)
-    VALUES ($1, $2, $3, clock_timestamp(), clock_timestamp() + $4 * interval '1 second')
-    ON CONFLICT (owner) DO UPDATE SET expires_at = excluded.expires_at";
-/// Nobody asks any more for those that expired long ago: their runs were taken.
-const FORGET: &str = "DELETE FROM owners WHERE expires_at < clock_timestamp() - $1 * interval '10 seconds'";
+pub(super) const OWNER: &str = "SELECT machine, lock, beat FROM owners WHERE owner = $1";
 
-/// This machine, and the folder of its lock files.
-#[derive(Debug)]
+/// This machine, the folder of its lock files, and who was heard of.
+#[derive(Debug, Clone)]
 pub(super) struct Place {
     folder: PathBuf,
     machine: String,
+    beats: Arc<Mutex<Beats>>,
 }
 
 impl Place {
     /// Makes the folder if it is not there.
-    pub(super) fn new(folder: &Path) -> std::io::Result<Place> {
+    pub(super) fn new(folder: &Path, lease: Duration) -> std::io::Result<Place> {
         live::private_folder(folder)?;
         live::private_folder(&folder.join("live"))?;
-        Ok(Place { folder: std::fs::canonicalize(folder)?, machine: machine() })
+        let beats = Arc::new(Mutex::new(Beats::new(lease)));
+        Ok(Place { folder: std::fs::canonicalize(folder)?, machine: machine(), beats })
     }
 
-    /// Whether an owner lives, from a row of [`OWNER`].
-    pub(super) fn lives(&self, row: Option<&Row>) -> Result<bool, StoreError> {
-        let Some(row) = row else { return Ok(false) };
-        let (machine, lock, unexpired): (&str, &str, bool) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        if !unexpired || machine != self.machine {
-            return Ok(unexpired);
+    /// Who was heard of.
+    pub(super) fn beats(&self) -> MutexGuard<'_, Beats> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of an owner, from its row of [`OWNER`].
+    pub(super) fn life(&self, owner: OwnerId, row: Option<&Row>) -> Result<Life, StoreError> {
+        let Some(row) = row else {
+            // It took back its lease, or was given up by somebody who cannot see its lock.
+            return Ok(of_lock(live::is_alive(&self.folder, owner)));
+        };
+        let (machine, lock): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let is_silent = self.beats().is_silent(owner.0, row.try_get(2)?, Instant::now());
+        if let Some(life) = self.life_by_lock(machine, lock) {
+            return Ok(life);
+        }
+        Ok(if is_silent { Life::Silent } else { Life::Lives })
+    }
+
+    /// Whether the lock of an owner can be seen from here, and is held.
+    pub(super) async fn sees_lock_of(
+        &self,
+        client: &Client,
+        owner: Uuid,
+    ) -> Result<bool, tokio_postgres::Error> {
+        let Some(row) = client.query_opt(OWNER, &[&owner]).await? else { return Ok(false) };
+        Ok(self.life_by_lock(row.try_get(0)?, row.try_get(1)?) == Some(Life::Lives))
+    }
+
+    /// What the lock of an owner says, if it can be seen from here.
+    fn life_by_lock(&self, machine: &str, lock: &str) -> Option<Life> {
+        if machine != self.machine {
+            return None;
         }
         // A path means the same file only where its folder is the same one: containers may share a machine.
-        Ok(match lock.split_once(' ') {
-            Some((folder, path)) if folder_of(Path::new(path)).as_deref() == Some(folder) => {
-                live::is_held(Path::new(path))
-            }
-            _ => true,
-        })
+        let (folder, path) = lock.split_once(' ')?;
+        let path = Path::new(path);
+        (folder_of(path).as_deref() == Some(folder)).then(|| of_lock(live::is_held(path)))
     }
+}
+
+fn of_lock(is_held: bool) -> Life {
+    if is_held { Life::Lives } else { Life::Dead }
 }
 
 /// The folder of a file by its numbers, whatever it is called.
@@ -83,11 +107,11 @@ fn machine() -> String {
 
 /// When a lease was renewed last, as its owner knows it.
 #[derive(Debug, Clone, Default)]
-struct Renewed(Arc<AtomicU64>);
+pub(super) struct Renewed(Arc<AtomicU64>);
 
 impl Renewed {
     /// The lease began no earlier than this: the moment at which the database was asked for it.
-    fn note(&self, asked: Duration) {
+    pub(super) fn note(&self, asked: Duration) {
         self.0.fetch_max(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
@@ -97,7 +121,7 @@ impl Renewed {
 }
 
 /// A clock that goes on while the machine sleeps, as everybody else's does.
-fn since_boot() -> Duration {
+pub(super) fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
@@ -142,6 +166,7 @@ impl PgStore {
         let keeper = Keeper {
             dial: self.shared.dial.clone(),
             owner,
+            place: self.shared.place.clone(),
             machine: self.shared.place.machine.clone(),
             lock: format!("{folder} {}", lock.path().display()),
             lease: self.shared.options.lease,
@@ -167,10 +192,9 @@ impl PgStore {
 
     /// Whether an owner still lives. When in doubt, it does.
     pub(crate) async fn is_alive(&self, owner: OwnerId) -> bool {
-        match self.one(OWNER, &[&owner.0]).await {
-            Ok(row) => self.shared.place.lives(row.as_ref()).unwrap_or(true),
-            Err(_) => true,
-        }
+        let known = self.one(OWNER, &[&owner.0]).await;
+        let life = known.and_then(|row| self.shared.place.life(owner, row.as_ref()));
+        life.unwrap_or(Life::Lives) == Life::Lives
     }
 
     /// Makes an owner count as dead although it holds its lock: on a file that nobody finds.
@@ -178,88 +202,10 @@ impl PgStore {
     pub(crate) fn bury(&self, owner: OwnerId) {
         live::bury(&self.shared.place.folder, owner);
     }
-}
 
-/// Writes a lease and renews it until it is told to stop.
-struct Keeper {
-    dial: Dial,
-    owner: OwnerId,
-    machine: String,
-    lock: String,
-    lease: Duration,
-    renewed: Renewed,
-}
-
-impl Keeper {
-    fn work(&self, begun: &mpsc::Sender<Result<(), StoreError>>, stopped: oneshot::Receiver<()>) {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                let _ = begun.send(Err(StoreError::Unavailable(error.to_string())));
-                return;
-            }
-        };
-        runtime.block_on(async {
-            let client = match self.begin().await {
-                Ok(client) => client,
-                Err(error) => {
-                    let _ = begun.send(Err(StoreError::Unavailable(error)));
-                    return;
-                }
-            };
-            let _ = begun.send(Ok(()));
-            let mut client = Some(client);
-            tokio::select! {
-                () = self.renew_on(&mut client) => {}
-                _ = stopped => {}
-            }
-            let _ = timeout(RETIRE, self.retire(client)).await;
-        });
-    }
-
-    /// A connection, over which the lease was written.
-    async fn begin(&self) -> Result<Client, String> {
-        let (client, _) = self.dial.connect().await?; // it is served as long as there is a client
-        self.renew(&client).await?;
-        Ok(client)
-    }
-
-    async fn renew(&self, client: &Client) -> Result<(), String> {
-        let said = |error: tokio_postgres::Error| fault::said(&error);
-        let (seconds, asked) = (self.lease.as_secs_f64(), since_boot());
-        client.execute(RENEW, &[&self.owner.0, &self.machine, &self.lock, &seconds]).await.map_err(said)?;
-        self.renewed.note(asked);
-        client.execute(FORGET, &[&seconds]).await.map_err(said)?;
-        Ok(())
-    }
-
-    /// Renews three times a lease, over a new connection where the old one is lost; never ends by itself.
-    async fn renew_on(&self, client: &mut Option<Client>) {
-        let pause = self.lease / 3;
-        loop {
-            tokio::time::sleep(if client.is_some() { pause } else { pause / 10 }).await;
-            let renewed = match client.take() {
-                Some(old) => timeout(pause, self.renew(&old)).await.map(|done| done.map(|()| old)),
-                None => timeout(pause, self.begin()).await,
-            };
-            match renewed {
-                Ok(Ok(connected)) => *client = Some(connected),
-                Ok(Err(why)) => {
-                    tracing::warn!(owner = %self.owner, why, "the lease was not renewed: trying again")
-                }
-                Err(_) => tracing::warn!(owner = %self.owner, "no lease in time: trying again"),
-            }
-        }
-    }
-
-    async fn retire(&self, client: Option<Client>) {
-        let client = match client {
-            Some(client) => client,
-            None => match self.dial.connect().await {
-                Ok((client, _served)) => client,
-                Err(_) => return,
-            },
-        };
-        let _ = client.execute("DELETE FROM owners WHERE owner = $1", &[&self.owner.0]).await;
+    /// As if nobody had been heard of for so many leases while this process looked. For tests.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn unheard(&self, leases: u32) {
+        self.shared.place.beats().unheard(leases);
     }
 }

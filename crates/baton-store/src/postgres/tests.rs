@@ -6,7 +6,9 @@ pub(super) mod server;
 pub(super) mod made;
 
 use super::statement::{Form, Halt, Origin, Parts, Rows, Shared};
-use super::{PgOptions, PgStore, approvals, due, entries, group, inbox, lease, outbox, row, runs};
+use super::{
+    PgOptions, PgStore, approvals, claim, due, entries, group, inbox, keeper, lease, outbox, row, runs,
+};
 use server::Schema;
 
 /// A store in a schema of its own.
@@ -98,10 +100,13 @@ fn reads() -> Vec<(String, String)> {
         ("the end of a branch", entries::END),
         ("entries", entries::ENTRIES),
         ("owner", lease::OWNER),
+        ("holder", claim::HOLDER),
+        ("take", claim::TAKE),
         ("key", super::keys::KEY),
         ("unsent", outbox::DEPTH),
     ];
-    reads.map(|(name, sql)| (name.to_owned(), sql.to_owned())).to_vec()
+    let all = reads.iter().chain(&keeper::ASKED);
+    all.map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect()
 }
 
 /// How a connection means to carry out a statement, whatever its values are.

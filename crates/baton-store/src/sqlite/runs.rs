@@ -16,6 +16,7 @@ use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
+use crate::runs::Life;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
@@ -51,7 +52,8 @@ impl SqliteStore {
         let folder = self.folder().to_owned();
         self.write(move |db| {
             let row = load(db, &tenant, run)?;
-            let died = crate::runs::may_claim(&row, mode, |owner| live::is_alive(&folder, owner))?;
+            let life = |owner| if live::is_alive(&folder, owner) { Life::Lives } else { Life::Dead };
+            let died = crate::runs::may_claim(&row, mode, life)? == Life::Dead;
             // Read before anything is written: a run that cannot be read harms no neighbour.
             let last = steps(db, STEPS, &tenant, run, row.step.saturating_sub(1).into(), 1)?.pop();
             let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;

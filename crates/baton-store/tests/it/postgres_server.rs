@@ -125,6 +125,11 @@ impl OwnServer {
         stop(&self.folder, "immediate");
     }
 
+    /// Stops it, `fast` or `immediate`.
+    pub(crate) fn down_as(&self, mode: &str) {
+        stop(&self.folder, mode);
+    }
+
     /// Stops it, `fast` or `immediate`, and starts it again.
     pub(crate) fn restart(&self, mode: &str) {
         stop(&self.folder, mode);

@@ -5,6 +5,7 @@
 //! no effect happens twice, whoever reads goes on at the other process without gap or repeat, and every run ends.
 
 mod batch;
+mod clocks;
 #[allow(dead_code, reason = "shared with others, who use all of it")]
 #[path = "../../../../baton-engine/tests/it/combinations/dice.rs"]
 mod dice;

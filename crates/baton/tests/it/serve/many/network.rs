@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, Kept};
 use super::dice::Dice;
-use super::pair::Pair;
+use super::pair::{Pair, put_apart};
 use super::proxy::{Proxy, Weather};
 use super::{chance, rounds, verdict};
 use crate::postgres_server::Schema;
@@ -25,6 +25,7 @@ impl Wired {
         let proxies = [0, 1].map(|_| Proxy::new(&schema.url, dice.below(u64::MAX)));
         let urls = [0, 1].map(|which: usize| proxies[which].url.clone());
         let pair = Pair::new(urls, runs);
+        put_apart(&schema); // on one machine a process that is cut off keeps its runs
         Wired { schema, proxies, pair, dice, runs }
     }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::super::served::{Served, until};
 use super::play;
+use crate::postgres_server::Schema;
 use crate::world::World;
 
 /// The shortest lease that there is, in seconds.
@@ -78,6 +79,17 @@ impl Drop for Pair {
             }
         }
     }
+}
+
+/// As if every process were on a machine of its own, now and later: nobody sees the lock of another, so that leases alone
+/// say who lives.
+pub(super) fn put_apart(schema: &Schema) {
+    schema.run(
+        "CREATE FUNCTION apart() RETURNS trigger LANGUAGE plpgsql AS
+           'BEGIN NEW.machine := NEW.owner::text; RETURN NEW; END';
+         CREATE TRIGGER apart BEFORE INSERT OR UPDATE ON owners FOR EACH ROW EXECUTE FUNCTION apart();
+         UPDATE owners SET beat = beat",
+    );
 }
 
 /// A figure of a process.
