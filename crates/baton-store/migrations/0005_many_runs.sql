@@ -8,3 +8,13 @@ CREATE INDEX runs_of_definition ON runs (definition);
 -- itself when the last token is revoked.
 CREATE TABLE marks (name TEXT NOT NULL PRIMARY KEY);
 INSERT INTO marks SELECT 'tokens' WHERE EXISTS (SELECT 1 FROM tokens);
+
+-- Whether an event came from outside, by POST /events. Of rows that were sealed before it is not known.
+ALTER TABLE outbox ADD COLUMN external INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE audit ADD COLUMN external INTEGER;
+
+-- How many rows were sealed, and the hash of the last one: a chain that lost its end does not fit it.
+ALTER TABLE chain ADD COLUMN rows INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE chain ADD COLUMN head TEXT NOT NULL
+  DEFAULT '0000000000000000000000000000000000000000000000000000000000000000';
+UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit ORDER BY n DESC LIMIT 1) WHERE EXISTS (SELECT 1 FROM audit);

@@ -42,8 +42,8 @@ pub use known::Known;
 pub use memory::MemoryStore;
 pub use postgres::{PgError, PgOptions, PgStore};
 pub use service::{
-    AuditEvent, AuditRow, BrokenChain, Collected, GcRequest, Head, KeyRow, NewKey, NewQueued, OUTBOX_COUNTED,
-    Outgoing, QueuedRun, Token, Verifier, verify,
+    AuditEvent, AuditRow, BrokenChain, ChainEnd, Collected, GcRequest, Head, KeyRow, NewKey, NewQueued,
+    OUTBOX_COUNTED, Outgoing, QueuedRun, Token, Verifier, verify,
 };
 pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
@@ -532,6 +532,11 @@ impl Store {
     /// Adds events to the chain, at most `limit`, if no other process is doing it; answers how many.
     pub async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
         on_store!(self, seal(limit))
+    }
+
+    /// The end of the chain, as it was noted when its last row was sealed.
+    pub async fn chain_end(&self) -> Result<ChainEnd, StoreError> {
+        on_store!(self, chain_end())
     }
 
     /// Rows of the chain beyond a number, in order; of one tenant or of all.

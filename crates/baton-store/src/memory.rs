@@ -18,7 +18,7 @@ use baton_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::service::{AuditRow, Token};
+use crate::service::{AuditRow, ChainEnd, Token};
 use crate::view::{ClaimRow, Posted, RunRow, StepRow};
 use service::{MemEvent, MemKey, MemQueued};
 
@@ -44,6 +44,7 @@ struct Inner {
     outbox: BTreeMap<i64, MemEvent>,
     last_event: i64,
     chain: Vec<AuditRow>,
+    chain_end: ChainEnd,
     tokens: BTreeMap<String, Token>,
     /// Whether the service is closed to those who have no token, even when there is none left.
     requires_tokens: bool,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::transition::{NewThread, Pinned};
-pub use chain::{BrokenChain, Verifier, verify};
+pub use chain::{BrokenChain, ChainEnd, Verifier, verify};
 pub(crate) use unnamed::Unnamed;
 
 /// A key under which a caller begins something only once.
@@ -165,6 +165,9 @@ pub struct AuditRow {
     pub kind: String,
     /// Who said so.
     pub source: String,
+    /// Whether it came from outside, by `POST /events`; none: it was sealed by a version that did not note that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<bool>,
     /// [`AuditEvent::digest`].
     pub digest: String,
     /// The seal of the row before; of the first one: [`AuditRow::FIRST`].
@@ -177,30 +180,32 @@ impl AuditRow {
     /// What the first row follows.
     pub const FIRST: &'static str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-    /// An event as the row after `last`.
-    pub(crate) fn sealed(last: Option<&AuditRow>, event: Unsealed) -> AuditRow {
-        let Unsealed { tenant, at, correlation, kind, source, digest, .. } = event;
-        let (n, prev) = last.map_or((1, AuditRow::FIRST), |last| (last.n + 1, &last.seal));
-        let prev = prev.to_owned();
-        let mut row =
-            AuditRow { n, tenant, at, correlation, kind, source, digest, prev, seal: String::new() };
+    /// An event as the next row of a chain, whose end it becomes.
+    pub(crate) fn sealed(end: &mut ChainEnd, event: Unsealed) -> AuditRow {
+        let Unsealed { tenant, at, correlation, kind, source, external, digest, .. } = event;
+        let (n, prev, seal) = (end.rows + 1, end.head.clone(), String::new());
+        let external = Some(external);
+        let mut row = AuditRow { n, tenant, at, correlation, kind, source, external, digest, prev, seal };
         row.seal = row.hash();
+        *end = ChainEnd { rows: n, head: row.seal.clone() };
         row
     }
 
-    /// What the next row names, and what vouches for this one and all before it.
+    /// What the next row names, and what vouches for this one and all before it. A row from before `external` was
+    /// noted has the hash that it had then.
     pub fn hash(&self) -> String {
-        let fields = json!([
-            self.n,
-            self.tenant.as_str(),
-            self.at.0,
-            self.correlation,
-            self.kind,
-            self.source,
-            self.digest,
-            self.prev,
-        ]);
-        sha256_hex(canonical(&fields).as_bytes())
+        let mut fields = vec![
+            json!(self.n),
+            json!(self.tenant.as_str()),
+            json!(self.at.0),
+            json!(self.correlation),
+            json!(self.kind),
+            json!(self.source),
+            json!(self.digest),
+            json!(self.prev),
+        ];
+        fields.extend(self.external.map(Value::Bool));
+        sha256_hex(canonical(&Value::Array(fields)).as_bytes())
     }
 }
 
@@ -214,6 +219,7 @@ pub(crate) struct Unsealed {
     pub(crate) correlation: String,
     pub(crate) kind: String,
     pub(crate) source: String,
+    pub(crate) external: bool,
     pub(crate) digest: String,
 }
 

@@ -18,3 +18,14 @@ COMMENT ON COLUMN owners.expires_at IS 'for people; nothing is decided by it';
 ALTER TABLE claims ADD COLUMN lost_by uuid, ADD COLUMN counted boolean NOT NULL DEFAULT false;
 CREATE INDEX claims_lost ON claims (lost_by) WHERE lost_by IS NOT NULL;
 CREATE INDEX claims_uncounted ON claims (lost_by) WHERE lost_by IS NOT NULL AND NOT counted;
+
+-- Whether an event came from outside, by POST /events. Of rows that were sealed before it is not known. The check keeps
+-- processes of the version before, which would not note the end of the chain, from sealing.
+ALTER TABLE outbox ADD COLUMN external boolean NOT NULL DEFAULT false;
+ALTER TABLE audit ADD COLUMN external boolean;
+ALTER TABLE audit ADD CONSTRAINT audit_external CHECK (external IS NOT NULL) NOT VALID;
+
+-- How many rows were sealed, and the hash of the last one: a chain that lost its end does not fit it.
+CREATE TABLE chain (rows bigint NOT NULL, head text NOT NULL);
+INSERT INTO chain VALUES (0, '0000000000000000000000000000000000000000000000000000000000000000');
+UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit ORDER BY n DESC LIMIT 1) WHERE EXISTS (SELECT 1 FROM audit);

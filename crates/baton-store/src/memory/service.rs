@@ -7,8 +7,8 @@ use baton_core::time::Timestamp;
 use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
 use crate::service::{
-    AuditEvent, AuditRow, Head, KeyRow, NewKey, NewQueued, OUTBOX_COUNTED, Outgoing, QueuedRun, Token,
-    Unsealed,
+    AuditEvent, AuditRow, ChainEnd, Head, KeyRow, NewKey, NewQueued, OUTBOX_COUNTED, Outgoing, QueuedRun,
+    Token, Unsealed,
 };
 use crate::view::RunRow;
 
@@ -39,6 +39,7 @@ pub(super) struct MemEvent {
     /// Its `send` is what is left to do, not what was asked for.
     event: AuditEvent,
     sealed: bool,
+    external: bool,
 }
 
 impl MemEvent {
@@ -55,6 +56,7 @@ impl MemEvent {
             correlation,
             kind,
             source,
+            external: self.external,
             digest: self.event.digest(),
         }
     }
@@ -191,7 +193,7 @@ impl MemoryStore {
         if let Some(key) = key {
             inner.note_key(tenant, &key, None, None);
         }
-        inner.note_event(tenant, AuditEvent { send: false, ..event });
+        inner.note_external(tenant, AuditEvent { send: false, ..event }, true);
         Ok(true)
     }
 
@@ -251,7 +253,7 @@ impl MemoryStore {
         let unsealed: Vec<i64> = unsealed.take(limit as usize).collect();
         for n in &unsealed {
             let Some(mut row) = inner.outbox.remove(n) else { continue };
-            let sealed = AuditRow::sealed(inner.chain.last(), row.unsealed(*n));
+            let sealed = AuditRow::sealed(&mut inner.chain_end, row.unsealed(*n));
             inner.chain.push(sealed);
             if row.event.send {
                 row.sealed = true;
@@ -259,6 +261,10 @@ impl MemoryStore {
             }
         }
         Ok(unsealed.len() as u64)
+    }
+
+    pub(crate) fn chain_end(&self) -> Result<ChainEnd, StoreError> {
+        Ok(self.lock().chain_end.clone())
     }
 
     pub(crate) fn audit(
@@ -347,8 +353,13 @@ impl Inner {
     }
 
     pub(super) fn note_event(&mut self, tenant: &Tenant, event: AuditEvent) {
+        self.note_external(tenant, event, false);
+    }
+
+    fn note_external(&mut self, tenant: &Tenant, event: AuditEvent, external: bool) {
         self.last_event += 1;
-        self.outbox.insert(self.last_event, MemEvent { tenant: tenant.clone(), event, sealed: false });
+        let row = MemEvent { tenant: tenant.clone(), event, sealed: false, external };
+        self.outbox.insert(self.last_event, row);
     }
 
     /// An event need not be sent any more; one that is in the chain, too, has done its duty.

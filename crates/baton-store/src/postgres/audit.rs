@@ -12,29 +12,33 @@ use super::tree::name;
 use super::{Db, PgStore};
 use crate::error::StoreError;
 use crate::record;
-use crate::service::{AuditEvent, AuditRow, Unsealed};
+use crate::service::{AuditEvent, AuditRow, ChainEnd, Unsealed};
 
 /// The first half of the lock's number; the second is the schema.
 const LOCK: i32 = 0x6261_7573;
 
 /// Rows of the chain.
 pub(super) const CHAIN: &str =
-    "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal FROM audit
+    "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal, external FROM audit
     WHERE n > $1 ORDER BY n LIMIT $2";
 /// Rows of the chain that are a tenant's.
 pub(super) const CHAIN_OF: &str =
-    "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal FROM audit
+    "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal, external FROM audit
     WHERE n > $1 AND tenant = $3 ORDER BY n LIMIT $2";
-/// The last row of the chain.
-pub(super) const LAST: &str = "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal FROM audit
-    ORDER BY n DESC LIMIT 1";
+/// The end of the chain.
+pub(super) const END: &str = "SELECT rows, head FROM chain";
 /// The oldest events that are not in the chain.
-pub(super) const UNSEALED: &str = "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
+pub(super) const UNSEALED: &str =
+    "SELECT n, tenant, at, correlation, kind, source, payload, crc, external FROM outbox
     WHERE NOT sealed ORDER BY n LIMIT $1";
 
 impl PgStore {
     pub(crate) async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
         self.write(move |db| Box::pin(async move { seal(db, limit).await })).await
+    }
+
+    pub(crate) async fn chain_end(&self) -> Result<ChainEnd, StoreError> {
+        chain_end(self.one(END, &[]).await?)
     }
 
     pub(crate) async fn audit(
@@ -63,6 +67,7 @@ fn audit_row(row: &Row) -> Result<AuditRow, StoreError> {
         digest: row.try_get(6)?,
         prev: row.try_get(7)?,
         seal: row.try_get(8)?,
+        external: row.try_get(9)?,
     })
 }
 
@@ -75,21 +80,25 @@ async fn seal(db: &Db<'_>, limit: u32) -> Result<u64, StoreError> {
     if unsealed.is_empty() {
         return Ok(0);
     }
-    let last = db.query_opt(&db.prepare_cached(LAST).await?, &[]).await?;
-    let mut last = last.as_ref().map(audit_row).transpose()?;
+    let mut end = chain_end(db.query_opt(&db.prepare_cached(END).await?, &[]).await?)?;
     let (mut numbers, mut rows) = (Vec::new(), Vec::new());
     for event in &unsealed {
         let event = unsealed_row(event)?;
         numbers.push(event.n);
-        let row = AuditRow::sealed(last.as_ref(), event);
-        rows.push(row.clone());
-        last = Some(row);
+        rows.push(AuditRow::sealed(&mut end, event));
     }
     insert(db, &rows).await?;
     let sql = "UPDATE outbox SET sealed = true WHERE n = ANY($1)";
     db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;
     remove_done(db, &numbers).await?;
+    let sql = "UPDATE chain SET rows = $1, head = $2";
+    db.execute(&db.prepare_cached(sql).await?, &[&end.rows, &end.head]).await?;
     Ok(rows.len() as u64)
+}
+
+fn chain_end(row: Option<Row>) -> Result<ChainEnd, StoreError> {
+    let row = row.ok_or_else(|| StoreError::corrupt("chain", "end", "its row is gone"))?;
+    Ok(ChainEnd { rows: row.try_get(0)?, head: row.try_get(1)? })
 }
 
 fn unsealed_row(row: &Row) -> Result<Unsealed, StoreError> {
@@ -114,17 +123,19 @@ fn unsealed_row(row: &Row) -> Result<Unsealed, StoreError> {
         }
     };
     let AuditEvent { at, correlation, kind, source, .. } = event;
-    Ok(Unsealed { n, tenant: name("tenant", row.try_get(1)?)?, at, correlation, kind, source, digest })
+    let (tenant, external) = (name("tenant", row.try_get(1)?)?, row.try_get(8)?);
+    Ok(Unsealed { n, tenant, at, correlation, kind, source, external, digest })
 }
 
 async fn insert(db: &Db<'_>, rows: &[AuditRow]) -> Result<(), StoreError> {
-    let sql = "INSERT INTO audit(n, tenant, at, correlation, kind, source, digest, prev, seal)
+    let sql = "INSERT INTO audit(n, tenant, at, correlation, kind, source, digest, prev, seal, external)
                SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[],
-                 $7::text[], $8::text[], $9::text[])";
+                 $7::text[], $8::text[], $9::text[], $10::boolean[])";
     let numbers: Vec<i64> = rows.iter().map(|row| row.n).collect();
     let moments: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
     let texts = |pick: fn(&AuditRow) -> &str| rows.iter().map(pick).collect::<Vec<&str>>();
-    let values: [&(dyn ToSql + Sync); 9] = [
+    let external: Vec<Option<bool>> = rows.iter().map(|row| row.external).collect();
+    let values: [&(dyn ToSql + Sync); 10] = [
         &numbers,
         &texts(|row| row.tenant.as_str()),
         &moments,
@@ -134,6 +145,7 @@ async fn insert(db: &Db<'_>, rows: &[AuditRow]) -> Result<(), StoreError> {
         &texts(|row| &row.digest),
         &texts(|row| &row.prev),
         &texts(|row| &row.seal),
+        &external,
     ];
     db.execute(&db.prepare_cached(sql).await?, &values).await?;
     Ok(())

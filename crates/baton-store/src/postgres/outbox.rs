@@ -43,7 +43,7 @@ impl PgStore {
                 {
                     return Ok(false);
                 }
-                note(db, &tenant, &event).await?;
+                note(db, &tenant, &event, true).await?;
                 Ok(true)
             })
         })
@@ -83,7 +83,7 @@ impl PgStore {
                 // Somebody may have sent one of them meanwhile.
                 let count = no_longer_sent(db, &numbers).await?;
                 if count > 0 {
-                    note(db, &Tenant::local(), &AuditEvent::dropped(count, now)).await?;
+                    note(db, &Tenant::local(), &AuditEvent::dropped(count, now), false).await?;
                 }
                 Ok(count)
             })
@@ -92,14 +92,14 @@ impl PgStore {
     }
 }
 
-/// Writes an event down.
-async fn note(db: &Db<'_>, tenant: &Tenant, event: &AuditEvent) -> Result<(), StoreError> {
-    let sql = "INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+/// Writes an event down; `external`: it came from outside.
+async fn note(db: &Db<'_>, tenant: &Tenant, event: &AuditEvent, external: bool) -> Result<(), StoreError> {
+    let sql = "INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send, external)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let (payload, crc) = record::encode(&event.payload)?;
     let AuditEvent { at, correlation, kind, source, send, .. } = event;
-    let values: [&(dyn ToSql + Sync); 8] =
-        [&tenant.as_str(), correlation, &at.0, kind, source, &payload, &i64::from(crc), send];
+    let values: [&(dyn ToSql + Sync); 9] =
+        [&tenant.as_str(), correlation, &at.0, kind, source, &payload, &i64::from(crc), send, &external];
     db.execute(&db.prepare_cached(sql).await?, &values).await?;
     Ok(())
 }

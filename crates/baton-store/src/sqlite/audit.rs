@@ -2,17 +2,21 @@
 
 use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, read};
 use crate::error::StoreError;
-use crate::service::{AuditRow, Unsealed};
+use crate::service::{AuditRow, ChainEnd, Unsealed};
 
-const COLUMNS: &str = "n, tenant, at, correlation, kind, source, digest, prev, seal";
+const COLUMNS: &str = "n, tenant, at, correlation, kind, source, digest, prev, seal, external";
 
 impl SqliteStore {
     pub(crate) async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
         self.write(move |db| seal(db, limit)).await
+    }
+
+    pub(crate) async fn chain_end(&self) -> Result<ChainEnd, StoreError> {
+        self.read(chain_end).await
     }
 
     pub(crate) async fn audit(
@@ -48,26 +52,30 @@ fn audit_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {
         digest: row.get(6)?,
         prev: row.get(7)?,
         seal: row.get(8)?,
+        external: row.get(9)?,
     })
 }
 
 fn seal(db: &Connection, limit: u32) -> Result<u64, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM audit ORDER BY n DESC LIMIT 1");
-    let mut statement = db.prepare_cached(&sql)?;
-    let mut rows = statement.query([])?;
-    let mut last = rows.next()?.map(audit_row).transpose()?;
     let unsealed = unsealed(db, limit)?;
     let count = unsealed.len() as u64;
     let Some(newest) = unsealed.last().map(|event| event.n) else { return Ok(0) };
+    let mut end = chain_end(db)?;
     for event in unsealed {
-        let row = AuditRow::sealed(last.as_ref(), event);
-        insert(db, &row)?;
-        last = Some(row);
+        insert(db, &AuditRow::sealed(&mut end, event))?;
     }
     let sql = "DELETE FROM outbox WHERE n > (SELECT sealed FROM chain) AND n <= ?1 AND send = 0";
     db.prepare_cached(sql)?.execute([newest])?;
-    db.prepare_cached("UPDATE chain SET sealed = ?1")?.execute([newest])?;
+    let sql = "UPDATE chain SET sealed = ?1, rows = ?2, head = ?3";
+    db.prepare_cached(sql)?.execute((newest, end.rows, end.head))?;
     Ok(count)
+}
+
+fn chain_end(db: &Connection) -> Result<ChainEnd, StoreError> {
+    let end = db
+        .prepare_cached("SELECT rows, head FROM chain")?
+        .query_row([], |row| Ok(ChainEnd { rows: row.get(0)?, head: row.get(1)? }));
+    end.optional()?.ok_or_else(|| StoreError::corrupt("chain", "end", "its row is gone"))
 }
 
 /// The number of the newest event that is in the chain.
@@ -76,8 +84,8 @@ pub(super) fn sealed(db: &Connection) -> Result<i64, StoreError> {
 }
 
 fn insert(db: &Connection, row: &AuditRow) -> Result<(), StoreError> {
-    let sql = format!("INSERT INTO audit({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-    let AuditRow { n, tenant, at, correlation, kind, source, digest, prev, seal } = row;
+    let sql = format!("INSERT INTO audit({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+    let AuditRow { n, tenant, at, correlation, kind, source, external, digest, prev, seal } = row;
     db.prepare_cached(&sql)?.execute(params![
         n,
         tenant.as_str(),
@@ -87,14 +95,15 @@ fn insert(db: &Connection, row: &AuditRow) -> Result<(), StoreError> {
         source,
         digest,
         prev,
-        seal
+        seal,
+        external,
     ])?;
     Ok(())
 }
 
 /// The oldest events that are not in the chain.
 fn unsealed(db: &Connection, limit: u32) -> Result<Vec<Unsealed>, StoreError> {
-    let sql = "SELECT n, tenant, at, correlation, kind, source, digest FROM outbox
+    let sql = "SELECT n, tenant, at, correlation, kind, source, digest, external FROM outbox
                WHERE n > (SELECT sealed FROM chain) ORDER BY n LIMIT ?1";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([limit])?;
@@ -108,6 +117,7 @@ fn unsealed(db: &Connection, limit: u32) -> Result<Vec<Unsealed>, StoreError> {
             kind: row.get(4)?,
             source: row.get(5)?,
             digest: row.get(6)?,
+            external: row.get(7)?,
         });
     }
     Ok(out)

@@ -20,6 +20,7 @@ pub(super) struct PackedEvent {
     digest: String,
     body: (Vec<u8>, u32),
     send: bool,
+    external: bool,
 }
 
 impl PackedEvent {
@@ -32,7 +33,13 @@ impl PackedEvent {
             digest: event.digest(),
             body: record::encode(&event.payload)?,
             send: event.send,
+            external: false,
         })
+    }
+
+    /// The same of an event that came from outside, and that nobody is told of.
+    fn received(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
+        Ok(PackedEvent { send: false, external: true, ..PackedEvent::new(event)? })
     }
 }
 
@@ -44,7 +51,7 @@ impl SqliteStore {
         key: Option<NewKey>,
     ) -> Result<bool, StoreError> {
         let (tenant, at) = (tenant.clone(), event.at);
-        let packed = PackedEvent::new(&AuditEvent { send: false, ..event })?;
+        let packed = PackedEvent::received(&event)?;
         self.write(move |db| {
             match keys::unused(db, &tenant, key.as_ref(), at) {
                 Err(StoreError::KeyUsed(_)) => return Ok(false),
@@ -112,10 +119,10 @@ impl SqliteStore {
 
 /// Writes an event down.
 pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Result<(), StoreError> {
-    let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, bytes, body, crc)
+    let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, bytes, body, crc, external)
                VALUES (1 + max((SELECT coalesce(max(n), 0) FROM outbox), (SELECT sealed FROM chain)),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    let PackedEvent { at, correlation, kind, source, digest, body: (body, crc), send } = event;
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let PackedEvent { at, correlation, kind, source, digest, body: (body, crc), send, external } = event;
     db.prepare_cached(sql)?.execute(params![
         tenant.as_str(),
         at,
@@ -127,6 +134,7 @@ pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Res
         body.len() as i64,
         body,
         crc,
+        external,
     ])?;
     Ok(())
 }

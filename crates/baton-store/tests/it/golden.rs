@@ -198,7 +198,7 @@ async fn a_file_of_version_3_is_copied_brought_up_to_date_read_and_written_to() 
     let copy = folder.path().join("baton.db.format-3");
     assert_eq!(backup, Some(copy.clone()));
     assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (3, 5));
-    is_what_was_served(&store).await;
+    is_what_was_served(&store, Trail::Older).await;
 }
 
 /// Whoever sent an event may say so twice: its number must not be another's by then.
@@ -228,7 +228,7 @@ async fn a_file_of_version_4_is_copied_brought_up_to_date_read_and_written_to() 
     let copy = folder.path().join("baton.db.format-4");
     assert_eq!(backup, Some(copy.clone()));
     assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (4, 5));
-    is_what_was_served(&store).await;
+    is_what_was_served(&store, Trail::Older).await;
 }
 
 #[tokio::test]
@@ -240,21 +240,52 @@ async fn a_file_of_version_5_is_opened_read_and_written_to() {
     }
     let (store, backup) = opened(&folder, "v5/baton.db");
     assert_eq!((version(&file("v5/baton.db")), backup), (5, None));
-    is_what_was_served(&store).await;
+    is_what_was_served(&store, Trail::Known).await;
 }
 
-async fn is_what_was_served(store: &Store) {
+/// Whether a file's trail was sealed by a version that noted where its rows came from.
+#[derive(Clone, Copy, PartialEq)]
+enum Trail {
+    Older,
+    Known,
+}
+
+async fn is_what_was_served(store: &Store, trail: Trail) {
     let expected = Store::memory();
     served::fill(&expected).await;
     assert_eq!(dump(store).await, dump(&expected).await);
-    assert_eq!(served::kept(store).await, served::kept(&expected).await);
-    let head = verify(store.audit(None, 0, 99).await.unwrap(), None).unwrap();
+    assert_eq!(kept(store, trail).await, kept(&expected, trail).await);
+    let head = whole(store, None).await;
+    let sealed = store.audit(None, 0, 99).await.unwrap();
+    let external = if trail == Trail::Older { None } else { Some(false) };
+    assert_eq!(sealed.iter().map(|row| row.external).collect::<Vec<_>>(), [external; 4]);
     served::go_on(store).await;
     served::go_on(&expected).await;
     assert_eq!(dump(store).await, dump(&expected).await, "and goes on");
-    assert_eq!(served::kept(store).await, served::kept(&expected).await);
-    let grown = verify(store.audit(None, 0, 99).await.unwrap(), Some(&head)).unwrap();
-    assert_ne!(grown, head);
+    assert_eq!(kept(store, trail).await, kept(&expected, trail).await);
+    assert_ne!(whole(store, Some(&head)).await, head);
+    let grown = store.audit(None, 0, 99).await.unwrap();
+    assert_eq!(grown[..4], sealed, "what was sealed stays as it was");
+    assert!(grown[4..].iter().all(|row| row.external.is_some()));
+}
+
+/// What is kept. Rows of an older trail have other hashes, and so have all that follow them.
+async fn kept(store: &Store, trail: Trail) -> served::Kept {
+    let mut kept = served::kept(store).await;
+    if trail == Trail::Older {
+        for row in &mut kept.audit {
+            (row.external, row.prev, row.seal) = (None, String::new(), String::new());
+        }
+    }
+    kept
+}
+
+/// The hash of a chain's last row; the chain fits the end that was noted.
+async fn whole(store: &Store, head: Option<&str>) -> String {
+    let end = store.chain_end().await.unwrap();
+    let rows = store.audit(None, 0, 99).await.unwrap();
+    assert_eq!((verify(rows.clone(), head), rows.len() as i64), (Ok(end.head.clone()), end.rows));
+    end.head
 }
 
 /// What a dump does not show of the first runs: events, definitions, what is due, blobs.

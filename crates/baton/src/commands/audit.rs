@@ -1,8 +1,9 @@
 //! `baton audit`: what happened, as a chain in which no row can be changed unseen.
 //!
-//! Each row holds the digest of an event and the hash of the row before. Whoever notes the hash of the last row somewhere
-//! else can tell later whether the chain still leads to it; without that, a chain that was cut off at its end, or
-//! written anew as a whole, looks like any other.
+//! Each row holds the digest of an event and the hash of the row before. The end of the chain is noted in the write that
+//! seals a row, so a chain that was cut off at its end or emptied is found. Whoever notes the hash of the last row
+//! somewhere else can tell later whether the chain still leads to it, also where that note was changed together with
+//! the rows.
 
 use baton_core::id::Tenant;
 use baton_store::{AuditRow, BrokenChain, Verifier};
@@ -88,7 +89,7 @@ async fn ls(app: &App, args: LsArgs) -> Result<u8, Failure> {
             moment(row.at),
             row.tenant.to_string(),
             brief(&row.kind, 40),
-            brief(&row.source, 40),
+            source(row),
             brief(&row.correlation, 40),
         ]
     };
@@ -100,6 +101,12 @@ async fn ls(app: &App, args: LsArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
+/// The source of a row: what came from outside may give itself any name, ours too.
+fn source(row: &AuditRow) -> String {
+    let name = brief(&row.source, 40);
+    if row.external == Some(true) { format!("{name} (external)") } else { name.to_string() }
+}
+
 fn shown(row: &AuditRow) -> Value {
     json!({
         "n": row.n,
@@ -108,6 +115,7 @@ fn shown(row: &AuditRow) -> Value {
         "correlation_id": row.correlation,
         "event_type": row.kind,
         "source": row.source,
+        "external": row.external,
         "digest": row.digest,
         "prev": row.prev,
         "hash": row.seal,
@@ -129,7 +137,9 @@ async fn verify(app: &App, head: Option<&str>) -> Result<u8, Failure> {
         }
         Err(broken) if app.json => {
             let row = match &broken {
-                BrokenChain::Changed { n } | BrokenChain::Missing { n } => Some(*n),
+                BrokenChain::Changed { n } | BrokenChain::Missing { n } | BrokenChain::NeverSealed { n } => {
+                    Some(*n)
+                }
                 BrokenChain::OtherHead { .. } => None,
             };
             line(shape::pretty(&json!({"status": "broken", "row": row, "detail": broken.to_string()})))?;
@@ -141,11 +151,12 @@ async fn verify(app: &App, head: Option<&str>) -> Result<u8, Failure> {
 
 /// Goes through the chain; answers how many rows are as they were, and the hash of the last one.
 async fn walked(app: &App, head: Option<&str>) -> Result<(i64, Result<String, BrokenChain>), Failure> {
-    let mut verifier = Verifier::new(head);
+    let mut verifier = Verifier::new(head).sealed(app.store().chain_end().await?);
     loop {
         let page = app.store().audit(None, verifier.at(), PAGE).await?;
         if page.is_empty() {
-            return Ok((verifier.at(), verifier.end()));
+            let now = app.store().chain_end().await?;
+            return Ok((verifier.at(), verifier.end(Some(&now))));
         }
         for row in &page {
             if let Err(broken) = verifier.add(row) {

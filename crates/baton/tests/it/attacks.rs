@@ -1,5 +1,6 @@
 //! Attacks from outside on the real binary: a module for each subject.
 
+mod audit;
 mod auth;
 mod child_processes;
 mod connections;

@@ -5,7 +5,7 @@ use super::*;
 use crate::service::Unsealed;
 
 fn chain(count: i64) -> Vec<AuditRow> {
-    let mut rows: Vec<AuditRow> = Vec::new();
+    let (mut end, mut rows) = (ChainEnd::default(), Vec::new());
     for n in 1..=count {
         let event = Unsealed {
             n: 0,
@@ -14,9 +14,10 @@ fn chain(count: i64) -> Vec<AuditRow> {
             correlation: "c".to_owned(),
             kind: "k".to_owned(),
             source: "s".to_owned(),
+            external: n % 2 == 0,
             digest: format!("d{n}"),
         };
-        rows.push(AuditRow::sealed(rows.last(), event));
+        rows.push(AuditRow::sealed(&mut end, event));
     }
     rows
 }
@@ -74,4 +75,81 @@ fn a_first_row_that_follows_something_is_named() {
     moved[0].n = 1;
     moved[0].seal = moved[0].hash();
     assert_eq!(verify(moved, None), Err(BrokenChain::Changed { n: 1 }));
+}
+
+/// The same chain as versions before `external` sealed it.
+fn older(mut rows: Vec<AuditRow>) -> Vec<AuditRow> {
+    let mut prev = AuditRow::FIRST.to_owned();
+    for row in &mut rows {
+        (row.external, row.prev) = (None, prev);
+        row.seal = row.hash();
+        prev = row.seal.clone();
+    }
+    rows
+}
+
+#[test]
+fn where_a_row_came_from_is_part_of_its_hash() {
+    let (rows, old) = (chain(2), older(chain(2)));
+    assert!(rows.iter().zip(&old).all(|(row, old)| row.seal != old.seal));
+    assert!(verify(old.clone(), None).is_ok());
+    for (whole, n) in [(&rows, 1), (&rows, 2), (&old, 1), (&old, 2)] {
+        for external in [None, Some(false), Some(true)] {
+            let mut changed = whole.clone();
+            let row = &mut changed[n as usize - 1];
+            let before = std::mem::replace(&mut row.external, external);
+            let found = verify(changed, None);
+            if before == external {
+                assert!(found.is_ok());
+            } else {
+                assert_eq!(found, Err(BrokenChain::Changed { n }), "{before:?} {external:?}");
+            }
+        }
+    }
+}
+
+/// What a walk finds whose chain had one end before it, and another after.
+fn walk(rows: Vec<AuditRow>, before: &ChainEnd, after: &ChainEnd) -> Result<String, BrokenChain> {
+    let mut verifier = Verifier::new(None).sealed(before.clone());
+    for row in &rows {
+        verifier.add(row)?;
+    }
+    verifier.end(Some(after))
+}
+
+fn end(rows: &[AuditRow]) -> ChainEnd {
+    let end = |row: &AuditRow| ChainEnd { rows: row.n, head: row.seal.clone() };
+    rows.last().map_or_else(ChainEnd::default, end)
+}
+
+#[test]
+fn a_chain_fits_the_end_that_was_noted_while_it_grows() {
+    for (before, read, after) in [(0, 0, 0), (0, 0, 3), (0, 2, 3), (1, 3, 3), (3, 3, 4), (3, 3, 3)] {
+        let found = walk(chain(read), &end(&chain(before)), &end(&chain(after)));
+        assert_eq!(found, Ok(end(&chain(read)).head), "{before} {read} {after}");
+    }
+}
+
+#[test]
+fn a_chain_that_lost_its_end_does_not_fit_the_end_that_was_noted() {
+    let noted = end(&chain(4));
+    for left in 0..4 {
+        assert_eq!(walk(chain(left), &noted, &noted), Err(BrokenChain::Missing { n: left + 1 }));
+    }
+    let mut grown = chain(5);
+    grown.drain(1..4);
+    assert_eq!(walk(grown, &end(&chain(5)), &end(&chain(5))), Err(BrokenChain::Missing { n: 2 }));
+    let anew = BrokenChain::OtherHead { head: noted.head.clone() };
+    assert_eq!(walk(forged(chain(4), 4), &noted, &noted), Err(anew.clone()));
+    assert_eq!(walk(older(chain(4)), &noted, &noted), Err(anew));
+}
+
+#[test]
+fn a_row_that_nobody_sealed_is_named() {
+    let noted = end(&chain(2));
+    assert_eq!(walk(chain(4), &noted, &noted), Err(BrokenChain::NeverSealed { n: 3 }));
+    assert_eq!(
+        walk(chain(1), &ChainEnd::default(), &ChainEnd::default()),
+        Err(BrokenChain::NeverSealed { n: 1 })
+    );
 }

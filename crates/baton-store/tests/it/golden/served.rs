@@ -52,7 +52,7 @@ pub(super) struct Kept {
     queued: Result<QueuedRun, StoreError>,
     due: Vec<(Tenant, RunId)>,
     outbox: Vec<Outgoing>,
-    audit: Vec<AuditRow>,
+    pub(super) audit: Vec<AuditRow>,
     tokens: Vec<Token>,
     requires_tokens: bool,
 }

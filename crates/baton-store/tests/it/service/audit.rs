@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use baton_core::id::Tenant;
-use baton_store::{AuditRow, BrokenChain, Store, verify};
+use baton_store::{AuditRow, BrokenChain, ChainEnd, Store, Transition, Verifier, verify};
 
 use super::{event, tamper, theirs};
 use crate::home::Home;
-use crate::values::tenant;
+use crate::pen::Pen;
+use crate::values::{at, talk, tenant};
 
 on_every_store!(
     the_chain_has_no_gaps_over_all_tenants,
     a_chain_is_read_in_pages,
     two_who_seal_at_once_make_one_chain,
+    only_what_was_received_is_marked_as_external,
 );
 
 /// So many events, every third of which is theirs.
@@ -31,6 +33,7 @@ async fn chain(store: &Store) -> Vec<AuditRow> {
 async fn the_chain_has_no_gaps_over_all_tenants(home: Home) {
     let store = &home.store;
     assert_eq!((store.seal(9).await, chain(store).await), (Ok(0), vec![]));
+    assert_eq!(store.chain_end().await, Ok(ChainEnd::default()));
     received(store, 4).await;
     assert_eq!(store.seal(3).await, Ok(3), "no more than that");
     assert_eq!((store.seal(3).await, store.seal(3).await), (Ok(1), Ok(0)));
@@ -44,6 +47,7 @@ async fn the_chain_has_no_gaps_over_all_tenants(home: Home) {
             correlation: event.correlation.clone(),
             kind: event.kind.clone(),
             source: event.source.clone(),
+            external: Some(true),
             digest: event.digest(),
             prev: prev.clone(),
             seal: String::new(),
@@ -53,7 +57,8 @@ async fn the_chain_has_no_gaps_over_all_tenants(home: Home) {
         row
     });
     assert_eq!(chain(store).await, expected);
-    assert_eq!(verify(expected, None), Ok(prev));
+    assert_eq!(verify(expected, None), Ok(prev.clone()));
+    assert_eq!(store.chain_end().await, Ok(ChainEnd { rows: 4, head: prev }));
 }
 
 async fn a_chain_is_read_in_pages(home: Home) {
@@ -95,6 +100,32 @@ async fn two_who_seal_at_once_make_one_chain(home: Home) {
     verify(rows, None).unwrap();
 }
 
+/// An event of a run and one from outside that says exactly the same.
+async fn only_what_was_received_is_marked_as_external(home: Home) {
+    let store = &home.store;
+    let owner = store.enlist().unwrap();
+    talk(store, "t", 1).await;
+    let mut pen = Pen::start(store, owner.id, 1, ("t", "main")).await;
+    let audit = vec![event(1, true), event(2, false)];
+    pen.commit(store, Transition { audit, ..pen.says("more") }).await.unwrap();
+    store.receive(&tenant(), event(1, true), None).await.unwrap();
+    store.seal(9).await.unwrap();
+    store.trim_outbox(at(9), 0, at(9)).await.unwrap();
+    store.seal(9).await.unwrap();
+    let rows = chain(store).await;
+    let told: Vec<_> = rows.iter().map(|row| (row.kind.as_str(), row.external)).collect();
+    let (ours, theirs) = (Some(false), Some(true));
+    let expected = [
+        ("agent.started", ours),
+        ("agent.started", ours),
+        ("agent.started", theirs),
+        ("audit.dropped", ours),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(rows[0].digest, rows[2].digest, "they say the same");
+    verify(rows, None).unwrap();
+}
+
 /// Whatever column of whatever row is changed, that row is named.
 async fn whatever_is_changed_is_named(home: Home) {
     received(&home.store, 4).await;
@@ -104,7 +135,11 @@ async fn whatever_is_changed_is_named(home: Home) {
     tamper(&home, "CREATE TABLE kept AS SELECT * FROM audit");
     let found = async |sql: &str, head: Option<&str>| {
         tamper(&home, sql);
-        let found = verify(chain(&home.store).await, head);
+        let mut verifier = Verifier::new(head).sealed(home.store.chain_end().await.unwrap());
+        let rows = chain(&home.store).await;
+        let found = rows.iter().try_for_each(|row| verifier.add(row));
+        let end = home.store.chain_end().await.unwrap();
+        let found = found.and_then(|()| verifier.end(Some(&end)));
         tamper(&home, "DELETE FROM audit; INSERT INTO audit SELECT * FROM kept");
         found
     };
@@ -115,16 +150,23 @@ async fn whatever_is_changed_is_named(home: Home) {
         }
         let sql = format!("UPDATE audit SET at = at + 1 WHERE n = {n}");
         assert_eq!(found(&sql, None).await, Err(BrokenChain::Changed { n }));
+        let sql = format!("UPDATE audit SET external = false WHERE n = {n}");
+        assert_eq!(found(&sql, None).await, Err(BrokenChain::Changed { n }));
         let sql = format!("UPDATE audit SET n = 100 WHERE n = {n}");
         assert_eq!(found(&sql, None).await, Err(BrokenChain::Missing { n }));
-        let missing = match n {
-            // Nothing in what is left says that there was a last one.
-            4 => BrokenChain::OtherHead { head: head.clone() },
-            n => BrokenChain::Missing { n },
-        };
         let sql = format!("DELETE FROM audit WHERE n = {n}");
-        assert_eq!(found(&sql, Some(&head)).await, Err(missing));
+        assert_eq!(found(&sql, None).await, Err(BrokenChain::Missing { n }));
+        let sql = format!("DELETE FROM audit WHERE n >= {n}");
+        assert_eq!(found(&sql, None).await, Err(BrokenChain::Missing { n }), "its end is gone");
     }
+    // Whoever knows of the note of its end changes that, too; only a hash that is elsewhere shows it then.
+    tamper(&home, "CREATE TABLE kept_end AS SELECT * FROM chain");
+    tamper(&home, "UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit WHERE n = 3)");
+    let cut = "DELETE FROM audit WHERE n = 4";
+    assert_eq!(found(cut, None).await, Ok(whole[2].seal.clone()));
+    assert_eq!(found(cut, Some(&head)).await, Err(BrokenChain::OtherHead { head: head.clone() }));
+    assert_eq!(found("SELECT 1", None).await, Err(BrokenChain::NeverSealed { n: 4 }));
+    tamper(&home, "DELETE FROM chain; INSERT INTO chain SELECT * FROM kept_end");
     assert_eq!((chain(&home.store).await, verify(whole.clone(), Some(&head))), (whole, Ok(head)));
 }
 

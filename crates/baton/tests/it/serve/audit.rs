@@ -39,6 +39,7 @@ fn the_trail_says_what_happened() {
         let prev = if n == 1 { "0".repeat(64) } else { "HASH".to_owned() };
         json!({
             "n": n, "tenant": "local", "at": "TIME", "correlation_id": run, "event_type": kind, "source": "baton",
+            "external": false,
             "digest": "HASH", "prev": mask_zeros(&prev), "hash": "HASH",
         })
     };
@@ -90,6 +91,7 @@ fn a_row_that_was_changed_is_named() {
         ("prev", "'x'"),
         ("seal", "'x'"),
         ("tenant", "'other'"),
+        ("external", "1"),
     ];
     for (column, value) in columns {
         let world = with_four_rows();
@@ -115,6 +117,9 @@ fn a_chain_that_was_cut_off_is_found_by_the_head_that_it_had() {
     let world = with_four_rows();
     let noted = head(&world);
     tampered(&world, "DELETE FROM audit WHERE n = 4");
+    assert_eq!(found(&world, &[]), (1, "error: row 4 of the audit trail is missing".to_owned()));
+    // The note of its end was changed together with it.
+    tampered(&world, "UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit WHERE n = 3)");
     assert_eq!(found(&world, &[]).0, 0, "by itself it looks whole");
     let said = format!(
         "error: no row of the audit trail has the hash {noted}: rows were removed from its end, or it was written anew"
