@@ -2,6 +2,7 @@
 
 use baton_core::flow::UnknownFlow;
 use baton_core::id::{Cursor, RunId};
+use baton_core::policy::Mode;
 use baton_store::StoreError;
 
 /// Why a request to the engine was not taken.
@@ -35,6 +36,14 @@ pub enum EngineError {
     /// It is outside what the caller may do.
     #[error("{0}")]
     Forbidden(String),
+    /// The run is allowed more than the caller may allow.
+    #[error("this run is allowed what {} allows, and the caller may allow at most {}", mode.as_str(), most.as_str())]
+    AboveMode {
+        /// The run's.
+        mode: Mode,
+        /// The caller's most.
+        most: Mode,
+    },
     /// What was given cannot be taken.
     #[error("{0}")]
     Invalid(String),

@@ -63,6 +63,13 @@ impl Orchestrator {
         Orchestrator { engine, like, lines: Lines::default() }
     }
 
+    /// The same, for somebody who may allow at most so much: a run that is allowed more is not answered. The lines are shared.
+    #[must_use]
+    pub fn up_to(&self, most: Mode) -> Orchestrator {
+        let like = RunRequest { most, ..self.like.clone() };
+        Orchestrator { engine: self.engine.clone(), like, lines: self.lines.clone() }
+    }
+
     /// Handles one message of a person.
     ///
     /// It is carried out even if nobody waits for the result any more. While a turn is running in the
@@ -155,7 +162,8 @@ impl Orchestrator {
 
     /// Answers the question of a run; with a key only once.
     async fn tell(&self, request: &RunRequest, run: RunId) -> Result<(), EngineError> {
-        let RunRequest { tenant, text, key, .. } = request;
+        let RunRequest { tenant, text, key, most, .. } = request;
+        self.engine.may_steer(tenant, run, *most).await?;
         match key {
             Some(key) => self.engine.input_once(tenant, run, text, key).await,
             None => self.engine.input(tenant, run, text).await.map(|_| ()),

@@ -38,6 +38,8 @@ pub struct RunRequest {
     pub behavior_template: Option<String>,
     /// How much the caller allows.
     pub mode: Mode,
+    /// The most that a run may be allowed which this message answers; see [`Engine::may_steer`](crate::Engine::may_steer).
+    pub most: Mode,
     /// Where it came in.
     pub channel: String,
     /// How many entries the model sees; absent: all.
@@ -74,6 +76,7 @@ impl RunRequest {
             system: String::new(),
             behavior_template: None,
             mode: Mode::default(),
+            most: Mode::Exploratory,
             channel: "CHAT".to_owned(),
             last_n: None,
             render: Rendering::default(),

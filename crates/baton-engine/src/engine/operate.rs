@@ -4,7 +4,7 @@ use baton_core::effect::BlobRef;
 use baton_core::event::Event;
 use baton_core::flow::WaitingOn;
 use baton_core::id::{RunId, Tenant};
-use baton_core::policy::CallRule;
+use baton_core::policy::{CallRule, Mode};
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
 use baton_core::time::Timestamp;
@@ -44,6 +44,19 @@ impl Engine {
             Err(EngineError::Store(StoreError::Ended { status, .. })) => Ok(status),
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses a run that is allowed more than `most`. A run may do what its definition says, whoever speaks to it, so nobody
+    /// answers, steers, forks or decides for one that may do more than they could have begun themselves. Stopping one is
+    /// open to everybody.
+    pub async fn may_steer(&self, tenant: &Tenant, run: RunId, most: Mode) -> Result<(), EngineError> {
+        let store = &self.shared.store;
+        let row = patiently!(self.shared, store.run(tenant, run))?;
+        if most == Mode::Exploratory {
+            return Ok(()); // there is no more
+        }
+        let mode = patiently!(self.shared, store.definition(tenant, &row.definition))?.mode;
+        if mode > most { Err(EngineError::AboveMode { mode, most }) } else { Ok(()) }
     }
 
     /// Decides about a call. What was approved, or put in its place, is exactly what runs.

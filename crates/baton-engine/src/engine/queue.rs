@@ -78,7 +78,8 @@ impl Engine {
 
     /// Answers the question that a run waits with, and goes on with it.
     async fn answer(&self, request: &RunRequest, run: RunId) -> Result<Submitted, EngineError> {
-        let RunRequest { tenant, text, key, .. } = request;
+        let RunRequest { tenant, text, key, most, .. } = request;
+        self.may_steer(tenant, run, *most).await?;
         match key {
             None => {
                 self.input(tenant, run, text).await?;

@@ -139,7 +139,7 @@ pub(super) fn broken() -> OrchestratorResult {
 fn trouble(error: &EngineError) -> (&'static str, &'static str) {
     match error {
         EngineError::Invalid(_) => ("invalid_request", ""),
-        EngineError::Forbidden(_) => ("forbidden", ""),
+        EngineError::Forbidden(_) | EngineError::AboveMode { .. } => ("forbidden", ""),
         EngineError::KeyMismatch => ("idempotency_mismatch", ""),
         EngineError::Store(error) if error.is_transient() => (
             Code::StoreUnavailable.as_str(),

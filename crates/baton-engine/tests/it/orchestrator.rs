@@ -1,5 +1,6 @@
 //! `handle_user_request`: whatever happens, there is one structured result.
 
+mod modes;
 mod refused;
 
 use baton_core::event::Event;

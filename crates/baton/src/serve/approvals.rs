@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query, run_id};
 use super::problem::Problem;
-use super::run::About;
+use super::run::{About, may_steer};
 use super::runs::go_on;
 use super::shapes::{ApprovalsQuery, Decide};
 use super::state::Service;
@@ -47,6 +47,7 @@ pub(crate) async fn decide(
     if asked.run_id != run {
         return Err(Problem::not_found("approval"));
     }
+    may_steer(&service, &caller, run).await?;
     if decision != Choice::Edit && arguments.is_some() {
         return Err(Problem::invalid("`arguments` go with the decision `edit` alone"));
     }

@@ -43,7 +43,7 @@ pub(crate) async fn fork(
     caller.need(Scope::Run)?;
     service.admit(&caller)?;
     let run = run_id(&id)?;
-    may_steer(&service, &caller, &service.store().run(&caller.tenant, run).await?).await?;
+    may_steer(&service, &caller, run).await?;
     let (engine, tenant) = (service.engine().clone(), caller.tenant.clone());
     // A task of its own: a caller who goes away cuts nothing off half-way.
     let forking = tokio::spawn(async move { engine.fork_run(&tenant, run, body.step, key).await });

@@ -263,6 +263,13 @@ impl From<EngineError> for Problem {
             }
             EngineError::BadCursor { .. } | EngineError::Invalid(_) => Problem::invalid(error.to_string()),
             EngineError::KeyMismatch => Problem::new(Code::IdempotencyMismatch, error.to_string()),
+            EngineError::AboveMode { most, .. } => {
+                let most = most.as_str();
+                let detail = format!(
+                    "this run is allowed more than this token may allow, which is {most}: use another token"
+                );
+                Problem::new(Code::Forbidden, detail).with("rule", "token.max_mode")
+            }
             EngineError::Forbidden(why) => Problem::new(Code::Forbidden, why),
             EngineError::ShuttingDown => {
                 Problem::new(Code::Overloaded, "this process is about to end; try again, another one answers")

@@ -86,6 +86,7 @@ pub(crate) async fn handle(
         }
     };
     let session = &body.session_id;
+    let orchestrator = orchestrator.up_to(caller.max_mode);
     let result = orchestrator.handle_user_request(session.as_str(), &body.user_message, mode, &channel).await;
     if result.trace_id.is_none()
         && let Some(answered) = structured(before(&service, &caller, key.as_ref()).await)?

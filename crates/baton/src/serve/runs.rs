@@ -137,7 +137,7 @@ pub(crate) async fn input(
     caller.need(Scope::Run)?;
     let run = run_id(&id)?;
     let row = service.store().run(&caller.tenant, run).await?;
-    may_steer(&service, &caller, &row).await?;
+    may_steer(&service, &caller, run).await?;
     let about = About::of(&row);
     if text.trim().is_empty() {
         return Err(Problem::invalid("the text is empty: say what you want"));

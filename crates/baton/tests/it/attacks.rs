@@ -4,5 +4,6 @@ mod audit;
 mod auth;
 mod child_processes;
 mod connections;
+mod modes;
 mod regex;
 mod trust;

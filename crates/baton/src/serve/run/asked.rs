@@ -65,6 +65,7 @@ impl Asked {
             roles,
             branch: config.branch,
             mode,
+            most: caller.max_mode,
             channel,
             traceparent,
             correlation,

@@ -13,16 +13,13 @@ use baton_store::{RunRow, StoreError};
 use super::super::auth::Caller;
 use super::super::problem::Problem;
 use super::super::state::Service;
-use super::{agent, mode};
+use super::agent;
 
-/// Refuses a run that may do more than the caller.
-pub(crate) async fn may_steer(service: &Service, caller: &Caller, row: &RunRow) -> Result<(), Problem> {
+/// Refuses a run that may do more than the caller: asked by every route that acts on one, but for cancelling, which is open
+/// to everybody who may run something.
+pub(crate) async fn may_steer(service: &Service, caller: &Caller, run: RunId) -> Result<(), Problem> {
     agent(caller, None)?;
-    if caller.max_mode == Mode::Exploratory {
-        return Ok(()); // there is no more
-    }
-    let definition = service.store().definition(&caller.tenant, &row.definition).await?;
-    mode(caller, Some(definition.mode)).map(|_| ())
+    Ok(service.engine().may_steer(&caller.tenant, run, caller.max_mode).await?)
 }
 
 /// Gives a message to the engine; answers what became of it, and after which place the caller has seen nothing yet.
@@ -62,7 +59,7 @@ async fn asking(service: &Service, caller: &Caller, run: RunId) -> Result<Option
     if !kinds.contains(&WaitingKind::UserInput) {
         return Ok(None);
     }
-    may_steer(service, caller, &view.row).await?;
+    may_steer(service, caller, run).await?;
     Ok(Some(view.row))
 }
 

@@ -85,9 +85,18 @@ impl House {
 
     /// Waits until a run has a status.
     pub(crate) fn until(&self, run: &str, status: &str) {
+        self.until_seen(&[], run, status);
+    }
+
+    /// The same, asked with this header.
+    pub(crate) fn until_as(&self, authorization: &str, run: &str, status: &str) {
+        self.until_seen(&[("authorization", authorization)], run, status);
+    }
+
+    fn until_seen(&self, headers: &[(&str, &str)], run: &str, status: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let now = self.get(&format!("/v1/runs/{run}")).json()["status"].clone();
+            let now = self.send("GET", &format!("/v1/runs/{run}"), headers, None).json()["status"].clone();
             if now == status {
                 return;
             }
