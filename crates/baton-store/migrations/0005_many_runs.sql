@@ -2,7 +2,17 @@
 -- is stored.
 
 -- Used by gc: a definition is kept while a run names it.
-CREATE INDEX runs_of_definition ON runs (definition);
+CREATE INDEX runs_of_definition ON runs (definition, tenant);
+
+-- Runs of a status that few have. Most have ended well, so a page of those is found among the newest; and those that
+-- are driven have an index of their own. A run that is started, driven and ends well is never in this one.
+CREATE INDEX runs_by_status ON runs (tenant, status, run) WHERE status <> 1 AND status <> 3;
+
+-- A page of a thread's runs is found by the index alone, in order.
+DROP INDEX runs_of_thread;
+CREATE INDEX runs_of_thread ON runs (tenant, thread, run);
+
+CREATE INDEX approvals_by_status ON approvals (tenant, status, created);
 
 -- What happened once and is remembered: `tokens`, that the service was closed to those who have none. It does not open by
 -- itself when the last token is revoked.

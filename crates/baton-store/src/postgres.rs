@@ -162,7 +162,7 @@ impl PgStore {
     /// The rows of one statement that only reads, outside any transaction.
     pub(crate) async fn rows(
         &self,
-        sql: &'static str,
+        sql: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let mut again = true;

@@ -15,13 +15,16 @@ pub(super) const APPROVAL: &str =
     "SELECT approval, body, crc FROM approvals WHERE tenant = $1 AND approval = $2";
 /// When it was asked for.
 pub(super) const ASKED_AT: &str = "SELECT created FROM approvals WHERE tenant = $1 AND approval = $2";
-/// A page of all approvals, newest first: those before the last one of the page before.
-pub(super) const APPROVALS: &str = "SELECT approval, body, crc, created FROM approvals
-    WHERE tenant = $1 AND (created, approval) < ($2, $3) ORDER BY created DESC, approval DESC LIMIT $4";
-/// The same for those that wait.
-pub(super) const PENDING: &str = "SELECT approval, body, crc, created FROM approvals
-    WHERE tenant = $1 AND (created, approval) < ($2, $3) AND status = 'pending'
-    ORDER BY created DESC, approval DESC LIMIT $4";
+/// A page of approvals, newest first: those before the last one of the page before. The status stands in the text,
+/// because only then it is known whether few or most have it.
+pub(super) fn listing(status: Option<ApprovalStatus>) -> String {
+    let wanted = status.map(|status| format!("AND status = '{}'", status.as_str())).unwrap_or_default();
+    format!(
+        "SELECT approval, body, crc, created FROM approvals
+         WHERE tenant = $1 AND (created, approval) < ($2, $3) {wanted}
+         ORDER BY created DESC, approval DESC LIMIT $4"
+    )
+}
 
 impl PgStore {
     pub(crate) async fn approval(&self, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
@@ -36,7 +39,7 @@ impl PgStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Approval>, StoreError> {
-        let sql = if status == Some(ApprovalStatus::Pending) { PENDING } else { APPROVALS };
+        let sql = listing(status);
         let page = i64::from(limit).clamp(16, 1000);
         let (mut created, mut id) = match after {
             Some(id) => (self.asked_at(tenant, id).await?, id.to_owned()),
@@ -44,10 +47,9 @@ impl PgStore {
         };
         let mut out = Vec::new();
         while out.len() < limit as usize {
-            let rows = self.rows(sql, &[&tenant.as_str(), &created, &id, &page]).await?;
+            let rows = self.rows(&sql, &[&tenant.as_str(), &created, &id, &page]).await?;
             for row in &rows {
-                let found = listed(approval(row))?;
-                out.extend(found.filter(|a| status.is_none_or(|status| a.status == status)));
+                out.extend(listed(approval(row))?);
             }
             let Some(last) = rows.last().filter(|_| rows.len() as i64 == page) else { break };
             (created, id) = (last.try_get(3)?, last.try_get(0)?);

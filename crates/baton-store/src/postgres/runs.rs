@@ -1,7 +1,7 @@
 //! What is read of runs.
 
 use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
-use baton_core::run::Definition;
+use baton_core::run::{Definition, RunStatus};
 use baton_core::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -18,15 +18,21 @@ use crate::service::Head;
 use crate::transition::CHECKPOINT_VERSION;
 use crate::view::{ClaimRow, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
-/// A page of runs, newest first.
-pub(super) const RUNS: &str = select_run!(
-    "WHERE tenant = $1 AND run < $2 AND ($3::smallint IS NULL OR status = $3) ORDER BY run DESC LIMIT $4"
-);
-/// The same on one thread.
-pub(super) const RUNS_OF_THREAD: &str = select_run!(
-    "WHERE tenant = $1 AND run < $2 AND ($3::smallint IS NULL OR status = $3) AND thread = $5
-     ORDER BY run DESC LIMIT $4"
-);
+/// A page of runs, newest first. The status stands in the text, because only then an index of some is used.
+pub(super) fn listing(status: Option<RunStatus>, on_thread: bool) -> String {
+    let wanted = match status {
+        Some(RunStatus::Running) => format!("AND {RUNNING}"),
+        Some(status) => format!("AND status = {}", stored(status)),
+        None => String::new(),
+    };
+    let thread = if on_thread { "AND thread = $4" } else { "" };
+    format!("{LISTED} WHERE tenant = $1 AND run < $2 {wanted} {thread} ORDER BY run DESC LIMIT $3")
+}
+const LISTED: &str = select_run!("");
+/// Runs that somebody drives, and those that somebody should: each kind has an index.
+const RUNNING: &str = "run = ANY(ARRAY(
+      SELECT run FROM runs WHERE owner IS NOT NULL AND status = 1
+      UNION ALL SELECT run FROM runs WHERE owner IS NULL AND status = 1)) AND status = 1";
 /// What the runs of a thread used; one row without any if the thread is there and they are not.
 pub(super) const USAGE: &str = "SELECT r.run, r.budget FROM threads t
     LEFT JOIN runs r ON r.tenant = t.tenant AND r.thread = t.thread WHERE t.tenant = $1 AND t.thread = $2";
@@ -80,19 +86,13 @@ impl PgStore {
         // What looks for a part of an id reads many rows to find few.
         let page = if filter.fragment.is_some() { 1000 } else { i64::from(filter.limit).clamp(1, 1000) };
         let mut before = filter.after.map_or(Uuid::max(), |run| run.0);
-        let (tenant, wanted) = (tenant.as_str(), filter.status.map(stored));
-        let thread = filter.thread.as_ref().map(ThreadId::as_str);
+        let (tenant, thread) = (tenant.as_str(), filter.thread.as_ref().map(ThreadId::as_str));
+        let sql = listing(filter.status, thread.is_some());
         let mut out = Vec::new();
         while out.len() < limit {
-            let mut values: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &before, &wanted, &page];
-            let sql = match &thread {
-                Some(thread) => {
-                    values.push(thread);
-                    RUNS_OF_THREAD
-                }
-                None => RUNS,
-            };
-            let rows = self.rows(sql, &values).await?;
+            let mut values: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &before, &page];
+            values.extend(thread.as_ref().map(|thread| thread as &(dyn ToSql + Sync)));
+            let rows = self.rows(&sql, &values).await?;
             for row in &rows {
                 out.extend(listed(run_row(row))?.filter(|row| crate::runs::fits(row, filter)));
             }

@@ -5,6 +5,8 @@ pub(super) mod server;
 
 pub(super) mod made;
 
+use baton_core::run::{ApprovalStatus, RunStatus};
+
 use super::statement::{Form, Halt, Origin, Parts, Rows, Shared};
 use super::{
     PgOptions, PgStore, approvals, claim, due, entries, group, inbox, keeper, lease, outbox, row, runs,
@@ -75,8 +77,6 @@ fn writes() -> Vec<(String, String)> {
 fn reads() -> Vec<(String, String)> {
     let reads = [
         ("run", row::RUN),
-        ("runs", runs::RUNS),
-        ("runs of a thread", runs::RUNS_OF_THREAD),
         ("usage", runs::USAGE),
         ("steps", runs::STEPS),
         ("steps with", runs::STEPS_WITH),
@@ -90,8 +90,8 @@ fn reads() -> Vec<(String, String)> {
         ("posted", inbox::POSTED),
         ("approval", approvals::APPROVAL),
         ("asked at", approvals::ASKED_AT),
-        ("approvals", approvals::APPROVALS),
-        ("pending", approvals::PENDING),
+        ("thread", super::threads::THREAD),
+        ("threads", super::threads::THREADS),
         ("free", due::FREE),
         ("holders", due::HOLDERS),
         ("held", due::HELD),
@@ -106,7 +106,19 @@ fn reads() -> Vec<(String, String)> {
         ("unsent", outbox::DEPTH),
     ];
     let all = reads.iter().chain(&keeper::ASKED);
-    all.map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect()
+    let mut reads: Vec<_> = all.map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect();
+    for status in RunStatus::ALL.map(Some).into_iter().chain([None]) {
+        for on_thread in [false, true] {
+            reads.push((
+                format!("runs that are {status:?}, on a thread: {on_thread}"),
+                runs::listing(status, on_thread),
+            ));
+        }
+    }
+    for status in [None, Some(ApprovalStatus::Pending), Some(ApprovalStatus::Approved)] {
+        reads.push((format!("approvals that are {status:?}"), approvals::listing(status)));
+    }
+    reads
 }
 
 /// How a connection means to carry out a statement, whatever its values are.

@@ -16,21 +16,28 @@ use crate::error::StoreError;
 use crate::transition::NewThread;
 use crate::view::{BranchView, ForkAt, Rewound, ThreadView};
 
-/// Threads with their branches, one row a branch.
+/// Threads with their branches, one row a branch. Branches and runs are looked for thread by thread, so that a page
+/// never reads those of all.
 macro_rules! views {
     ($which:literal) => {
         concat!(
-            "SELECT t.born, t.thread, t.current, t.created, t.ttl_at, t.meta, b.branch,
-               coalesce(r.lane, b.lane), coalesce(r.head, b.head), b.from_branch, b.from_index, b.run
+            "SELECT t.born, t.thread, t.current, t.created, t.ttl_at, t.meta, b.*
              FROM (SELECT * FROM threads WHERE tenant = $1 AND ",
             $which,
             ") t
-             LEFT JOIN branches b ON b.tenant = t.tenant AND b.thread = t.thread
-             LEFT JOIN runs r ON r.tenant = b.tenant AND r.run = b.run
+             LEFT JOIN LATERAL (
+               SELECT b.branch, coalesce(r.lane, b.lane), coalesce(r.head, b.head), b.from_branch, b.from_index, b.run
+               FROM branches b
+               LEFT JOIN LATERAL (SELECT lane, head FROM runs WHERE tenant = b.tenant AND run = b.run LIMIT 1) r ON true
+               WHERE b.tenant = t.tenant AND b.thread = t.thread OFFSET 0) b ON true
              ORDER BY t.born DESC"
         )
     };
 }
+/// One thread.
+pub(super) const THREAD: &str = views!("thread = $2");
+/// A page of them, newest first.
+pub(super) const THREADS: &str = views!("born < $2 ORDER BY born DESC LIMIT $3");
 
 impl PgStore {
     pub(crate) async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
@@ -47,7 +54,7 @@ impl PgStore {
     }
 
     pub(crate) async fn thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, StoreError> {
-        let rows = self.rows(views!("thread = $2"), &[&tenant.as_str(), &id.as_str()]).await?;
+        let rows = self.rows(THREAD, &[&tenant.as_str(), &id.as_str()]).await?;
         if rows.is_empty() {
             return Err(StoreError::not_found("thread", id));
         }
@@ -71,8 +78,7 @@ impl PgStore {
         let (mut out, limit) = (Vec::new(), limit as usize);
         while out.len() < limit {
             let wanted = limit - out.len();
-            let sql = views!("born < $2 ORDER BY born DESC LIMIT $3");
-            let rows = self.rows(sql, &[&tenant.as_str(), &before, &(wanted as i64)]).await?;
+            let rows = self.rows(THREADS, &[&tenant.as_str(), &before, &(wanted as i64)]).await?;
             let mut seen = 0;
             let born = |row: &Row| row.try_get::<_, i64>(0).unwrap_or_default();
             for of_one in rows.chunk_by(|one, next| born(one) == born(next)) {

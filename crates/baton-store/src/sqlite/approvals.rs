@@ -28,11 +28,13 @@ impl SqliteStore {
                 None => i64::MAX,
             };
             // The first condition on the moment is the one that an index serves.
-            let sql =
-                "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND (?2 IS NULL OR status = ?2)
-                       AND created <= ?3 AND (?4 IS NULL OR created < ?3 OR approval < ?4)
-                       ORDER BY created DESC, approval DESC";
-            let mut statement = db.prepare_cached(sql)?;
+            let wanted = if status.is_some() { "status = ?2" } else { "?2 IS NULL" };
+            let sql = format!(
+                "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND {wanted}
+                 AND created <= ?3 AND (?4 IS NULL OR created < ?3 OR approval < ?4)
+                 ORDER BY created DESC, approval DESC"
+            );
+            let mut statement = db.prepare_cached(&sql)?;
             let status = status.map(ApprovalStatus::as_str);
             let mut rows = statement.query((tenant.as_str(), status, before, after))?;
             let mut out = Vec::new();

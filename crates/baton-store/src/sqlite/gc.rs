@@ -21,10 +21,14 @@ use crate::service::{Collected, GcRequest};
 /// How many rows one write removes, and one read looks at.
 const PAGE: usize = 500;
 /// How many runs one write removes: each has steps of its own.
-const RUNS: u32 = 50;
+const RUNS: usize = 50;
 /// What has no unfinished run, not even one that waits for its turn.
 const IDLE: &str = "NOT EXISTS (SELECT 1 FROM runs r
                       WHERE r.tenant = threads.tenant AND r.thread = threads.thread AND r.status < 3)";
+
+/// Definitions that no run names.
+const UNNAMED: &str = "FROM definitions WHERE NOT EXISTS (
+      SELECT 1 FROM runs r WHERE r.definition = definitions.hash AND r.tenant = definitions.tenant)";
 
 /// What would go if it were not only looked at: so that nothing is counted twice, and nothing is kept because
 /// of it.
@@ -50,14 +54,16 @@ impl SqliteStore {
             Some(before) => self.drop_runs(&mut doomed, before, dry).await?,
             None => 0,
         };
+        // Blobs last: looking for those that nobody names takes longest, and a clearance has a time limit.
         if !dry {
             self.drop_definitions().await?;
         }
+        let keys = self.drop_keys(now, dry).await?;
         let (blobs, blob_bytes) = match request.blobs_before {
             Some(before) => self.drop_blobs(doomed, before, dry).await?,
             None => (0, 0),
         };
-        Ok(Collected { threads, runs, blobs, blob_bytes, keys: self.drop_keys(now, dry).await? })
+        Ok(Collected { threads, runs, blobs, blob_bytes, keys })
     }
 
     async fn drop_threads(
@@ -99,18 +105,17 @@ impl SqliteStore {
         }
     }
 
-    /// Removes definitions that no run names.
+    /// Removes definitions that no run names. Each write asks again: a run may have been given one meanwhile.
     async fn drop_definitions(&self) -> Result<(), StoreError> {
-        let (unnamed, newest) = self.read(unnamed_definitions).await?;
+        let sql = format!("SELECT tenant, hash {UNNAMED}");
+        let unnamed = self.read(move |db| pairs(db, &sql, [])).await?;
+        let unnamed: Vec<_> = unnamed.into_iter().collect();
         for page in unnamed.chunks(PAGE).map(<[_]>::to_vec) {
             self.write(move |db| {
-                // Runs that began since then, and those that were given another definition when they did.
-                let sql = "SELECT tenant, definition FROM runs WHERE rowid > ?1
-                           UNION SELECT tenant, definition FROM runs WHERE status < 3";
-                let named = pairs(db, sql, [newest])?;
-                let sql = "DELETE FROM definitions WHERE tenant = ?1 AND hash = ?2";
-                for definition in page.iter().filter(|definition| !named.contains(definition)) {
-                    db.prepare_cached(sql)?.execute((&definition.0, &definition.1))?;
+                let sql = format!("DELETE {UNNAMED} AND tenant = ?1 AND hash = ?2");
+                let mut statement = db.prepare_cached(&sql)?;
+                for definition in page {
+                    statement.execute(definition)?;
                 }
                 Ok(())
             })
@@ -164,16 +169,21 @@ fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Do
 /// The place of a page's last row, and the runs on it.
 type RunPage = (Option<i64>, Vec<(Tenant, RunId)>);
 
+/// Runs have numbers in the order in which they were stored, so whatever follows one that began too late to have
+/// ended before is not looked at.
 fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, StoreError> {
-    let sql = "SELECT rowid, tenant, run FROM runs WHERE rowid > ?1 AND status >= 3 AND ended < ?2
-               ORDER BY rowid LIMIT ?3";
+    let sql =
+        "SELECT n, tenant, run, created < ?2, status >= 3 AND ended < ?2 FROM runs WHERE n > ?1 ORDER BY n";
     let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query((from, before.0, RUNS))?;
+    let mut rows = statement.query((from, before.0))?;
     let (mut last, mut page) = (None, Vec::new());
-    while let Some(row) = rows.next()? {
+    while page.len() < RUNS {
+        let Some(row) = rows.next()?.filter(|row| row.get(3).unwrap_or(false)) else { break };
         last = Some(row.get(0)?);
-        let run = RunId(row.get::<_, Uuid16>(2)?.0);
-        page.extend(read::listed(read::name("tenant", row.get(1)?))?.map(|tenant| (tenant, run)));
+        if row.get::<_, Option<bool>>(4)? == Some(true) {
+            let run = RunId(row.get::<_, Uuid16>(2)?.0);
+            page.extend(read::listed(read::name("tenant", row.get(1)?))?.map(|tenant| (tenant, run)));
+        }
     }
     Ok((last, page))
 }
@@ -194,14 +204,6 @@ fn remove_runs(db: &Connection, runs: &[(Tenant, RunId)]) -> Result<(), StoreErr
         }
     }
     Ok(())
-}
-
-/// Definitions that no run names, and the place of the newest run that was looked at.
-fn unnamed_definitions(db: &Connection) -> Result<(Vec<(String, String)>, i64), StoreError> {
-    let named = pairs(db, "SELECT DISTINCT tenant, definition FROM runs", [])?;
-    let newest: Option<i64> = db.query_row("SELECT max(rowid) FROM runs", [], |row| row.get(0))?;
-    let all = pairs(db, "SELECT tenant, hash FROM definitions", [])?;
-    Ok((all.difference(&named).cloned().collect(), newest.unwrap_or(0)))
 }
 
 fn pairs(db: &Connection, sql: &str, values: impl Params) -> Result<HashSet<(String, String)>, StoreError> {

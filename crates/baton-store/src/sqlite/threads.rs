@@ -56,7 +56,8 @@ impl SqliteStore {
     ) -> Result<Vec<ThreadView>, StoreError> {
         let (tenant, after) = (tenant.clone(), after.cloned());
         self.read(move |db| {
-            let sql = "SELECT thread FROM threads WHERE tenant = ?1
+            // The sign keeps it from going through all threads of the tenant in another order.
+            let sql = "SELECT thread FROM threads WHERE +tenant = ?1
                        AND (?2 IS NULL OR rowid < (SELECT rowid FROM threads WHERE tenant = ?1 AND thread = ?2))
                        ORDER BY rowid DESC";
             if let Some(after) = &after {
