@@ -5,7 +5,8 @@
 //!
 //! Reading order: the words ([`id`], [`time`], [`json`], [`fault`]), what was said ([`thread`]),
 //! what can be asked for ([`tool`], [`chat`], [`role`], [`effect`]), what is allowed ([`policy`], [`budget`]),
-//! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`], [`trace`]).
+//! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`], [`trace`]), and how
+//! people see it ([`visible`]).
 
 pub mod budget;
 pub mod chat;
@@ -23,3 +24,4 @@ pub mod thread;
 pub mod time;
 pub mod tool;
 pub mod trace;
+pub mod visible;

@@ -13,6 +13,7 @@ use crate::render::Rendering;
 use crate::role::{Candidate, Roles, Rung, ladder};
 use crate::time::Timestamp;
 use crate::tool::ToolSpec;
+use crate::visible::{self, Findings};
 
 /// The version of what runs store. A process claims only runs whose `min_version` it knows.
 pub const RUN_VERSION: u32 = 3;
@@ -310,6 +311,21 @@ pub struct Approval {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
+}
+
+impl Approval {
+    /// What a person would not see of it, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        self.visible().1.warnings()
+    }
+
+    /// The same with arguments and a reason in which everything can be seen, and what could not be.
+    pub fn visible(&self) -> (Approval, Findings) {
+        let mut findings = Findings::default();
+        let args = visible::json(&self.args, &mut findings);
+        let reason = visible::text(&self.reason, &mut findings).into_owned();
+        (Approval { args, reason, ..self.clone() }, findings)
+    }
 }
 
 /// One line of the account that a run gives of itself.

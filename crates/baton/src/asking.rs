@@ -8,12 +8,13 @@ use std::env::current_dir;
 
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Definition};
 use baton_core::thread::WaitingKind;
+use baton_core::visible::{self, Findings};
 use baton_engine::RunView;
 use baton_tools::FILE_TOOLS;
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::terminal::{CODE, plain, styled};
+use crate::terminal::{CARE, CODE, plain, styled};
 
 /// The commands that decide an approval, one a line; with what each comes to where that is not in its name.
 pub(crate) fn commands(approval: &Approval) -> Vec<String> {
@@ -36,6 +37,18 @@ pub(crate) fn commands(approval: &Approval) -> Vec<String> {
             means.map(line).into()
         }
     }
+}
+
+/// What a person would not see of what they decide, a line each.
+pub(crate) fn warned(findings: &Findings) -> Vec<String> {
+    findings.warnings().into_iter().map(|warning| styled(CARE, format!("(!) {warning}"))).collect()
+}
+
+/// A question of an agent in which everything can be seen, and what could not be, a line each.
+pub(crate) fn question(asked: Option<&str>) -> (String, Vec<String>) {
+    let mut findings = Findings::default();
+    let question = visible::text(asked.unwrap_or("The agent waits for your answer."), &mut findings);
+    (question.into_owned(), warned(&findings))
 }
 
 /// The folder that a call looks at, if that is not the current one.

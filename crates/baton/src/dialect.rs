@@ -12,6 +12,7 @@ use baton_core::json::cut;
 use baton_core::run::{Receipt, RunStatus, Usage};
 use baton_core::thread::Closing;
 use baton_core::time::Timestamp;
+use baton_core::visible;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,6 +52,9 @@ pub(crate) enum Frame<'a> {
         digest: &'a str,
         reason: &'a str,
         expires_at: Timestamp,
+        /// What a person would not see of it.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     /// A steering message was taken in.
     Input { input_id: &'a str },
@@ -113,8 +117,8 @@ pub(crate) fn pair(event: &Event, show_reasoning: bool) -> (Option<Frame<'_>>, O
             blob: blob.as_ref().map(|blob| blob.hash.as_str()),
         },
         Event::ApprovalRequired { approval_id, call_id, name, args, digest, reason, expires_at } => {
-            let expires_at = *expires_at;
-            Frame::ApprovalRequired { approval_id, call_id, name, args, digest, reason, expires_at }
+            let (expires_at, warnings) = (*expires_at, unseen(args, reason));
+            Frame::ApprovalRequired { approval_id, call_id, name, args, digest, reason, expires_at, warnings }
         }
         Event::Input { input_id } => Frame::Input { input_id },
         Event::Warning { code, message } => Frame::Warning { code: code.as_str(), message },
@@ -126,6 +130,14 @@ pub(crate) fn pair(event: &Event, show_reasoning: bool) -> (Option<Frame<'_>>, O
         }
     };
     (None, Some(frame))
+}
+
+/// What a person would not see of a call that waits for approval.
+fn unseen(args: &Value, reason: &str) -> Vec<String> {
+    let mut findings = visible::Findings::default();
+    visible::json(args, &mut findings);
+    visible::text(reason, &mut findings);
+    findings.warnings()
 }
 
 /// The frame that closes a stream although the run has not ended: it waits for somebody.

@@ -152,8 +152,15 @@ fn span(span: &TraceSpan) -> Value {
 }
 
 /// A question to a person about one call.
+///
+/// Its arguments are exactly those that would run; what a person would not see of them stands in `warnings`.
 pub(crate) fn approval(approval: &Approval) -> Value {
-    value(approval).unwrap_or_default()
+    let mut shape = value(approval).unwrap_or_default();
+    let warnings = approval.warnings();
+    if let (false, Value::Object(fields)) = (warnings.is_empty(), &mut shape) {
+        fields.insert("warnings".to_owned(), Value::from(warnings));
+    }
+    shape
 }
 
 /// A tool.

@@ -16,7 +16,7 @@ use crate::asking;
 use crate::columns::{columns, moment};
 use crate::failure::{Failure, exit};
 use crate::shape;
-use crate::terminal::{brief, line, note, plain};
+use crate::terminal::{brief, line, note};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,12 +123,21 @@ async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
             approval.status.as_str().to_owned(),
             approval.run_id.short(),
             moment(approval.expires_at),
-            format!("{} {}", approval.name, brief(&approval.args.to_string(), 80)),
+            call(approval),
         ]
     };
     let rows: Vec<_> = found.iter().map(row).collect();
     line(columns(["APPROVAL", "STATUS", "RUN", "EXPIRES", "CALL"], &rows))?;
+    if found.iter().any(|approval| !approval.warnings().is_empty()) {
+        note("(!) is not what it seems: baton approvals show APPROVAL says why");
+    }
     Ok(exit::OK)
+}
+
+fn call(approval: &Approval) -> String {
+    let (shown, findings) = approval.visible();
+    let mark = if findings.is_empty() { "" } else { "(!) " };
+    format!("{mark}{} {}", shown.name, brief(&shown.args.to_string(), 80))
 }
 
 async fn show(app: &App, approval: &str) -> Result<u8, Failure> {
@@ -142,12 +151,13 @@ async fn show(app: &App, approval: &str) -> Result<u8, Failure> {
 }
 
 fn described(approval: &Approval, folder: Option<String>) -> String {
-    let Approval { id, name, args, .. } = approval;
+    let Approval { id, name, .. } = approval;
+    let (shown, findings) = approval.visible();
     let mut lines = vec![
         format!("approval {id}"),
         format!("  status   {}", decided(approval)),
         format!("  asks     {}", approval.kind.asks(name)),
-        format!("  reason   {}", brief(&approval.reason, 400)),
+        format!("  reason   {}", brief(&shown.reason, 400)),
         format!("  run      {}", approval.run_id),
         format!("  created  {}", moment(approval.created)),
         format!("  expires  {}", moment(approval.expires_at)),
@@ -155,8 +165,8 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
     ];
     lines.extend(folder.map(|folder| format!("  folder   {folder}")));
     lines.push("  arguments".to_owned());
-    // Pretty JSON has no control characters (in strings they are escaped), but text may still turn around.
-    lines.extend(plain(&shape::pretty(args)).lines().map(|line| format!("    {line}")));
+    lines.extend(shape::pretty(&shown.args).lines().map(|line| format!("    {line}")));
+    lines.extend(asking::warned(&findings).into_iter().map(|warning| format!("  {warning}")));
     match (approval.status, approval.kind) {
         (ApprovalStatus::Pending, ApprovalKind::Call) => {
             lines.push(format!("decide with: baton approvals approve|deny|edit {id}"));

@@ -7,7 +7,7 @@ use baton_core::thread::WaitingKind;
 use crate::app::App;
 use crate::asking;
 use crate::failure::Failure;
-use crate::terminal::{BOLD, CODE, line, note, plain, styled};
+use crate::terminal::{BOLD, CODE, line, note, styled};
 
 /// How much of a call's arguments is shown.
 const MOST_SHOWN: usize = 4000;
@@ -25,9 +25,10 @@ pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
                     continue;
                 }
                 // Exactly what would run: nothing folded, nothing left out without saying so.
-                let args = approval.args.to_string();
+                let (visible, findings) = approval.visible();
+                let args = visible.args.to_string();
                 let shown = baton_core::json::cut(&args, MOST_SHOWN);
-                note(format!("{} {}", styled(BOLD, approval.kind.asks(&approval.name)), plain(shown)));
+                note(format!("{} {}", styled(BOLD, approval.kind.asks(&approval.name)), shown));
                 if shown.len() < args.len() {
                     let left = args.len() - shown.len();
                     note(format!(
@@ -38,11 +39,14 @@ pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
                 if let Some(folder) = asking::folder(app, &approval).await {
                     note(format!("  in the folder {folder}"));
                 }
-                note(format!("  {} (until {})", plain(&approval.reason), approval.expires_at));
+                asking::warned(&findings).iter().for_each(|warning| note(format!("  {warning}")));
+                note(format!("  {} (until {})", visible.reason, approval.expires_at));
                 asking::commands(&approval).iter().for_each(|command| note(format!("  {command}")));
             }
             WaitingKind::UserInput => {
-                line(plain(waiting.question.as_deref().unwrap_or("The agent waits for your answer.")))?;
+                let (question, warnings) = asking::question(waiting.question.as_deref());
+                line(question)?;
+                warnings.iter().for_each(note);
                 let branch = match &view.row.branch {
                     branch if *branch == BranchName::main() => String::new(),
                     branch => format!(" --branch {branch}"),

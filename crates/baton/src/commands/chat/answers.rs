@@ -13,7 +13,7 @@ use super::prompt::Said;
 use super::{Chat, Going, complain};
 use crate::asking;
 use crate::failure::{Failure, exit};
-use crate::terminal::{BOLD, DIM, brief, line, note, plain, styled};
+use crate::terminal::{BOLD, DIM, brief, line, note, styled};
 
 /// How much of a call's arguments is shown.
 const BRIEF: usize = 2000;
@@ -45,7 +45,9 @@ impl Chat<'_> {
 
     /// A question of the agent; the person may leave instead of answering.
     async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<Going, Failure> {
-        line(plain(waiting.question.as_deref().unwrap_or("The agent waits for your answer.")))?;
+        let (question, warnings) = asking::question(waiting.question.as_deref());
+        line(question)?;
+        warnings.iter().for_each(note);
         loop {
             match self.prompt.read("answer", &mut self.interrupts).await? {
                 Said::Line(text) if !text.trim().is_empty() => {
@@ -63,7 +65,8 @@ impl Chat<'_> {
     /// Whether a call may run; the person may leave instead of deciding.
     async fn decide(&mut self, id: &str) -> Result<Going, Failure> {
         let approval = self.app.store().approval(&self.app.tenant, id).await?;
-        let args = brief(&approval.args.to_string(), BRIEF);
+        let (visible, findings) = approval.visible();
+        let args = brief(&visible.args.to_string(), BRIEF);
         let outcome = approval.kind == ApprovalKind::Outcome;
         let (keys, help) = match outcome {
             true => (
@@ -76,7 +79,8 @@ impl Chat<'_> {
         if let Some(folder) = asking::folder(self.app, &approval).await {
             note(format!("in the folder {folder}"));
         }
-        note(styled(DIM, format!("{} (until {})", brief(&approval.reason, BRIEF), approval.expires_at)));
+        asking::warned(&findings).iter().for_each(note);
+        note(styled(DIM, format!("{} (until {})", brief(&visible.reason, BRIEF), approval.expires_at)));
         if outcome {
             note(help); // its keys do not say enough
         }
@@ -127,7 +131,7 @@ impl Chat<'_> {
     async fn edited(&mut self, approval: &Approval) -> Result<Option<Value>, Failure> {
         note(format!(
             "the arguments as one line of JSON; they are now {}",
-            brief(&approval.args.to_string(), BRIEF)
+            brief(&approval.visible().0.args.to_string(), BRIEF)
         ));
         let Said::Line(text) = self.prompt.read("arguments", &mut self.interrupts).await? else {
             return Ok(None);

@@ -125,10 +125,14 @@ fn tool_result(name: String, result: String, call_id: String, kept: bool) -> (Ev
 
 fn approval(texts: [String; 5], args: Value) -> (Event, Vec<Value>) {
     let [approval_id, call_id, name, digest, reason] = texts;
-    let frame = json!({
+    let mut frame = json!({
         "type": "approval_required", "approval_id": approval_id, "call_id": call_id, "name": name, "args": args,
         "digest": digest, "reason": reason, "expires_at": "1970-01-01T00:00:00.000Z",
     });
+    let warnings = super::super::unseen(&args, &reason);
+    if !warnings.is_empty() {
+        frame["warnings"] = warnings.into();
+    }
     let expires_at = Timestamp(0);
     (Event::ApprovalRequired { approval_id, call_id, name, args, digest, reason, expires_at }, vec![frame])
 }

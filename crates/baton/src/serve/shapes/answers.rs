@@ -318,6 +318,9 @@ pub(crate) struct Approval {
     #[schemars(with = "Option<Moment>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
+    /// What cannot be seen of `args` and `reason`, or is not what it seems: show it to whoever decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
 }
 
 /// What is asked about a call.
