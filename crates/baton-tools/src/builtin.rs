@@ -20,12 +20,14 @@ use baton_core::time::Timestamp;
 use crate::tool::Tool;
 use blob::BlobSource;
 
-pub use files::{FILE_TOOLS, RootError};
+pub use files::{FILE_TOOLS, RootError, Secrets};
 
 /// What the built-in tools may look at.
 pub struct Builtin {
     /// The folders that files may be read from. With none, there are no file tools.
     pub roots: Vec<PathBuf>,
+    /// The files in them that are not shown, because they hold secrets.
+    pub secrets: Secrets,
     /// Where long outputs are kept. With none, there are no tools to read them.
     pub blobs: Option<Arc<dyn BlobSource>>,
     /// What time it is.
@@ -36,7 +38,7 @@ pub struct Builtin {
 pub fn builtin(options: Builtin) -> Result<Vec<Arc<dyn Tool>>, RootError> {
     let mut tools = vec![ask_user::tool(), update_plan::tool(), calculator::tool(), clock::tool(options.now)];
     tools.extend([health::tool(), logs::tool()]);
-    tools.extend(files::tools(&options.roots)?);
+    tools.extend(files::tools(&options.roots, options.secrets)?);
     tools.extend(options.blobs.map(blob::tools).unwrap_or_default());
     Ok(tools)
 }

@@ -24,7 +24,7 @@ pub use builtin::blob::BlobSource;
 pub use builtin::fetch_url::fetch_url;
 pub use builtin::web::{Search, Web, WebError, web};
 pub use builtin::web_search::answers as search_answers;
-pub use builtin::{Builtin, FILE_TOOLS, RootError, builtin};
+pub use builtin::{Builtin, FILE_TOOLS, RootError, Secrets, builtin};
 pub use found::is_found;
 pub use registry::{Known, MAX_ARGUMENT_BYTES, Ran, Registry, RegistryError, TrustOverride};
 pub use secret::Secret;

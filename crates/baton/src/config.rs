@@ -290,6 +290,8 @@ pub(crate) struct Config {
     pub(crate) engine: Settings,
     /// The folders that a service's file tools read.
     pub(crate) files: Vec<PathBuf>,
+    /// What file tools show although such files hold secrets.
+    pub(crate) shown_files: Vec<String>,
     /// Whether this is for a service, whose current folder means nothing.
     pub(crate) is_service: bool,
     /// What is logged, and how.
@@ -331,6 +333,7 @@ impl Config {
             engine: engine(settled, &services),
             services,
             files: service::folders(settled),
+            shown_files: settled.names("files.allow"),
             is_service: false,
             log: logging(settled),
             serve: ServeSetting::of(settled)?,

@@ -1,15 +1,16 @@
 //! Putting an [`App`] together: the store, the tools, the models, the engine.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_core::id::Tenant;
 use baton_engine::{Clock, Engine, Parts, SystemClock};
 use baton_store::{OpenError, PgOptions, PgStore, SqliteStore, Store};
-use baton_tools::{BlobSource, Builtin, Registry, Tool, builtin, testing};
+use baton_tools::{BlobSource, Builtin, Registry, Secrets, Tool, builtin, testing};
 
 use crate::app::App;
-use crate::config::{Config, DatabaseUrl, StoreSetting};
+use crate::config::{Config, DatabaseUrl, KeyPlace, StoreSetting};
 use crate::failure::Failure;
 use crate::models::Models;
 use crate::terminal::note;
@@ -91,7 +92,8 @@ pub(crate) fn registry_with(
 ) -> Result<Registry, Failure> {
     let roots = if config.is_service { config.files.clone() } else { vec![std::env::current_dir()?] };
     let blobs = Blobs { store: store.clone() };
-    let options = Builtin { roots, blobs: Some(Arc::new(blobs)), now: || SystemClock.now() };
+    let secrets = Secrets::new(&own_files(config), &config.shown_files);
+    let options = Builtin { roots, secrets, blobs: Some(Arc::new(blobs)), now: || SystemClock.now() };
     let mut tools: Vec<Arc<dyn Tool>> =
         builtin(options).map_err(|error| Failure::failed(error.to_string()))?;
     tools.extend(web::tools(&config.web)?);
@@ -103,6 +105,21 @@ pub(crate) fn registry_with(
     // A tool of a service may come later, and so may what is said of it.
     let trust = web::trust(&config.web, &tools, config.services.execution.is_some())?;
     Registry::with_trust(tools, trust).map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// The files of our own that no model is shown: the data, and the keys that the settings name.
+fn own_files(config: &Config) -> Vec<PathBuf> {
+    let providers = config.serving.providers.values().map(|provider| &provider.key);
+    let search = config.web.search.as_ref().map(|search| &search.key);
+    let services = &config.services;
+    let execution = services.execution.as_ref().map(|service| &service.token);
+    let context = services.context.as_ref().map(|service| &service.token);
+    let keys = providers.chain(search).chain(execution).chain(context);
+    let files = keys.filter_map(|key| match key {
+        KeyPlace::File(file, _) => Some(file.0.clone()),
+        KeyPlace::None | KeyPlace::Variable(_) => None,
+    });
+    std::iter::once(config.data.clone()).chain(files).collect()
 }
 
 /// The long outputs, each for whom it belongs to.

@@ -139,7 +139,13 @@ impl Session {
         let shop = Shop::new(seed, dice.pick(&[0, 20, 50]), book.clone(), world.ledger.clone());
         let shop = Arc::new(shop);
         let mut tools = shop::tools(&shop);
-        let builtin = baton_tools::builtin(Builtin { roots: vec![], blobs: None, now: || NOW }).unwrap();
+        let builtin = baton_tools::builtin(Builtin {
+            secrets: Default::default(),
+            roots: vec![],
+            blobs: None,
+            now: || NOW,
+        })
+        .unwrap();
         tools.extend(builtin.into_iter().filter(|tool| tool.spec().name == "ask_user"));
         let catalog = catalog(&servers.open(&book));
         let clock = Arc::new(Moving { since: Instant::now(), ahead: AtomicI64::new(0) });

@@ -15,7 +15,8 @@ everywhere!(an_approved_call_reads_where_it_was_asked_for, a_folder_that_is_gone
 
 /// An engine as a process has it that stands in this folder.
 fn standing_in(world: &World, folder: &Path) -> Engine {
-    let options = Builtin { roots: vec![folder.to_owned()], blobs: None, now: || NOW };
+    let options =
+        Builtin { secrets: Default::default(), roots: vec![folder.to_owned()], blobs: None, now: || NOW };
     let mut files = builtin(options).unwrap();
     files.retain(|tool: &Arc<dyn Tool>| tool.spec().name == "read_file");
     world.engine_of(world.scripted(), files)

@@ -119,8 +119,13 @@ impl World {
         let tools = ["safe", "idem", "once"]
             .map(|name| Arc::new(Probe::new(name, self.ledger.clone())) as Arc<dyn Tool>);
         let mut tools: Vec<Arc<dyn Tool>> = tools.into_iter().chain(more).collect();
-        let ask =
-            baton_tools::builtin(baton_tools::Builtin { roots: vec![], blobs: None, now: || NOW }).unwrap();
+        let ask = baton_tools::builtin(baton_tools::Builtin {
+            secrets: Default::default(),
+            roots: vec![],
+            blobs: None,
+            now: || NOW,
+        })
+        .unwrap();
         tools.extend(ask.into_iter().filter(|tool| tool.spec().name == "ask_user"));
         let parts = Parts {
             renderers,

@@ -2,7 +2,7 @@
 //!
 //! Every access goes through a handle of its root, so a path cannot leave it by `..`, by being
 //! absolute, through a symbolic link, or by a race between a check and a use. Pipes, sockets and
-//! devices are refused. Nothing is written.
+//! devices are refused. Nothing is written. What stands in files that hold secrets by convention is shown to nobody.
 //!
 //! A run that is pinned to folders has those and no others: an approved call reads where it was asked for, and not
 //! where whoever approves it stands.
@@ -11,6 +11,7 @@ mod list;
 mod read;
 mod root;
 mod search;
+mod secrets;
 mod walk;
 
 use std::path::PathBuf;
@@ -23,16 +24,17 @@ use crate::typed::{About, blocking};
 
 pub use root::RootError;
 use root::Roots;
+pub use secrets::Secrets;
 
 /// The tools that look at files.
 pub const FILE_TOOLS: [&str; 3] = ["list_files", "read_file", "search_files"];
 
 /// The file tools over some roots; none if there are no roots.
-pub(crate) fn tools(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Tool>>, RootError> {
+pub(crate) fn tools(paths: &[PathBuf], secrets: Secrets) -> Result<Vec<Arc<dyn Tool>>, RootError> {
     if paths.is_empty() {
         return Ok(Vec::new());
     }
-    let roots = Arc::new(Roots::open(paths)?);
+    let roots = Arc::new(Roots::open(paths, secrets)?);
     let about = |name, description| About {
         name,
         description,
@@ -70,7 +72,7 @@ fn of(context: &CallContext, own: &Arc<Roots>) -> Result<Arc<Roots>, ToolError> 
     if context.roots.is_empty() {
         return Ok(Arc::clone(own));
     }
-    let pinned = Roots::open(&context.roots);
+    let pinned = Roots::open(&context.roots, own.secrets().clone());
     // Whoever goes on with the run may have moved or closed the folder: no other one takes its place.
     Ok(Arc::new(pinned.map_err(|error| ToolError::asked(format!("The files are out of reach: {error}.")))?))
 }

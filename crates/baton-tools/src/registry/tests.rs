@@ -84,7 +84,8 @@ fn out_of_time(ms: u32) -> Ran {
 }
 
 fn registry() -> Registry {
-    let options = Builtin { roots: Vec::new(), blobs: None, now: Default::default };
+    let options =
+        Builtin { secrets: Default::default(), roots: Vec::new(), blobs: None, now: Default::default };
     let mut tools = builtin(options).unwrap();
     tools.extend([test_effect(), idle(spec("anything"))]);
     Registry::new(tools).unwrap()

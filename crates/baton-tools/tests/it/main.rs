@@ -43,6 +43,7 @@ const BROKEN: &str = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffff
 fn registry(blobs: &[&[u8]]) -> Registry {
     let blobs = blobs.iter().map(|bytes| (baton_core::json::sha256_hex(bytes), bytes.to_vec())).collect();
     let options = Builtin {
+        secrets: Default::default(),
         roots: vec![concat!(env!("CARGO_MANIFEST_DIR"), "/src").into()],
         blobs: Some(Arc::new(Blobs(blobs))),
         now: || Timestamp(1_767_225_600_000),

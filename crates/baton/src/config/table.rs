@@ -208,6 +208,13 @@ const GENERAL: &[Setting] = &[
         "The folders that a service's file tools may read. `ask` and `chat` read the current folder instead.",
     ),
     plain(
+        "files.allow",
+        Kind::Names,
+        "[]",
+        "[\".env.example\"]",
+        "Files that file tools show although such files hold secrets by convention (`.env*`, `*.pem`, `.ssh` and others), as names or paths with `*`. One of Baton's own is named by a path that begins with `/`.",
+    ),
+    plain(
         "search.provider",
         Kind::OneOf(super::web::Service::NAMES),
         "",

@@ -98,7 +98,7 @@ impl BlobSource for NoBlobs {
 fn built_in() -> Vec<ToolSpec> {
     let folder = tempfile::tempdir().unwrap();
     let roots = vec![folder.path().to_owned()];
-    let builtin = Builtin { roots, blobs: Some(Arc::new(NoBlobs)), now: || NOW };
+    let builtin = Builtin { secrets: Default::default(), roots, blobs: Some(Arc::new(NoBlobs)), now: || NOW };
     let search = Some(Search::Searxng { base: "http://127.0.0.1:1".to_owned() });
     let web = Web { search, egress: Rules::default(), limits: Limits::default() };
     let tools = baton_tools::builtin(builtin).unwrap().into_iter().chain(baton_tools::web(web).unwrap());

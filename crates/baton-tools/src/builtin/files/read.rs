@@ -30,6 +30,7 @@ pub(super) fn read(roots: &Roots, arguments: &Arguments) -> Result<String, ToolE
     let place = roots.place(&arguments.path)?;
     let offset = arguments.offset.unwrap_or(0);
     let limit = arguments.limit.unwrap_or(LIMIT).min(MAX_LIMIT);
+    roots.refuse_secrets(&place)?;
     let (bytes, total) = part(&place, offset, limit).map_err(|error| cannot(&place, &error))?;
     Ok(excerpt::window(&bytes, offset, total))
 }

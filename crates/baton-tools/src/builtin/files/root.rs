@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+use super::secrets::Secrets;
 use crate::tool::ToolError;
 
 /// Why a root cannot be used.
@@ -31,10 +32,13 @@ pub enum RootError {
 /// Some folders, held open. Paths are relative to the only one, or begin with the name of one.
 pub(super) struct Roots {
     roots: Vec<Root>,
+    secrets: Secrets,
 }
 
 struct Root {
     name: String,
+    /// Where it is.
+    path: PathBuf,
     dir: Dir,
 }
 
@@ -47,10 +51,12 @@ pub(super) struct Place<'a> {
     pub(super) shown: String,
     /// The name of its root.
     pub(super) root: &'a str,
+    /// Where its root is.
+    pub(super) above: &'a Path,
 }
 
 impl Roots {
-    pub(super) fn open(paths: &[PathBuf]) -> Result<Roots, RootError> {
+    pub(super) fn open(paths: &[PathBuf], secrets: Secrets) -> Result<Roots, RootError> {
         let mut names = BTreeSet::new();
         let mut roots = Vec::new();
         for path in paths {
@@ -62,9 +68,25 @@ impl Roots {
             if !names.insert(name.clone()) {
                 return Err(RootError::SameName { name });
             }
-            roots.push(Root { name, dir });
+            roots.push(Root { name, path: full, dir });
         }
-        Ok(Roots { roots })
+        Ok(Roots { roots, secrets })
+    }
+
+    /// Refuses what holds secrets, whatever link leads there.
+    pub(super) fn refuse_secrets(&self, place: &Place<'_>) -> Result<(), ToolError> {
+        let real = place.real().map_err(|error| cannot(place, &error))?;
+        match self.secrets.why(&real) {
+            None => Ok(()),
+            Some(held) => {
+                Err(ToolError::asked(format!("{:?} cannot be used: {}.", place.shown, held.words())))
+            }
+        }
+    }
+
+    /// What is not shown of them.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Where a path leads.
@@ -102,7 +124,7 @@ impl Roots {
         let shown = if self.roots.len() > 1 { Path::new(&root.name).join(&inside) } else { inside.clone() };
         let shown = shown.to_string_lossy().trim_end_matches('/').to_owned();
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
-        Place { dir: &root.dir, inside, shown, root: &root.name }
+        Place { dir: &root.dir, inside, shown, root: &root.name, above: &root.path }
     }
 
     fn refused(&self, why: &str) -> ToolError {
@@ -114,6 +136,13 @@ impl Roots {
             }
         };
         ToolError::asked(format!("{why} {how}"))
+    }
+}
+
+impl Place<'_> {
+    /// Where it really is: no link is on this path.
+    pub(super) fn real(&self) -> io::Result<PathBuf> {
+        Ok(self.above.join(self.dir.canonicalize(&self.inside)?))
     }
 }
 

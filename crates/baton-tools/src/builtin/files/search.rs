@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::root::{Place, Roots, cannot, open_regular};
+use super::secrets::Secrets;
 use super::walk::{Kind, Seen, Walk};
 use crate::excerpt;
 use crate::tool::{CallContext, ToolError};
@@ -21,6 +22,8 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 const DEPTH: usize = 32;
 /// A NUL this early means that a file is not text.
 const SNIFFED: usize = 8 * 1024;
+/// How many of the files that are left out are named.
+const NAMED: usize = 5;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +45,9 @@ pub(super) struct Findings {
     pub(super) files_searched: usize,
     /// Files that are not text, too large or not readable.
     pub(super) files_skipped: usize,
+    /// Files that were not searched because they hold secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) left_out: Option<String>,
     /// Whether the search ended early; search a smaller folder or for something rarer.
     pub(super) more: bool,
 }
@@ -63,14 +69,26 @@ pub(super) fn search(
         pattern: excerpt::pattern(&arguments.pattern)?,
         limit: arguments.max_results.unwrap_or(RESULTS).clamp(1, MAX_RESULTS),
         context,
-        found: Findings { matches: Vec::new(), files_searched: 0, files_skipped: 0, more: false },
+        secrets: roots.secrets(),
+        left_out: Vec::new(),
+        found: Findings {
+            matches: Vec::new(),
+            files_searched: 0,
+            files_skipped: 0,
+            left_out: None,
+            more: false,
+        },
     };
     let places = roots.starts(arguments.path.as_deref())?;
     let ended = match places.as_slice() {
-        [place] if is_file(place)? => search.file(place.dir, &place.inside, &place.shown),
+        [place] if is_file(place)? => {
+            roots.refuse_secrets(place)?;
+            search.file(place.dir, &place.inside, &place.shown)
+        }
         folders => search.folders(folders)?,
     };
     search.found.more = ended.is_break();
+    search.found.left_out = told(&search.left_out);
     Ok(Json(search.found))
 }
 
@@ -78,6 +96,9 @@ struct Search<'a> {
     pattern: Regex,
     limit: usize,
     context: &'a CallContext,
+    secrets: &'a Secrets,
+    /// What was not searched because it holds secrets.
+    left_out: Vec<String>,
     found: Findings,
 }
 
@@ -100,6 +121,10 @@ impl Search<'_> {
 
     fn visit(&mut self, seen: &Seen<'_>) -> ControlFlow<()> {
         match seen.kind {
+            Kind::File if self.secrets.why(seen.real).is_some() => {
+                self.left_out.push(seen.shown.to_owned());
+                ControlFlow::Continue(())
+            }
             Kind::File => self.file(seen.dir, Path::new(seen.name), seen.shown),
             Kind::Folder | Kind::Link | Kind::Other => ControlFlow::Continue(()),
         }
@@ -125,6 +150,14 @@ impl Search<'_> {
             ControlFlow::Continue(())
         }
     }
+}
+
+/// In words, what was not searched.
+fn told(left_out: &[String]) -> Option<String> {
+    let named = left_out.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = left_out.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    (!left_out.is_empty()).then(|| format!("such files hold secrets and are not searched: {named}{more}"))
 }
 
 /// The text of a file; `None` if it is too large or not text.

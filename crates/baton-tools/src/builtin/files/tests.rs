@@ -1,5 +1,7 @@
 //! Reading what may be read, and trying everything to read what may not.
 
+mod secrets;
+
 use std::fs;
 use std::path::Path;
 
@@ -14,13 +16,15 @@ use crate::tool::{CallContext, Output, ToolError};
 
 struct House {
     folder: TempDir,
+    /// What the operator allows.
+    allow: Vec<String>,
 }
 
 impl House {
     /// `data` may be read; `data2` and `secret.txt` beside it may not.
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let house = House { folder };
+        let house = House { folder, allow: Vec::new() };
         for (path, text) in [
             ("data/a.txt", "alpha\nbeta\n"),
             ("data/sub/b.txt", "beta again\n"),
@@ -58,7 +62,8 @@ impl House {
         arguments: Value,
     ) -> Result<Output, ToolError> {
         let paths = |roots: &[&str]| roots.iter().map(|root| self.path(root)).collect::<Vec<PathBuf>>();
-        let tools = tools(&paths(roots)).unwrap();
+        let secrets = Secrets::new(&[self.path("data/own")], &self.allow);
+        let tools = tools(&paths(roots), secrets).unwrap();
         let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
         let (cancel, roots) = (CancellationToken::new(), paths(to));
         let context = CallContext {
@@ -334,10 +339,10 @@ fn matches(output: Output) -> Value {
 fn roots_have_to_be_folders_with_different_names() {
     let house = House::new();
     house.write("other/data/x", b"");
-    assert!(tools(&[]).unwrap().is_empty());
-    assert!(matches!(tools(&[house.path("nothing")]), Err(RootError::Open { .. })));
-    assert!(matches!(tools(&[house.path("secret.txt")]), Err(RootError::Open { .. })));
-    let same = tools(&[house.path("data"), house.path("other/data")]).err().unwrap();
+    assert!(tools(&[], Secrets::default()).unwrap().is_empty());
+    assert!(matches!(tools(&[house.path("nothing")], Secrets::default()), Err(RootError::Open { .. })));
+    assert!(matches!(tools(&[house.path("secret.txt")], Secrets::default()), Err(RootError::Open { .. })));
+    let same = tools(&[house.path("data"), house.path("other/data")], Secrets::default()).err().unwrap();
     assert!(matches!(&same, RootError::SameName { name } if name == "data"), "{same}");
 }
 
@@ -345,7 +350,9 @@ fn roots_have_to_be_folders_with_different_names() {
 fn what_may_pass_is_not_the_fault_of_the_path() {
     let house = House::new();
     let dir = cap_std::fs::Dir::open_ambient_dir(house.path("data"), cap_std::ambient_authority()).unwrap();
-    let place = root::Place { dir: &dir, inside: "a".into(), shown: "a".to_owned(), root: "data" };
+    let above = house.path("data");
+    let place =
+        root::Place { dir: &dir, inside: "a".into(), shown: "a".to_owned(), root: "data", above: &above };
     let told = |kind: std::io::ErrorKind| root::cannot(&place, &kind.into()).cause;
     use std::io::ErrorKind;
     for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory] {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use cap_std::fs::{Dir, DirEntry, FileType};
 use schemars::JsonSchema;
@@ -33,6 +34,8 @@ pub(super) struct Seen<'a> {
     pub(super) dir: &'a Dir,
     pub(super) name: &'a OsStr,
     pub(super) shown: &'a str,
+    /// Where it is: the path from the root of the file system, without a link.
+    pub(super) real: &'a Path,
     pub(super) kind: Kind,
 }
 
@@ -54,10 +57,10 @@ impl<'v> Walk<'v> {
     /// Visits everything below a place. Its own folder has to open; folders below that do not are passed over.
     pub(super) fn below(&mut self, place: &Place<'_>) -> io::Result<ControlFlow<()>> {
         let dir = place.dir.open_dir(&place.inside)?;
-        Ok(self.level(&dir, &place.shown, self.depth))
+        Ok(self.level(&dir, (&place.shown, &place.real()?), self.depth))
     }
 
-    fn level(&mut self, dir: &Dir, shown: &str, depth: usize) -> ControlFlow<()> {
+    fn level(&mut self, dir: &Dir, (shown, real): (&str, &Path), depth: usize) -> ControlFlow<()> {
         // A folder that cannot be listed has nothing to show.
         let Ok(entries) = dir.entries() else { return ControlFlow::Continue(()) };
         let mut entries: Vec<DirEntry> = entries.map_while(Result::ok).take(self.left + 1).collect();
@@ -72,13 +75,13 @@ impl<'v> Walk<'v> {
                 return ControlFlow::Break(());
             }
             self.left -= 1;
-            let shown = join(shown, &name.to_string_lossy());
-            (self.visit)(&Seen { dir, name: &name, shown: &shown, kind })?;
+            let (shown, real) = (join(shown, &name.to_string_lossy()), real.join(&name));
+            (self.visit)(&Seen { dir, name: &name, shown: &shown, real: &real, kind })?;
             if kind == Kind::Folder
                 && depth > 1
                 && let Ok(below) = dir.open_dir(&name)
             {
-                self.level(&below, &shown, depth - 1)?;
+                self.level(&below, (&shown, &real), depth - 1)?;
             }
         }
         ControlFlow::Continue(())

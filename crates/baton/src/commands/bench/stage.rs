@@ -97,7 +97,8 @@ async fn unused(store: &Store) -> Result<(), Failure> {
 
 fn engine(store: Store, tools: u32) -> Result<Engine, EngineError> {
     let failed = |error: &dyn std::fmt::Display| EngineError::Invalid(error.to_string());
-    let options = Builtin { roots: Vec::new(), blobs: None, now: || SystemClock.now() };
+    let options =
+        Builtin { secrets: Default::default(), roots: Vec::new(), blobs: None, now: || SystemClock.now() };
     let all = builtin(options).map_err(|error| failed(&error))?;
     let calculator: Vec<Arc<dyn Tool>> =
         all.into_iter().filter(|tool| tool.spec().name == "calculator").collect();

@@ -142,3 +142,34 @@ fn the_three_scenarios_ask_nobody_anything() {
     let asked = lab.world.baton(&["approvals", "ls", "--json"]).json();
     assert_eq!((codes, asked["items"].as_array().unwrap().len()), ([0; 5], 0));
 }
+
+#[test]
+fn files_that_hold_secrets_are_shown_to_no_model_unless_the_operator_lists_them() {
+    let world = World::new();
+    world.write("work/.env", "KEY=K2\n");
+    world.write("work/.env.example", "KEY=K2\n");
+    world.write("work/keys/openai", "K2\n");
+    let provider = "[providers.lab]\nbase_url = \"http://127.0.0.1:1\"\napi = \"chat_completions\"\n";
+    let key = world.path("work/keys/openai");
+    let settings = |more: &str| {
+        world.settings(&format!("{provider}key_file = \"{}\"\n{more}", key.display()));
+    };
+    settings("");
+    let data = world.path("work/data");
+    let read = |path: &str| {
+        let arguments = json!({"path": path}).to_string();
+        let args = ["--data", data.to_str().unwrap(), "tools", "call", "read_file", &arguments];
+        let did = world.baton(&[&args[..], &["--json"]].concat());
+        (did.code, did.json())
+    };
+    let why = "the operator allows it with `allow` below [files] in baton.toml.";
+    for path in [".env", "./.env", ".env.example", "data/baton.db", "keys/openai"] {
+        let (code, told) = read(path);
+        assert_ne!(code, 0, "{path}: {told}");
+        let told = told.to_string();
+        assert!(told.contains(why) && !told.contains("K2"), "{path}: {told}");
+    }
+    settings("[files]\nallow = [\".env.example\"]\n");
+    assert_eq!(read(".env.example").1["output"], json!("KEY=K2\n"));
+    assert!(read(".env").0 != 0);
+}
