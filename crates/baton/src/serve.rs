@@ -32,7 +32,7 @@ pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod threads;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,8 @@ const NO_ROUTE: &str = "-";
 pub(crate) struct Arrived {
     /// The address that its connection came in at.
     pub(crate) local: SocketAddr,
+    /// The address that it came from.
+    pub(crate) peer: IpAddr,
     /// Whether its connection is one of those that are kept for `/health` and cancels.
     pub(crate) is_reserve: bool,
 }
@@ -118,7 +120,7 @@ async fn inside(
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
-    match service.auth().caller(request.headers()).await {
+    match service.auth().caller_from(arrived.peer, request.headers()).await {
         Ok(caller) => {
             if !is_health
                 && let Err(problem) =

@@ -13,6 +13,7 @@
 
 mod book;
 pub(crate) mod exposure;
+mod wrong;
 
 use std::fmt;
 use std::sync::Arc;

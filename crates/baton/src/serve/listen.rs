@@ -77,7 +77,7 @@ impl Listening {
         let place = Place { shared: self.clone(), id, _counted: self.service.metrics().connected() };
         connections.spawn(async move {
             let is_reserve = kind == Kind::Reserve;
-            Connection { stream, shared: &place.shared, activity, leave, is_reserve }.drive().await;
+            Connection { stream, peer, shared: &place.shared, activity, leave, is_reserve }.drive().await;
             drop(place);
         });
     }

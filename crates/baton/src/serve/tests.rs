@@ -34,7 +34,8 @@ async fn service(folder: &tempfile::TempDir) -> (Service, Router) {
 async fn asked(path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let folder = tempfile::tempdir().unwrap();
     let (service, router) = service(&folder).await;
-    let arrived = Arrived { local: "127.0.0.1:8000".parse().unwrap(), is_reserve: false };
+    let local = "127.0.0.1:8000".parse().unwrap();
+    let arrived = Arrived { local, peer: std::net::Ipv4Addr::LOCALHOST.into(), is_reserve: false };
     let mut request = Request::builder().uri(path).header("host", "localhost:8000");
     for (name, value) in headers {
         request = request.header(*name, *value);

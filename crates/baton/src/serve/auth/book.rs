@@ -1,5 +1,6 @@
 //! The tokens that are known, by their hashes.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use baton_engine::{Clock, SystemClock};
 use baton_store::{Store, StoreError, Token};
 use subtle::{Choice, ConstantTimeEq};
 
+use super::wrong::WrongTokens;
 use super::{Caller, Pass, Scope};
 use crate::serve::problem::{Code, Problem};
 
@@ -44,6 +46,7 @@ pub(crate) struct Auth {
     stored: RwLock<Stored>,
     /// When the store was last asked. Held while it is, so that one question answers everybody.
     asked: tokio::sync::Mutex<Option<Instant>>,
+    wrong: WrongTokens,
     /// Said once.
     warned: Mutex<bool>,
 }
@@ -66,6 +69,7 @@ impl Auth {
             fixed: fixed.into_iter().map(known).collect(),
             stored: RwLock::new(stored),
             asked: tokio::sync::Mutex::new(None),
+            wrong: WrongTokens::default(),
             warned: Mutex::new(false),
         }
     }
@@ -136,8 +140,16 @@ impl Auth {
         }
     }
 
-    /// Who asks.
-    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+    /// Who asks, from this address. A token that is not known counts against it.
+    pub(crate) async fn caller_from(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let found = self.caller(headers).await;
+        if found.is_err() && headers.contains_key(AUTHORIZATION) {
+            self.wrong.count(peer, Instant::now())?;
+        }
+        found
+    }
+
+    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Some(hash) = offered(headers) else { return self.anybody(headers) };
         if let Some(caller) = self.known(&hash) {
             return Ok(caller);

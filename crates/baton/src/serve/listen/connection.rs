@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -25,6 +26,8 @@ use crate::serve::{self, Arrived};
 /// One connection, before it is driven.
 pub(super) struct Connection<'a> {
     pub(super) stream: TcpStream,
+    /// The address that it came from.
+    pub(super) peer: IpAddr,
     pub(super) shared: &'a Arc<Listening>,
     pub(super) activity: Activity,
     /// Says when it has to make room.
@@ -35,7 +38,7 @@ pub(super) struct Connection<'a> {
 impl Connection<'_> {
     /// Answers what comes until either side has enough, or the place is needed for another.
     pub(super) async fn drive(self) {
-        let Connection { stream, shared, activity, mut leave, is_reserve } = self;
+        let Connection { stream, peer, shared, activity, mut leave, is_reserve } = self;
         let limits = shared.service.limits();
         let Ok(local) = stream.local_addr() else { return };
         let closing = shared.service.closing();
@@ -52,7 +55,7 @@ impl Connection<'_> {
         }
         let _ = stream.set_nodelay(true);
         let io = TokioIo::new(Socket::new(stream, activity.clone(), limits.stall));
-        let arrived = Arrived { local, is_reserve };
+        let arrived = Arrived { local, peer, is_reserve };
         // Boxed: hyper keeps room for the work on a request as long as the connection is open, and a stream needs none.
         let service =
             service_fn(|request| Box::pin(answer(request, shared.clone(), arrived, activity.clone())));

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::postgres_server::Schema;
-use crate::serve::served::Served;
+use crate::serve::served::{Served, until};
 use crate::world::World;
 
 const OPEN: &str = "open to everybody on this machine; baton tokens add NAME closes it";
@@ -146,4 +146,29 @@ fn a_request_that_a_proxy_sent_on_needs_a_token() {
         assert_eq!((health.status, health.json()), (200, expected), "{header}");
     }
     assert_eq!(served.send("POST", "/process", &[], message).status, 200);
+}
+
+/// More than may be sent at once, and what comes meanwhile of one more a second.
+const MANY: usize = 100_000;
+
+#[test]
+fn wrong_tokens_are_throttled_and_the_right_one_is_not() {
+    let world = offline();
+    let made = world.baton(&["tokens", "add", "--json", "ci"]).json();
+    let right = format!("Bearer {}", made["token"].as_str().unwrap());
+    let served = Served::on(world, &[], &[]);
+    let asked = |token: &str| served.send("GET", "/v1/runs", &[("authorization", token)], None);
+    let wrong = |n: usize| asked(&format!("Bearer wrong-{n}"));
+    let answers: Vec<_> = (0..MANY).map(wrong).take_while(|answer| answer.status == 401).collect();
+    assert!((100..MANY).contains(&answers.len()), "{}", answers.len());
+    // One a second is taken all the same: more than one of two at once is not.
+    let refused = [wrong(MANY), wrong(MANY)].into_iter().find(|answer| answer.status == 429).unwrap();
+    assert_eq!((refused.problem(), refused.header("retry-after")), ((429, "rate_limited".into()), "1"));
+    assert_eq!(asked(&right).status, 200, "the right one from the same address");
+    let unsigned = served.send("GET", "/v1/runs", &[], None);
+    assert_eq!(unsigned.problem(), (401, "unauthorized".into()), "none is no wrong one");
+    assert_eq!(served.send("GET", "/health", &[("authorization", "Bearer wrong")], None).status, 200);
+    let late = served.world.baton(&["tokens", "add", "--json", "late"]).json();
+    let late = format!("Bearer {}", late["token"].as_str().unwrap());
+    until("a token that is made now works", || asked(&late).status == 200);
 }
