@@ -18,9 +18,10 @@ const TIMES: u64 = 40;
 
 /// A store with so many runs.
 pub(crate) struct Filled {
+    // Gone before what it lives in.
+    pub(crate) owner: Owner,
     pub(crate) home: Home,
     pub(crate) size: u64,
-    pub(crate) owner: Owner,
     pub(crate) tenant: Tenant,
 }
 

@@ -36,8 +36,9 @@ macro_rules! views {
 }
 /// One thread.
 pub(super) const THREAD: &str = views!("thread = $2");
-/// A page of them, newest first.
-pub(super) const THREADS: &str = views!("born < $2 ORDER BY born DESC LIMIT $3");
+/// A page of them, newest first. How many stands in the text, so that the plan is one for few.
+pub(super) const THREADS: &str = views!("born < $2 ORDER BY born DESC LIMIT 100");
+const PAGE: usize = 100;
 
 impl PgStore {
     pub(crate) async fn create_thread(&self, tenant: &Tenant, new: NewThread) -> Result<(), StoreError> {
@@ -77,8 +78,7 @@ impl PgStore {
         };
         let (mut out, limit) = (Vec::new(), limit as usize);
         while out.len() < limit {
-            let wanted = limit - out.len();
-            let rows = self.rows(THREADS, &[&tenant.as_str(), &before, &(wanted as i64)]).await?;
+            let rows = self.rows(THREADS, &[&tenant.as_str(), &before]).await?;
             let mut seen = 0;
             let born = |row: &Row| row.try_get::<_, i64>(0).unwrap_or_default();
             for of_one in rows.chunk_by(|one, next| born(one) == born(next)) {
@@ -86,10 +86,11 @@ impl PgStore {
                 before = born(&of_one[0]);
                 seen += 1;
             }
-            if seen < wanted {
+            if seen < PAGE {
                 break;
             }
         }
+        out.truncate(limit);
         Ok(out)
     }
 

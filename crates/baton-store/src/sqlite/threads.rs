@@ -27,7 +27,7 @@ const PLACE: &str = "WITH RECURSIVE t(n) AS (SELECT n FROM threads WHERE tenant 
         SELECT e.id FROM entries e WHERE e.thread = h.n AND e.lane = h.lane AND e.idx = (h.below + h.above) / 2
         ) <= ?3, 0)
       FROM h WHERE is_before IS NULL AND above - below > 1)
-    SELECT e.lane, e.idx FROM h JOIN entries e ON e.thread = h.n AND e.lane = h.lane AND e.idx = h.below
+    SELECT e.lane, e.idx FROM h CROSS JOIN entries e ON e.thread = h.n AND e.lane = h.lane AND e.idx = h.below
     WHERE h.above - h.below = 1 AND e.id = ?3 LIMIT 1";
 /// The same for entries whose ids were given by somebody else, and lie in any order.
 const PLACE_BY_SCAN: &str = "SELECT lane, idx FROM entries
