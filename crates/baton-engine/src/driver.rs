@@ -32,7 +32,7 @@ use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::hub::Hub;
 use crate::patience::patiently;
-use crate::perform::{Performer, Signal};
+use crate::perform::{Hold, Performer, Signal};
 use crate::plan::{Look, Plan};
 use crate::spans::RunSpan;
 use commit::Draft;
@@ -106,6 +106,10 @@ pub(crate) struct Driver {
     pub(crate) unsaved: Vec<Event>,
     pub(crate) unsaved_bytes: usize,
     pub(crate) unsaved_since: Option<Instant>,
+    /// That the run was held when it was written to last.
+    pub(crate) hold: Hold,
+    /// Whether an effect was not begun because the run may be somebody else's by now.
+    pub(crate) is_lost: bool,
     /// Since when something is being done, to measure active time.
     pub(crate) active_since: Option<Instant>,
     /// What telemetry sees of it.
@@ -277,7 +281,7 @@ impl Driver {
             tracing::debug!(run = %self.run(), effect = intent.effect.n, attempt = intent.attempt, "an effect starts");
             let cancel = CancellationToken::new();
             // Boxed: it is large, and a task is moved several times before it runs.
-            let work = Box::pin(self.performer.clone().perform(intent.clone(), cancel.clone()));
+            let work = Box::pin(self.performer.clone().perform(intent.clone(), cancel.clone(), self.hold));
             let task = tokio::spawn(work).abort_handle();
             self.flying
                 .insert(intent.effect.n, Flight { intent: Box::new(intent), cancel, task, until: None });

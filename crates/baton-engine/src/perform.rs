@@ -4,36 +4,37 @@
 //! stop by a token; dropping it stops it for good.
 
 mod asked;
+mod call;
 mod check;
 mod found;
+mod hold;
 mod view;
 
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::chat::{RawReply, Reasoning, TokenUsage};
-use baton_core::effect::{EffectKind, Outcome, Purpose, Reply, ToolOutcome};
+use baton_core::effect::{EffectKind, Outcome, Purpose, Reply};
 use baton_core::fault::{Code, Fault};
-use baton_core::id::{BranchName, EffectId, FramePath, RunId, Tenant, ThreadId};
+use baton_core::id::{BranchName, FramePath, RunId, Tenant, ThreadId};
 use baton_core::run::Definition;
-use baton_core::thread::{Closing, Entry};
 use baton_core::tool::EffectClass;
 use baton_model::{Delta, Model, ModelRequest, ToolChoice};
 use baton_store::failpoint::point;
-use baton_store::{Intent, Slice, Store, StoreError};
-use baton_tools::{CallContext, Known, Ran, Registry};
+use baton_store::{Intent, Store, StoreError};
+use baton_tools::{Known, Registry};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::patience::patiently;
+use crate::engine::Shared;
 use crate::recent::{Kept, Recent};
 use crate::settings::Settings;
 use crate::spans::{CallSpan, Track};
 use asked::{Asked, about_tokens};
+pub(crate) use hold::Hold;
 use view::{Extent, Showing, Sight};
 pub use view::{Renderer, Renderers};
 
@@ -54,6 +55,8 @@ pub(crate) enum What {
     Piece { text: String, reasoning: bool },
     /// It ended. Boxed: a queue has room for many signals, and nearly all are pieces.
     Done(Box<Outcome>),
+    /// It was not begun: somebody else may drive the run by now.
+    Lost,
 }
 
 /// How a model call ended without a failure.
@@ -84,6 +87,7 @@ enum Prepared {
 
 /// Everything that an effect may touch.
 pub(crate) struct Performer {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) store: Store,
     /// The tools of now: a service may come back while a run waits for it.
     pub(crate) tools: Arc<dyn Fn() -> Registry + Send + Sync>,
@@ -112,16 +116,22 @@ pub(crate) struct Performer {
 
 impl Performer {
     /// Performs one effect to its end and reports it.
-    pub(crate) async fn perform(self: Arc<Self>, intent: Intent, cancel: CancellationToken) {
+    pub(crate) async fn perform(self: Arc<Self>, intent: Intent, cancel: CancellationToken, hold: Hold) {
         let (n, attempt) = (intent.effect.n, intent.attempt);
         let span = self.track.call(&intent, &self.definition);
         let outcome = match intent.effect.kind {
-            EffectKind::Model { .. } => self.ask(&intent, &cancel, &span).await,
-            EffectKind::Tool { .. } => self.call(&intent, &cancel, &span).await,
+            EffectKind::Model { .. } => Some(self.ask(&intent, &cancel, &span).await),
+            EffectKind::Tool { .. } => self.call(&intent, &cancel, &span, hold).await,
             EffectKind::Wait { .. } => return,
         };
-        span.ended(&outcome, self.settings.telling);
-        let _ = self.signals.send(Signal { n, attempt, what: What::Done(Box::new(outcome)) }).await;
+        let what = match outcome {
+            Some(outcome) => {
+                span.ended(&outcome, self.settings.telling);
+                What::Done(Box::new(outcome))
+            }
+            None => What::Lost,
+        };
+        let _ = self.signals.send(Signal { n, attempt, what }).await;
     }
 
     async fn ask(&self, intent: &Intent, cancel: &CancellationToken, span: &CallSpan) -> Outcome {
@@ -265,88 +275,6 @@ impl Performer {
             cut: seen.cut,
         }
     }
-
-    async fn call(&self, intent: &Intent, cancel: &CancellationToken, span: &CallSpan) -> Outcome {
-        let EffectKind::Tool { call_id, name, entry, class, edited_by, .. } = &intent.effect.kind else {
-            return Outcome::Unknown;
-        };
-        if (self.denied_now)(name) {
-            let (status, why) = self.definition.decision.refusal(name);
-            return unrun(intent, status, why);
-        }
-        let arguments = match self.arguments(*entry, edited_by.as_deref()).await {
-            Ok(arguments) => arguments,
-            Err(error) => {
-                return unrun(intent, Closing::Error, format!("it could not be started: {error}"));
-            }
-        };
-        let effect = EffectId { run: self.run, path: self.path.clone(), n: intent.effect.n };
-        let tools = (self.tools)();
-        let wants_context = tools.get(name).is_some_and(|tool| tool.spec().requires_context);
-        let context = CallContext {
-            call_id: call_id.clone(),
-            key: effect.to_string(),
-            cancel: cancel.clone(),
-            roots: self.definition.roots.iter().map(PathBuf::from).collect(),
-            tenant: self.tenant.clone(),
-            metadata: if wants_context { self.metadata.clone() } else { Value::Null },
-        };
-        span.called(&arguments, self.settings.telling);
-        point("tool.post_intent");
-        let mut call = Box::pin(tools.call(name, arguments, context));
-        if let std::task::Poll::Ready(ran) = futures_util::poll!(&mut call) {
-            return self.ran(name, ran, *class, cancel).await;
-        }
-        point("tool.post_send");
-        let ran = call.await;
-        self.ran(name, ran, *class, cancel).await
-    }
-
-    async fn ran(&self, name: &str, mut ran: Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
-        point("tool.post_reply");
-        // What the run is pinned to may trust a tool that is no longer trusted.
-        ran.outcome.untrusted =
-            (self.tools)().get(name).is_some_and(|tool| tool.spec().trust.untrusted_output);
-        let failed = ran.outcome.status == Closing::Error;
-        if ran.timed_out && !class.may_run_again() && !ran.before_start {
-            return Outcome::Unknown;
-        }
-        if failed && cancel.is_cancelled() {
-            return Outcome::Stopped { shown: String::new(), used: None };
-        }
-        if let (Some(bytes), Some(blob)) = (ran.blob, &ran.outcome.blob)
-            && let Err(error) = patiently!(
-                self,
-                Box::pin(self.store.put_blob(&self.tenant, &blob.hash, bytes.clone(), self.clock.now()))
-            )
-        {
-            tracing::warn!(run = %self.run, %error, "a long result could not be kept whole");
-            return Outcome::Tool(ToolOutcome { blob: None, ..ran.outcome });
-        }
-        Outcome::Tool(ran.outcome)
-    }
-
-    /// The exact arguments of a call: those that a person put in their place, or the entry's.
-    pub(crate) async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
-        if let Some(approval) = edited_by {
-            return Ok(patiently!(self, Box::pin(self.store.approval(&self.tenant, approval)))?.args);
-        }
-        let known = self.recent.look(entry, entry, |entries| entries.first().cloned()).flatten();
-        if let Some(Entry::ToolCall(call)) = known {
-            return Ok(call.arguments);
-        }
-        let slice = Slice { before: Some(entry + 1), last_n: Some(1) };
-        let read = || Box::pin(self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice));
-        let found = patiently!(self, read())?.pop();
-        match found.map(|placed| placed.entry) {
-            Some(Entry::ToolCall(call)) => Ok(call.arguments),
-            _ => Err(StoreError::Corrupt {
-                what: "entry",
-                id: format!("{}[{entry}]", self.thread),
-                why: "expected a ToolCall".to_owned(),
-            }),
-        }
-    }
 }
 
 /// What is said of an effect that was given up: what changes nothing was stopped, of the rest nobody knows.
@@ -356,14 +284,6 @@ pub(crate) fn given_up(kind: &EffectKind) -> Outcome {
             Outcome::Stopped { shown: String::new(), used: None }
         }
         EffectKind::Tool { .. } | EffectKind::Wait { .. } => Outcome::Unknown,
-    }
-}
-
-/// A tool that is not reached. One that a crash interrupted was reached before: it is given up.
-fn unrun(intent: &Intent, status: Closing, why: String) -> Outcome {
-    match intent.attempt {
-        0 | 1 => Outcome::Tool(ToolOutcome::unrun(status, why)),
-        _ => given_up(&intent.effect.kind),
     }
 }
 

@@ -62,8 +62,20 @@ impl Server {
         &self,
         method: Method,
         path: Uri,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Answer, Broken> {
+        self.send_if(method, path, headers, body, || std::future::ready(true)).await
+    }
+
+    /// The same, if it may still be sent once there is a connection.
+    pub async fn send_if<F: Future<Output = bool>>(
+        &self,
+        method: Method,
+        path: Uri,
         mut headers: HeaderMap,
         body: Vec<u8>,
+        may: impl Fn() -> F,
     ) -> Result<Answer, Broken> {
         headers.insert(HOST, self.it.named.clone());
         let mut request = Request::new(Full::new(Bytes::from(body)));
@@ -75,6 +87,10 @@ impl Server {
                 Some(link) => (link, false),
                 None => (Link::over(self.connected().await?).await?, true),
             };
+            if !may().await {
+                let cause = "it may not be sent any more".to_owned();
+                return Err(Broken { is_connect: true, is_timeout: false, cause });
+            }
             match link.send(request).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();

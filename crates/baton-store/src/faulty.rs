@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_core::event::Event;
 use baton_core::id::Tenant;
+use futures_util::future::BoxFuture;
 
 use crate::error::StoreError;
 use crate::{Rest, Store, Transition};
@@ -28,6 +29,60 @@ pub enum StoreBug {
     EndTwice,
 }
 
+/// The methods that write.
+pub const WRITES: [&str; 26] = [
+    "add_token",
+    "answer_key",
+    "begin_key",
+    "checkout",
+    "claim",
+    "commit",
+    "create_thread",
+    "delete_branch",
+    "delete_thread",
+    "enqueue",
+    "fork",
+    "gc",
+    "post",
+    "prune",
+    "push",
+    "receive",
+    "release",
+    "rename_thread",
+    "retake_key",
+    "revoke_token",
+    "rewind",
+    "seal",
+    "sent",
+    "start",
+    "trim_outbox",
+    "watch",
+];
+
+/// What comes between a call and its answer.
+#[derive(Clone)]
+pub enum Mishap {
+    /// It is not done, and the store says so.
+    Refused,
+    /// It is not done, and the store does not know.
+    Undone,
+    /// It is done, and the store does not know.
+    Untold,
+    /// It is done, this happens, and then it is told.
+    Then(Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>),
+}
+
+impl std::fmt::Debug for Mishap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mishap::Refused => "Refused",
+            Mishap::Undone => "Undone",
+            Mishap::Untold => "Untold",
+            Mishap::Then(_) => "Then",
+        })
+    }
+}
+
 /// Wraps a store. The same seed fails the same calls.
 #[derive(Debug)]
 pub struct FaultyStore {
@@ -37,12 +92,20 @@ pub struct FaultyStore {
     bug: Option<StoreBug>,
     /// How often each method was called.
     calls: Mutex<BTreeMap<String, u64>>,
+    /// What happens at which call of which method.
+    planned: Mutex<Vec<(&'static str, u64, Mishap)>>,
 }
 
 impl FaultyStore {
-    /// Fails about `per_mille` of a thousand calls.
+    /// Fails about `per_mille` of a thousand calls; if all of them, nothing is ever done.
     pub fn new(inner: Store, per_mille: u64, seed: u64) -> Self {
-        FaultyStore { inner, per_mille, state: AtomicU64::new(seed), bug: None, calls: Mutex::default() }
+        let (state, calls, planned) = (AtomicU64::new(seed), Mutex::default(), Mutex::default());
+        FaultyStore { inner, per_mille, state, bug: None, calls, planned }
+    }
+
+    /// Never fails but as planned: at this call of a method, counted from 1, this happens.
+    pub fn plan(&self, method: &'static str, nth: u64, mishap: Mishap) {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner).push((method, nth, mishap));
     }
 
     /// Never fails, but has a fault.
@@ -63,20 +126,25 @@ impl FaultyStore {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn before(&self, method: &str) -> Result<(), StoreError> {
-        *self.lock().entry(method.to_owned()).or_default() += 1;
-        if self.strikes() {
-            return Err(StoreError::Unavailable(format!("{method} was made to fail")));
+    /// What happens to this call, if anything does. A write may be done or not and be reported as one of which nobody
+    /// knows; what only reads is done or fails.
+    pub(crate) fn mishap(&self, method: &str) -> Option<Mishap> {
+        let mut calls = self.lock();
+        let count = calls.entry(method.to_owned()).or_default();
+        *count += 1;
+        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned = planned.iter().find(|(of, nth, _)| *of == method && nth == count);
+        if let Some((_, _, mishap)) = planned {
+            return Some(mishap.clone());
         }
-        Ok(())
-    }
-
-    /// A write that worked may be reported as one that nobody knows of.
-    pub(crate) fn after<T>(&self, method: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        if matches!(method, "commit" | "start" | "claim" | "post") && result.is_ok() && self.strikes() {
-            return Err(StoreError::Ambiguous(format!("{method} was done but made to time out")));
+        drop(calls);
+        let way = self.strikes()?;
+        match way % 3 {
+            _ if self.per_mille >= 1000 => Some(Mishap::Refused), // it never answers
+            1 if WRITES.contains(&method) => Some(Mishap::Undone),
+            2 if WRITES.contains(&method) => Some(Mishap::Untold),
+            _ => Some(Mishap::Refused),
         }
-        result
     }
 
     /// What a commit comes to under the planted fault; none where it does not show.
@@ -115,12 +183,40 @@ impl FaultyStore {
         Some(Box::pin(self.inner.commit(tenant, &bad)).await)
     }
 
-    /// SplitMix64: a good enough die, the same on every machine.
-    fn strikes(&self) -> bool {
+    /// SplitMix64: a good enough die, the same on every machine. If it strikes, how.
+    fn strikes(&self) -> Option<u64> {
         let mut z = self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % 1000 < self.per_mille
+        z ^= z >> 31;
+        (z % 1000 < self.per_mille).then_some(z / 1000)
+    }
+}
+
+impl Mishap {
+    /// What is told instead of doing it.
+    pub(crate) fn instead(&self, method: &str) -> Option<StoreError> {
+        match self {
+            Mishap::Refused => Some(StoreError::Unavailable(format!("{method} was made to fail"))),
+            Mishap::Undone => {
+                Some(StoreError::Ambiguous(format!("{method} was not done and made to time out")))
+            }
+            Mishap::Untold | Mishap::Then(_) => None,
+        }
+    }
+
+    /// What is told when it was done.
+    pub(crate) async fn after<T>(self, method: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        match self {
+            Mishap::Untold if result.is_ok() => {
+                Err(StoreError::Ambiguous(format!("{method} was done but made to time out")))
+            }
+            Mishap::Then(happens) => {
+                happens().await;
+                result
+            }
+            _ => result,
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use uuid::Uuid;
 pub use envelope::{decode as decode_envelope, encode as encode_envelope};
 pub use error::StoreError;
 #[cfg(feature = "failpoints")]
-pub use faulty::{FaultyStore, StoreBug};
+pub use faulty::{FaultyStore, Mishap, StoreBug, WRITES};
 pub use known::Known;
 pub use memory::MemoryStore;
 pub use postgres::{PgError, PgOptions, PgStore};
@@ -75,9 +75,15 @@ macro_rules! on_store {
             Store::Postgres(store) => store.$method($($arg),*).await,
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => {
-                store.before(stringify!($method))?;
+                let mishap = store.mishap(stringify!($method));
+                if let Some(error) = mishap.as_ref().and_then(|mishap| mishap.instead(stringify!($method))) {
+                    return Err(error);
+                }
                 let result = Box::pin(store.inner().$method($($arg),*)).await;
-                store.after(stringify!($method), result)
+                match mishap {
+                    Some(mishap) => mishap.after(stringify!($method), result).await,
+                    None => result,
+                }
             }
         }
     };
@@ -633,6 +639,15 @@ impl Owner {
             Life::Memory(store) => store.is_alive(self.id),
             Life::Lock(lock) => lock.is_found(),
             Life::Lease(lease) => lease.is_current(),
+        }
+    }
+
+    /// How often it may have been taken for dead so far, and has gone on. Looked at after [`Owner::is_current`]: where
+    /// both are as they were, nobody can have taken it for dead in between. Locks say nothing of that and lapse never.
+    pub fn lapses(&self) -> u64 {
+        match &self.life {
+            Life::Memory(_) | Life::Lock(_) => 0,
+            Life::Lease(lease) => lease.lapses(),
         }
     }
 }

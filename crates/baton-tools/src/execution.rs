@@ -11,6 +11,7 @@
 mod answer;
 mod connection;
 mod offer;
+mod permitted;
 mod remote;
 
 use std::collections::BTreeSet;

@@ -28,4 +28,4 @@ pub use builtin::{Builtin, FILE_TOOLS, RootError, Secrets, builtin};
 pub use found::is_found;
 pub use registry::{Known, MAX_ARGUMENT_BYTES, Ran, Registry, RegistryError, TrustOverride};
 pub use secret::Secret;
-pub use tool::{CallContext, Output, Tool, ToolError};
+pub use tool::{CallContext, Output, Permit, Tool, ToolError};

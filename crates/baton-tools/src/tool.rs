@@ -1,6 +1,8 @@
 //! The port: what a tool is, and what it is told about a call.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use baton_core::id::Tenant;
 use baton_core::tool::{Cause, EffectClass, ToolSpec};
@@ -55,6 +57,32 @@ impl ToolError {
     }
 }
 
+/// Whether a call may still be made. Whoever sends something that may not be sent twice asks right before, once it is
+/// connected: meanwhile the process may have been stopped for long, and somebody else may see to the call.
+#[derive(Clone, Default)]
+pub struct Permit(Option<Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>>);
+
+impl Permit {
+    /// One that is found out whenever it is asked for.
+    pub fn new(holds: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static) -> Permit {
+        Permit(Some(Arc::new(holds)))
+    }
+
+    /// Whether the call may be made now. Where nobody else can see to it, always.
+    pub async fn holds(&self) -> bool {
+        match &self.0 {
+            Some(holds) => holds().await,
+            None => true,
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").finish_non_exhaustive()
+    }
+}
+
 /// What a tool is told about one call.
 #[derive(Debug, Clone)]
 pub struct CallContext {
@@ -70,6 +98,8 @@ pub struct CallContext {
     pub tenant: Tenant,
     /// What the caller said of the run, for tools that ask for it; otherwise null.
     pub metadata: Value,
+    /// Whether it may still be made.
+    pub permit: Permit,
 }
 
 /// Something that an agent can call. Implemented by us and by whoever embeds Baton.

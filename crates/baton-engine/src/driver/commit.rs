@@ -24,6 +24,7 @@ use crate::bug::EngineBug;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::patience::{Patience, patiently};
+use crate::perform::Hold;
 use crate::plan::Plan;
 
 /// The longest state that a flow may have.
@@ -211,7 +212,7 @@ impl Driver {
         }
         point("step.pre_commit");
         let since = self.performer.track.now();
-        let began = Instant::now();
+        let (began, hold) = (Instant::now(), Hold::of(&self.shared, self.row.epoch));
         let committed = match meanwhile {
             Meanwhile::Wait => commit(&self.shared, &self.performer.tenant, &transition).await,
             Meanwhile::Listen => self.commit_text(&transition).await,
@@ -225,6 +226,7 @@ impl Driver {
             self.unsaved.extend(later);
             return Err(error);
         }
+        self.hold = hold;
         point("step.post_commit");
         tracing::debug!(run = %self.run(), step = transition.step, seq = transition.last_seq, "committed");
         self.remember(transition);

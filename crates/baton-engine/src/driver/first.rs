@@ -13,6 +13,7 @@ use super::Driver;
 use crate::audit::Told;
 use crate::error::EngineError;
 use crate::patience::patiently;
+use crate::perform::Hold;
 
 impl Driver {
     /// Writes the first transition, which makes the run.
@@ -33,12 +34,13 @@ impl Driver {
         point("admit.pre_commit");
         let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
         let since = self.performer.track.now();
-        let began = Instant::now();
+        let (began, hold) = (Instant::now(), Hold::of(&self.shared, self.row.epoch));
         let lane = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition))?;
         self.shared.figures.committed(began.elapsed());
         self.shared.figures.started.fetch_add(1, Relaxed);
         self.performer.track.committed(since, transition.step, None);
         point("admit.post_commit");
+        self.hold = hold;
         self.row.lane = lane;
         self.remember(transition);
         self.reload().await?;

@@ -84,6 +84,10 @@ impl Driver {
         let (mut woken, mut going_down) = (pin!(wake.notified()), pin!(shared.went_down()));
         let mut alarm = pin!(tokio::time::sleep_until(self.deadline()));
         loop {
+            if self.is_lost {
+                let (run, epoch) = (self.run(), self.row.epoch);
+                return Err(StoreError::Fenced { run, epoch }.into());
+            }
             if let Some(queued) = self.queue.pop_front() {
                 return Ok(Some(queued));
             }
@@ -162,6 +166,10 @@ impl Driver {
         let (text, reasoning) = match what {
             What::Done(result) => {
                 return Some(Queued::Input(Input::Outcome { effect: n, result: *result }));
+            }
+            What::Lost => {
+                self.is_lost = true;
+                return None;
             }
             What::Piece { text, reasoning } => (text, reasoning),
         };

@@ -13,7 +13,7 @@ use super::{Engine, Live, RunHandle};
 use crate::audit::said_of;
 use crate::driver::Driver;
 use crate::hub::Hub;
-use crate::perform::Performer;
+use crate::perform::{Hold, Performer};
 use crate::recent::Recent;
 use crate::spans::{RunSpan, Track};
 
@@ -43,6 +43,7 @@ impl Engine {
         let track = Track::of(&row);
         let span = RunSpan::planned(&track);
         let performer = Performer {
+            shared: shared.clone(),
             store: shared.store.clone(),
             tools: {
                 let shared = shared.clone();
@@ -85,6 +86,8 @@ impl Engine {
             unsaved: Vec::new(),
             unsaved_bytes: 0,
             unsaved_since: None,
+            hold: Hold::of(&shared, row.epoch),
+            is_lost: false,
             active_since: None,
             row,
             shared,

@@ -238,6 +238,7 @@ impl Engine {
             roots: Vec::new(),
             tenant: call.tenant.clone(),
             metadata: if wants_context { call.metadata } else { Value::Null },
+            permit: Default::default(),
         };
         let began = Instant::now();
         let timeout = call.timeout.unwrap_or(Duration::MAX);

@@ -20,6 +20,7 @@ mod queue;
 #[path = "../../../baton-model/tests/it/server.rs"]
 mod server;
 mod service;
+mod stale;
 mod streams;
 mod traces;
 mod turns;

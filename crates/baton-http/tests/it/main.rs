@@ -87,6 +87,27 @@ async fn ask(server: &Server) -> Result<Answer, Broken> {
     server.send(Method::POST, target("/ask", Some("a=1")).unwrap(), headers, b"hi".to_vec()).await
 }
 
+/// Somebody may lose the right to ask while there is no connection yet, or between two requests on one.
+#[tokio::test]
+async fn what_may_not_be_sent_any_more_is_not_sent() {
+    let listener = Listener::new().await;
+    let server = listener.kept(LONG);
+    let refused = |server: Server| async move {
+        let path = target("/ask", None).unwrap();
+        let may = || std::future::ready(false);
+        server.send_if(Method::POST, path, HeaderMap::new(), b"hi".to_vec(), may).await.map(|_| ())
+    };
+    let told =
+        Broken { is_connect: true, is_timeout: false, cause: "it may not be sent any more".to_owned() };
+    let (answer, mut peer) = tokio::join!(refused(server.clone()), listener.accept());
+    assert_eq!(answer, Err(told.clone()));
+    peer.closed().await;
+    let (answer, mut peer) = listener.first(&server, &[SHORT]).await;
+    assert_eq!(whole(answer).await, hello());
+    assert_eq!(refused(server.clone()).await, Err(told));
+    peer.closed().await;
+}
+
 async fn whole(answer: Result<Answer, Broken>) -> Result<String, Broken> {
     let (mut answer, mut all) = (answer?, Vec::new());
     while let Some(bytes) = answer.chunk().await? {

@@ -107,7 +107,7 @@ impl Keeper {
                 [&self.owner.0, &seconds, &self.machine, &self.lock];
             client.execute(ENLIST, &values).await.map_err(said)?;
         }
-        self.renewed.note(asked);
+        self.renewed.note(asked, since_boot(), self.lease);
         client.execute(TAKE_BACK, &[&self.owner.0]).await.map_err(said)?;
         self.look_around(client, began).await.map_err(said)
     }

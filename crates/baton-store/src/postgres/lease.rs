@@ -8,7 +8,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -107,16 +107,25 @@ fn machine() -> String {
 
 /// When a lease was renewed last, as its owner knows it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Renewed(Arc<AtomicU64>);
+pub(super) struct Renewed {
+    at: Arc<AtomicU64>,
+    /// How often it was renewed only when it could have run out already.
+    lapses: Arc<AtomicU64>,
+}
 
 impl Renewed {
-    /// The lease began no earlier than this: the moment at which the database was asked for it.
-    pub(super) fn note(&self, asked: Duration) {
-        self.0.fetch_max(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    /// The lease began no earlier than when the database was asked for it, and is known of since it answered. That the
+    /// one before may have run out by then is noted first, so that nobody sees the new one without it.
+    pub(super) fn note(&self, asked: Duration, answered: Duration, lease: Duration) {
+        let before = Duration::from_millis(self.at.load(SeqCst));
+        if !before.is_zero() && before + lease <= answered {
+            self.lapses.fetch_add(1, SeqCst);
+        }
+        self.at.fetch_max(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX), SeqCst);
     }
 
     fn is_within(&self, lease: Duration) -> bool {
-        Duration::from_millis(self.0.load(Relaxed)) + lease > since_boot()
+        Duration::from_millis(self.at.load(SeqCst)) + lease > since_boot()
     }
 }
 
@@ -145,6 +154,11 @@ impl Lease {
     /// Whether it cannot have run out yet.
     pub(crate) fn is_current(&self) -> bool {
         self.renewed.is_within(self.length)
+    }
+
+    /// How often it may have run out so far.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.renewed.lapses.load(SeqCst)
     }
 }
 
@@ -207,5 +221,31 @@ impl PgStore {
     #[cfg(feature = "failpoints")]
     pub(crate) fn unheard(&self, leases: u32) {
         self.shared.place.beats().unheard(leases);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `(asked, answered)` of renewals of a lease of ten seconds, and how often it may have run out.
+    #[test]
+    fn a_lease_that_was_renewed_too_late_has_lapsed() {
+        let table: [(&[(u64, u64)], u64); 6] = [
+            (&[(100, 101)], 0),
+            (&[(100, 101), (103, 104), (112, 112)], 0),
+            (&[(100, 101), (110, 110)], 1),
+            (&[(100, 101), (109, 110)], 1), // it was asked for in time, and perhaps written too late
+            (&[(100, 109), (109, 109)], 0),
+            (&[(100, 101), (120, 121), (125, 126), (150, 151)], 2),
+        ];
+        for (renewals, lapses) in table {
+            let renewed = Renewed::default();
+            for (asked, answered) in renewals {
+                let at = Duration::from_secs;
+                renewed.note(at(*asked), at(*answered), at(10));
+            }
+            assert_eq!(renewed.lapses.load(SeqCst), lapses, "{renewals:?}");
+        }
     }
 }

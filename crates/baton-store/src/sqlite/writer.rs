@@ -98,11 +98,12 @@ impl Log {
         Ok(Log { pages })
     }
 
-    /// Moves what it holds into the file, if that is much. Where somebody still reads, the rest is for next time.
+    fn is_long(&self) -> bool {
+        self.pages.load(Ordering::Relaxed) >= LONG_LOG
+    }
+
+    /// Moves what it holds into the file. Where somebody still reads, the rest is for next time.
     fn empty(&self, db: &Connection) {
-        if self.pages.load(Ordering::Relaxed) < LONG_LOG {
-            return;
-        }
         if let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
             tracing::warn!(%error, "the log could not be emptied: it grows until that works");
         }
@@ -135,14 +136,16 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
         if let Err(Failed::Member) = committed {
             careful = CAREFUL;
         }
+        // Before anybody is told: a process that is stopped in what it does next keeps nobody else from writing. Only to
+        // empty the log it is kept, because while others write that is never empty.
+        let kept = (committed.is_ok() && log.is_long()).then_some(turn);
         for member in members {
             let committed = committed.as_ref().copied().map_err(Failed::as_error);
             (member.answer)(committed, member.has_company);
         }
-        if committed.is_ok() {
-            log.empty(db); // still in turn: while others write, it is never empty
+        if kept.is_some() {
+            log.empty(db);
         }
-        drop(turn);
     }
 }
 

@@ -5,7 +5,8 @@
 //! alone and shows nowhere. A failure says whether anything can have been sent.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_http::{Server, target};
@@ -18,8 +19,10 @@ use reqwest::header::{
 use reqwest::{Method, Url};
 use tokio::sync::OnceCell;
 
+use super::permitted::{Permitted, Refused};
 use crate::egress::{self, cause, is_this_computer};
 use crate::secret::Secret;
+use crate::tool::Permit;
 use crate::typed::off_thread;
 
 /// How long connecting may take.
@@ -101,6 +104,7 @@ struct Request {
     at: Address,
     headers: HeaderMap,
     body: Vec<u8>,
+    permit: Permit,
 }
 
 impl fmt::Debug for Connection {
@@ -132,11 +136,12 @@ impl Connection {
 
     /// Asks for a document, of which at most so many bytes are read.
     pub async fn get(&self, path: &str, most: usize) -> Result<Answer, Broken> {
-        let (headers, body) = (HeaderMap::with_capacity(ROOM), Vec::new());
-        self.send(Request { method: Method::GET, at: self.at(path)?, headers, body }, most).await
+        let (headers, body, permit) = (HeaderMap::with_capacity(ROOM), Vec::new(), Permit::default());
+        self.send(Request { method: Method::GET, at: self.at(path)?, headers, body, permit }, most).await
     }
 
-    /// Sends a document under a key, which is the same for every attempt.
+    /// Sends a document under a key, which is the same for every attempt, if that is still permitted once there is a
+    /// connection.
     pub async fn post(
         &self,
         path: &str,
@@ -144,6 +149,7 @@ impl Connection {
         more: HeaderMap,
         body: Vec<u8>,
         most: usize,
+        permit: Permit,
     ) -> Result<Answer, Broken> {
         let odd = |_| Broken::NotSent("the key of the call holds characters that no key has".to_owned());
         let key = HeaderValue::from_str(key).map_err(odd)?;
@@ -159,7 +165,7 @@ impl Connection {
         headers.extend(more);
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(IDEMPOTENCY_KEY, key);
-        self.send(Request { method: Method::POST, at, headers, body }, most).await
+        self.send(Request { method: Method::POST, at, headers, body, permit }, most).await
     }
 
     /// A text of the service as it may be shown: without our token, if it is repeated there.
@@ -214,11 +220,12 @@ impl Way {
     }
 
     async fn send(&self, request: Request) -> Result<Response, Broken> {
-        let Request { method, at, mut headers, body } = request;
+        let Request { method, at, mut headers, body, permit } = request;
         let (client, is_local, is_plain) = match self {
             Way::Near(server) => {
                 headers.insert(USER_AGENT, HeaderValue::from_static(egress::USER_AGENT));
-                return Ok(Response::Near(server.send(method, at.target, headers, body).await?));
+                let may = || permit.holds();
+                return Ok(Response::Near(server.send_if(method, at.target, headers, body, may).await?));
             }
             Way::Full { client, is_local, is_plain } => (client, *is_local, *is_plain),
         };
@@ -229,8 +236,12 @@ impl Way {
         };
         let mut request = reqwest::Request::new(method, at.url);
         *request.headers_mut() = headers;
-        *request.body_mut() = (!body.is_empty()).then(|| body.into());
-        Ok(Response::Full(client.get_or_try_init(make).await?.execute(request).await?))
+        let is_refused = Arc::new(AtomicBool::new(false));
+        *request.body_mut() = (!body.is_empty()).then(|| Permitted::body(body, permit, is_refused.clone()));
+        match client.get_or_try_init(make).await?.execute(request).await {
+            Err(_) if is_refused.load(SeqCst) => Err(Broken::NotSent(Refused.to_string())),
+            answered => Ok(Response::Full(answered?)),
+        }
     }
 }
 

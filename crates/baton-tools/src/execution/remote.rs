@@ -71,7 +71,8 @@ impl Tool for Remote {
             let body = body.map_err(|error| {
                 ToolError::asked(format!("The arguments cannot be written as JSON: {error}."))
             })?;
-            let asking = pin!(connection.post("/execute", &context.key, more, body, MOST_BYTES));
+            let posting = connection.post("/execute", &context.key, more, body, MOST_BYTES, context.permit);
+            let asking = pin!(posting);
             let answer = until_stopped(asking, &context.cancel, is_free).await?;
             understood(answer, &connection)
         }

@@ -64,6 +64,7 @@ fn context() -> CallContext {
         roots,
         tenant: Tenant::local(),
         metadata: Value::Null,
+        permit: Default::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton_core::thread::Closing;
 use baton_core::tool::{EffectClass, ToolSpec};
 use baton_tools::execution::{BadService, ExecutionService, LeftOut, NoOffer, Options};
-use baton_tools::{CallContext, Ran, Registry, Secret};
+use baton_tools::{CallContext, Permit, Ran, Registry, Secret};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -325,6 +325,19 @@ async fn a_tool_that_requires_context_is_told_of_the_run_and_no_other_is() {
     let long = json!({ "who": "x".repeat(4096) });
     let said = "This tool is told what the caller said of the run, and that is longer than 4096 bytes.";
     assert_eq!(registry.call("greet", json!({}), with(&long)).await, refused(said));
+}
+
+/// Meanwhile the process may have been stopped, and somebody else may see to the call.
+#[tokio::test]
+async fn a_call_that_is_not_permitted_once_there_is_a_connection_is_not_sent() {
+    let (server, registry) =
+        answering(|| Answer::page("application/json", r#"{"status": "ok", "output": "done"}"#)).await;
+    let permit = Permit::new(|| Box::pin(async { false }));
+    let said = "The execution service cannot be reached, and nothing was done: it may not be sent any more.";
+    let forbidden = CallContext { permit, ..context("k") };
+    assert_eq!(registry.call("pay", json!({}), forbidden).await, unsent(said));
+    assert_eq!(server.requests().len(), 1, "only the tools were asked for");
+    assert_eq!(registry.call("pay", json!({}), context("k")).await, ok(json!("done")));
 }
 
 #[tokio::test]

@@ -62,6 +62,7 @@ fn context(key: &str) -> CallContext {
         roots,
         tenant: Tenant::local(),
         metadata: Value::Null,
+        permit: Default::default(),
     }
 }
 

@@ -178,6 +178,7 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
         roots,
         tenant: app.tenant.clone(),
         metadata: Value::Null,
+        permit: Default::default(),
     };
     let begun = Instant::now();
     let ran = tools.call(&args.name, checked.arguments, context).await;

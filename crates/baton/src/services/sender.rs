@@ -24,6 +24,7 @@ use baton_core::json::{canonical, sha256_hex};
 use baton_core::time::Timestamp;
 use baton_engine::{Clock, Engine, SystemClock};
 use baton_store::{AuditEvent, NewKey, Outgoing, Store, StoreError};
+use baton_tools::Permit;
 use baton_tools::execution::Connection;
 use futures_util::{StreamExt, stream};
 use tokio::time::timeout;
@@ -157,7 +158,8 @@ impl Sender {
 
     async fn send(&self, Outgoing { n, event, .. }: &Outgoing) -> Taken {
         let (key, body) = written(*n, event);
-        let posting = self.connection.post("/events", &key, Default::default(), body, ANSWER_BYTES);
+        let posting =
+            self.connection.post("/events", &key, Default::default(), body, ANSWER_BYTES, Permit::default());
         match timeout(PATIENCE, posting).await {
             Err(_elapsed) => Taken::NotNow(format!("it did not answer within {} s", PATIENCE.as_secs())),
             Ok(Err(broken)) => Taken::NotNow(broken.to_string()),

@@ -281,8 +281,10 @@ async fn an_owner_that_cannot_renew_its_lease_knows_that_it_is_not_current() {
     let renewals = || server.run("SELECT expires_at FROM owners");
     let first = renewals();
     until("it is renewed", || renewals() != first);
+    assert_eq!(owner.lapses(), 0);
     server.down();
     until("its lease ran out", || !owner.is_current());
     server.up();
     until("it is renewed again", || owner.is_current());
+    assert_eq!(owner.lapses(), 1, "that it is current again does not say that it was all the time");
 }

@@ -73,6 +73,7 @@ impl House {
             roots,
             tenant: Tenant::local(),
             metadata: Value::Null,
+            permit: Default::default(),
         };
         tool.call(arguments, context).await
     }

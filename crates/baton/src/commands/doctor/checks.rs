@@ -140,6 +140,7 @@ async fn logs(tools: &Registry) -> Check {
         roots,
         tenant: Tenant::local(),
         metadata: serde_json::Value::Null,
+        permit: Default::default(),
     };
     let ran = tools.call("system_logs", json!({"limit": 1}), context).await;
     let result = ran.outcome.result;

@@ -1,0 +1,95 @@
+//! Whether a run is still this process's at the moment at which something is sent that may not be sent twice.
+//!
+//! Between the commit of an intent and the call lies time in which the process may have been stopped: for longer than
+//! its lease, so that another took its runs, or until a person took the run by name. A commit that went through says that
+//! the run was ours then. It still is where nobody can have taken this process for dead since, which is known without
+//! asking anybody, and too little time went by for a person. Otherwise the store is asked; and where that does not say
+//! so either, nothing is sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use baton_core::id::{RunId, Tenant};
+use baton_tools::Permit;
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use crate::engine::Shared;
+use crate::patience::patiently;
+
+/// How long a commit is believed without another look.
+const BELIEVED: Duration = Duration::from_millis(100);
+
+/// That a run was held, as of a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hold {
+    epoch: u32,
+    at: Instant,
+    lapses: u64,
+}
+
+impl Hold {
+    /// What is to be remembered from before a commit: if it goes through, the run was held then.
+    pub(crate) fn of(shared: &Shared, epoch: u32) -> Hold {
+        Hold { epoch, at: Instant::now(), lapses: shared.owner.lapses() }
+    }
+
+    /// Whether nobody can have taken the run since, as far as is known without asking.
+    fn is_unbroken(&self, shared: &Shared) -> bool {
+        shared.owner.is_current() && shared.owner.lapses() == self.lapses && self.at.elapsed() < BELIEVED
+    }
+
+    async fn holds(&self, shared: &Shared, tenant: &Tenant, run: RunId) -> bool {
+        if self.is_unbroken(shared) {
+            return true;
+        }
+        loop {
+            let now = Hold::of(shared, self.epoch);
+            if !shared.owner.is_current() {
+                return false;
+            }
+            match patiently!(shared, shared.store.run(tenant, run)) {
+                Ok(row) if row.epoch == self.epoch && row.owner == Some(shared.owner.id) => {}
+                _ => return false,
+            }
+            if now.is_unbroken(shared) {
+                return true;
+            }
+        }
+    }
+}
+
+/// The permit of one call, and whether it was refused.
+pub(crate) struct Held {
+    pub(crate) permit: Permit,
+    is_lost: Arc<AtomicBool>,
+}
+
+impl Held {
+    /// For a call that may not be made again.
+    pub(crate) fn once(shared: &Arc<Shared>, tenant: &Tenant, run: RunId, hold: Hold) -> Held {
+        let is_lost = Arc::new(AtomicBool::new(false));
+        let (shared, tenant, told) = (shared.clone(), tenant.clone(), is_lost.clone());
+        let permit = Permit::new(move || {
+            let (shared, tenant, told) = (shared.clone(), tenant.clone(), told.clone());
+            async move {
+                let holds = hold.holds(&shared, &tenant, run).await;
+                told.fetch_or(!holds, SeqCst);
+                holds
+            }
+            .boxed()
+        });
+        Held { permit, is_lost }
+    }
+
+    /// For one that does no harm when it is made twice.
+    pub(crate) fn freely() -> Held {
+        Held { permit: Permit::default(), is_lost: Arc::default() }
+    }
+
+    /// Whether the run was found to be lost, so that nothing was sent.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(SeqCst)
+    }
+}

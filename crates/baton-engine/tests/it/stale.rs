@@ -1,0 +1,85 @@
+//! A process that was stopped between the commit of an intent and the call: others may have taken its run meanwhile.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use baton_core::id::{RunId, Tenant};
+use baton_core::run::RunStatus;
+use baton_engine::{Engine, Rested};
+use baton_store::{ClaimMode, FaultyStore, Mishap, Store};
+use serde_json::json;
+
+use crate::check::check;
+use crate::world::{NOW, TENANT, World, quick};
+
+/// What becomes of the run while its first owner is stopped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Meanwhile {
+    /// The owner counts as dead.
+    Buried,
+    /// Somebody takes the run by its name.
+    Taken,
+    /// Nothing: it is still the owner's.
+    Nothing,
+}
+
+/// A world whose first engine is stopped for so long right after the commit that holds the intent of a call.
+fn world(tool: &str, meanwhile: Meanwhile, stop: Duration) -> (World, Arc<OnceLock<(Engine, RunId)>>) {
+    let (inner, first) = (Store::memory(), Arc::new(OnceLock::<(Engine, RunId)>::new()));
+    let faulty = FaultyStore::new(inner.clone(), 0, 0);
+    let stopped = first.clone();
+    let then = move || {
+        let (inner, stopped) = (inner.clone(), stopped.clone());
+        let stop: futures_util::future::BoxFuture<'static, ()> = Box::pin(async move {
+            tokio::time::advance(stop).await;
+            let (engine, run) = stopped.get().unwrap();
+            match meanwhile {
+                Meanwhile::Nothing => {}
+                Meanwhile::Buried => engine.bury(),
+                Meanwhile::Taken => {
+                    let other = inner.enlist().unwrap();
+                    inner.claim(&Tenant::local(), *run, other.id, ClaimMode::Take, NOW).await.unwrap();
+                }
+            }
+        });
+        stop
+    };
+    faulty.plan("commit", 1, Mishap::Then(Arc::new(then)));
+    let world = World::on(Store::Faulty(Arc::new(faulty)), quick(), tempfile::tempdir().unwrap());
+    let call = json!([{"call": {"name": tool, "arguments": {"do": "ok"}}}]);
+    world.script(json!([call, [{"text": "the end"}]]));
+    (world, first)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_may_have_lost_its_run_makes_no_call_that_must_not_be_made_twice() {
+    let (short, long) = (Duration::ZERO, Duration::from_secs(1));
+    let table = [
+        // Who calls: the first owner, then whoever goes on.
+        ("once", Meanwhile::Buried, short, (0, 0), "(unknown)"),
+        ("once", Meanwhile::Taken, long, (0, 0), "(unknown)"),
+        ("once", Meanwhile::Nothing, long, (1, 1), "\"did\":\"ok\""),
+        ("idem", Meanwhile::Taken, long, (1, 1), "\"did\":\"ok\""),
+    ];
+    for (tool, meanwhile, stop, (by_the_first, by_all), closing) in table {
+        let at = format!("{tool} {meanwhile:?} {stop:?}");
+        let (world, first) = world(tool, meanwhile, stop);
+        let engine = world.engine();
+        let mut handle = engine.start(world.request("go")).await.unwrap();
+        first.set((engine, handle.run)).unwrap();
+        let rested = handle.rested().await;
+        assert_eq!(world.ledger.count(tool), by_the_first, "{at}");
+        if meanwhile == Meanwhile::Nothing {
+            assert_eq!(rested, Rested::Ended(RunStatus::Ok), "{at}");
+        } else {
+            assert_eq!(rested, Rested::Lost, "{at}");
+            let second = world.engine();
+            let mut again = second.resume(&TENANT, handle.run, ClaimMode::Take).await.unwrap();
+            assert_eq!(again.rested().await, Rested::Ended(RunStatus::Ok), "{at}");
+        }
+        assert_eq!(world.ledger.count(tool), by_all, "{at}");
+        let transcript = world.transcript().await;
+        assert!(transcript.iter().any(|line| line.contains(closing)), "{at}: {transcript:#?}");
+        check(&world, handle.run, &[]).await.unwrap();
+    }
+}
