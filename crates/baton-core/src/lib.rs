@@ -6,7 +6,7 @@
 //! Reading order: the words ([`id`], [`time`], [`json`], [`fault`]), what was said ([`thread`]),
 //! what can be asked for ([`tool`], [`chat`], [`role`], [`effect`]), what is allowed ([`policy`], [`budget`]),
 //! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`], [`trace`]), and how
-//! people see it ([`visible`]).
+//! people see it ([`visible`], [`redact`]).
 
 pub mod budget;
 pub mod chat;
@@ -17,6 +17,7 @@ pub mod flow;
 pub mod id;
 pub mod json;
 pub mod policy;
+pub mod redact;
 pub mod render;
 pub mod role;
 pub mod run;

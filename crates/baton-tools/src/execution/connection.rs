@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_core::redact::Redactor;
 use baton_http::{Server, target};
 use hyper::Uri;
 use hyper::body::Bytes;
@@ -77,7 +78,7 @@ pub struct Answer {
 /// See the module.
 pub struct Connection {
     base: String,
-    token: Option<(Secret, HeaderValue)>,
+    token: Option<(Redactor, HeaderValue)>,
     way: Way,
     /// The first path that something was sent to, and its address: services have one, and are sent much.
     sent: OnceLock<(String, Address)>,
@@ -128,7 +129,7 @@ impl Connection {
                 .filter(|_| !token.expose().is_empty())
                 .ok_or(BadService::Token)?;
             value.set_sensitive(true);
-            Ok((token, value))
+            Ok((Redactor::new(token.expose()), value))
         };
         let token = token.map(header).transpose()?;
         Ok(Connection { base: base.to_owned(), token, way: Way::to(&url)?, sent: OnceLock::new() })
@@ -171,14 +172,14 @@ impl Connection {
     /// A text of the service as it may be shown: without our token, if it is repeated there.
     pub fn redacted(&self, text: &str) -> String {
         match &self.token {
-            Some((token, _)) => text.replace(token.expose(), "[redacted]"),
+            Some((token, _)) => token.redact(text),
             None => text.to_owned(),
         }
     }
 
     /// Whether a text repeats our token.
     pub(super) fn is_repeated(&self, text: &str) -> bool {
-        self.token.as_ref().is_some_and(|(token, _)| text.contains(token.expose()))
+        self.token.as_ref().is_some_and(|(token, _)| token.is_in(text))
     }
 
     /// The address of a path.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use baton_core::redact::without_secrets_in_urls;
 use toml::de::DeValue;
 
 use super::database::DatabaseUrl;
@@ -128,14 +129,14 @@ impl Value {
         if let Value::Database(url) = self { Some(url) } else { None }
     }
 
-    /// As JSON.
+    /// As JSON, where it may be shown.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Value::Path(path) => path.to_string_lossy().into(),
-            Value::Text(text) => text.clone().into(),
+            Value::Text(text) => without_secrets_in_urls(text).into_owned().into(),
             Value::Whole(number) => (*number).into(),
             Value::Decimal(number) => (*number).into(),
-            Value::Names(names) => names.clone().into(),
+            Value::Names(names) => shown(names).into(),
             Value::Switch(on) => (*on).into(),
             Value::KeyFile(_) => SET.into(),
             Value::Database(url) => url.shown().into(),
@@ -143,15 +144,20 @@ impl Value {
     }
 }
 
+/// Names as they may be shown: some are addresses.
+fn shown(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| without_secrets_in_urls(name).into_owned()).collect()
+}
+
 /// As TOML has it, where it may be shown.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Path(path) => path.display().fmt(f),
-            Value::Text(text) => toml::Value::from(text.as_str()).fmt(f),
+            Value::Text(text) => toml::Value::from(without_secrets_in_urls(text).into_owned()).fmt(f),
             Value::Whole(number) => number.fmt(f),
             Value::Decimal(number) => toml::Value::from(*number).fmt(f),
-            Value::Names(names) => toml::Value::from(names.clone()).fmt(f),
+            Value::Names(names) => toml::Value::from(shown(names)).fmt(f),
             Value::Switch(on) => on.fmt(f),
             Value::KeyFile(_) => f.write_str(SET),
             Value::Database(url) => toml::Value::from(url.shown()).fmt(f),

@@ -79,6 +79,9 @@ impl Key {
     pub(crate) fn in_words(&self) -> String {
         match &self.found {
             Found::NotNeeded => "not needed".to_owned(),
+            Found::There(secret) if secret.is_too_short() => {
+                format!("{} is set, too short to be hidden where a server repeats it", self.place)
+            }
             Found::There(_) => format!("{} is set", self.place),
             Found::Missing(_, why) if why == "it is not set" => format!("{} is not set", self.place),
             Found::Missing(_, why) => format!("{}: {why}", self.place),

@@ -66,12 +66,12 @@ fn a_key_that_is_not_there_is_told_before_anybody_is_asked() {
     std::fs::write(folder.path().join("secret-looking"), "\n").unwrap();
     let (_, again) = (place, Models::new(&config_of(&folder)));
     assert!(again.checked("lab/x").unwrap_err().message.ends_with("names the file of a key; it is empty"));
-    std::fs::write(folder.path().join("secret-looking"), "sk-1\n").unwrap();
+    std::fs::write(folder.path().join("secret-looking"), "sk-12345\n").unwrap();
     let there = Models::new(&config_of(&folder));
     assert_eq!(there.checked("lab/x").unwrap(), "lab/x");
     let key = there.key("lab").unwrap();
-    assert_eq!((key.in_words().as_str(), key.secret().unwrap().expose()), ("key_file is set", "sk-1"));
-    assert!(!format!("{key:?}").contains("sk-1"));
+    assert_eq!((key.in_words().as_str(), key.secret().unwrap().expose()), ("key_file is set", "sk-12345"));
+    assert!(!format!("{key:?}").contains("sk-12345"));
 }
 
 fn config_of(folder: &tempfile::TempDir) -> Config {

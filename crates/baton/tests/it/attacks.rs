@@ -7,4 +7,5 @@ mod connections;
 mod invisible;
 mod modes;
 mod regex;
+mod secrets;
 mod trust;
