@@ -311,6 +311,12 @@ pub struct Approval {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
+    /// What the call was asked for with, where a person put other arguments in their place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_args: Option<Value>,
+    /// Why the person decided so, as far as they said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_reason: Option<String>,
 }
 
 impl Approval {
@@ -323,8 +329,11 @@ impl Approval {
     pub fn visible(&self) -> (Approval, Findings) {
         let mut findings = Findings::default();
         let args = visible::json(&self.args, &mut findings);
-        let reason = visible::text(&self.reason, &mut findings).into_owned();
-        (Approval { args, reason, ..self.clone() }, findings)
+        let original_args = self.original_args.as_ref().map(|args| visible::json(args, &mut findings));
+        let mut text = |text: &str| visible::text(text, &mut findings).into_owned();
+        let reason = text(&self.reason);
+        let decision_reason = self.decision_reason.as_deref().map(&mut text);
+        (Approval { args, original_args, reason, decision_reason, ..self.clone() }, findings)
     }
 }
 

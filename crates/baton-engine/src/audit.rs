@@ -1,7 +1,8 @@
 //! What is told of a run beside its log: what belongs together, what the caller said, and the lines of the
 //! audit trail, each written in the transition that it tells of.
 
-use baton_core::run::{Usage, Verdict};
+use baton_core::id::ThreadId;
+use baton_core::run::{Approval, Choice, Message, Usage, Verdict};
 use baton_core::time::Timestamp;
 use baton_store::{AuditEvent, RunRow};
 use serde_json::{Map, Value, json};
@@ -56,6 +57,44 @@ pub(crate) fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
     let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?))));
     fields.extend(own);
     Ok(Value::Object(fields))
+}
+
+impl Audit {
+    /// An event of ours about something that is no transition of a run.
+    pub fn event(&self, at: Timestamp, kind: &str, correlation: String, payload: Value) -> AuditEvent {
+        let (source, kind) = (self.source.clone(), kind.to_owned());
+        AuditEvent { at, correlation, kind, source, payload, send: self.send }
+    }
+
+    /// The event of a thread that goes, with its runs.
+    pub fn thread_deleted(&self, at: Timestamp, id: &ThreadId, by: &str) -> AuditEvent {
+        let payload = json!({"thread_id": id, "by": by, "at": at});
+        self.event(at, "thread.deleted", id.to_string(), payload)
+    }
+}
+
+/// What a person decided, as the trail tells it: who, about which call, what was asked for, and what runs instead.
+pub(crate) fn decided(
+    audit: &Audit,
+    row: &RunRow,
+    approval: &Approval,
+    message: &Message,
+    by: Option<&str>,
+    at: Timestamp,
+) -> Option<AuditEvent> {
+    let Message::Decision { choice, arguments, reason, .. } = message else { return None };
+    let mut payload = json!({
+        "run_id": row.id, "thread_id": row.thread, "trace_id": trace_id_of(row), "at": at,
+        "approval_id": approval.id, "call_id": approval.call_id, "kind": approval.kind, "name": approval.name,
+        "decision": choice, "by": by, "digest": approval.digest, "arguments": approval.args,
+    });
+    if let (Choice::Edit, Some(arguments)) = (choice, arguments) {
+        payload["edited_arguments"] = arguments.clone();
+    }
+    if let Some(reason) = reason {
+        payload["reason"] = json!(reason);
+    }
+    Some(audit.event(at, "approval.decided", correlation_of(row), payload))
 }
 
 /// What a transition did, as the trail tells it.

@@ -30,7 +30,7 @@ pub enum StoreBug {
 }
 
 /// The methods that write.
-pub const WRITES: [&str; 26] = [
+pub const WRITES: [&str; 27] = [
     "add_token",
     "answer_key",
     "begin_key",
@@ -38,12 +38,13 @@ pub const WRITES: [&str; 26] = [
     "claim",
     "commit",
     "create_thread",
+    "decide",
     "delete_branch",
     "delete_thread",
     "enqueue",
     "fork",
     "gc",
-    "post",
+    "note_policy",
     "prune",
     "push",
     "receive",

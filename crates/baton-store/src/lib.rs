@@ -171,9 +171,15 @@ impl Store {
         on_store!(self, threads(tenant, limit, after))
     }
 
-    /// Removes a thread with its runs. Refused while a run is active on it.
-    pub async fn delete_thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
-        on_store!(self, delete_thread(tenant, id))
+    /// Removes a thread with its runs; the audit trail is told of it in the same write. Refused while a run is
+    /// active on it.
+    pub async fn delete_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        audit: Option<AuditEvent>,
+    ) -> Result<(), StoreError> {
+        on_store!(self, delete_thread(tenant, id, audit))
     }
 
     /// Gives a thread another id, with everything on it. Refused while a run is active on it.
@@ -322,7 +328,20 @@ impl Store {
         by: Option<String>,
         at: Timestamp,
     ) -> Result<u32, StoreError> {
-        on_store!(self, post(tenant, run, message, by, at))
+        self.decide(tenant, run, message, by, at, None).await
+    }
+
+    /// The same of a decision, of which the audit trail is told in the same write.
+    pub async fn decide(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: Option<String>,
+        at: Timestamp,
+        audit: Option<AuditEvent>,
+    ) -> Result<u32, StoreError> {
+        on_store!(self, decide(tenant, run, message, by, at, audit))
     }
 
     /// Reads messages of a run beyond a number.
@@ -540,6 +559,12 @@ impl Store {
         on_store!(self, seal(limit))
     }
 
+    /// Notes by its hash which policy holds from now on. If another one held before, the audit trail is told of it in the
+    /// same write; answers whether it was.
+    pub async fn note_policy(&self, hash: &str, audit: AuditEvent) -> Result<bool, StoreError> {
+        on_store!(self, note_policy(hash, audit))
+    }
+
     /// The end of the chain, as it was noted when its last row was sealed.
     pub async fn chain_end(&self) -> Result<ChainEnd, StoreError> {
         on_store!(self, chain_end())
@@ -555,9 +580,9 @@ impl Store {
         on_store!(self, audit(tenant, after, limit))
     }
 
-    /// Keeps a token.
-    pub async fn add_token(&self, token: &Token) -> Result<(), StoreError> {
-        on_store!(self, add_token(token))
+    /// Keeps a token; the audit trail is told of it in the same write.
+    pub async fn add_token(&self, token: &Token, audit: Option<AuditEvent>) -> Result<(), StoreError> {
+        on_store!(self, add_token(token, audit))
     }
 
     /// All tokens, oldest first.
@@ -580,9 +605,14 @@ impl Store {
         on_store!(self, require_no_tokens())
     }
 
-    /// Forgets a token by its id. The service does not open to those who have none.
-    pub async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
-        on_store!(self, revoke_token(id))
+    /// Forgets a token by its id; the audit trail of a tenant is told of it in the same write. The service does not
+    /// open to those who have none.
+    pub async fn revoke_token(
+        &self,
+        id: &str,
+        audit: Option<(Tenant, AuditEvent)>,
+    ) -> Result<(), StoreError> {
+        on_store!(self, revoke_token(id, audit))
     }
 
     /// Throws away what has had its time.

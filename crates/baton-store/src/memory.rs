@@ -7,6 +7,7 @@ mod gc;
 mod runs;
 mod service;
 mod threads;
+mod tokens;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,8 @@ struct Inner {
     last_event: i64,
     chain: Vec<AuditRow>,
     chain_end: ChainEnd,
+    /// The mark of the policy that held last.
+    policy: Option<String>,
     tokens: BTreeMap<String, Token>,
     /// Whether the service is closed to those who have no token, even when there is none left.
     requires_tokens: bool,

@@ -4,7 +4,6 @@ use baton_core::id::{BranchName, OwnerId, RunId};
 use baton_core::json::{call_digest, sha256_hex};
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, Message, RUN_VERSION, RunStatus};
 use baton_core::time::Timestamp;
-use serde_json::Value;
 
 use crate::error::StoreError;
 use crate::transition::{NewRun, Transition};
@@ -177,11 +176,11 @@ pub(crate) fn fits(row: &RunRow, filter: &RunFilter) -> bool {
 /// and the run finds the answer in its inbox.
 pub(crate) fn decide(
     approval: &mut Approval,
-    choice: Choice,
-    arguments: Option<&Value>,
+    message: &Message,
     by: Option<String>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    let Message::Decision { choice, arguments, reason, .. } = message else { return Ok(()) };
     if approval.status != ApprovalStatus::Pending {
         return Err(StoreError::AlreadyDecided { id: approval.id.clone(), status: approval.status });
     }
@@ -191,10 +190,12 @@ pub(crate) fn decide(
     if let (Choice::Edit, Some(arguments)) = (choice, arguments)
         && approval.kind != ApprovalKind::Outcome
     {
-        approval.args = arguments.clone();
+        let original = std::mem::replace(&mut approval.args, arguments.clone());
+        approval.original_args = Some(original);
         approval.digest = call_digest(&approval.name, arguments);
     }
-    (approval.status, approval.by, approval.at) = (choice.into(), by, Some(at));
+    (approval.status, approval.by, approval.at) = ((*choice).into(), by, Some(at));
+    approval.decision_reason.clone_from(reason);
     Ok(())
 }
 

@@ -122,6 +122,11 @@ impl AuditEvent {
         }
     }
 
+    /// Adds the policy that held before, by its mark.
+    pub(crate) fn follows_policy(&mut self, before: &str) {
+        self.payload["previous"] = json!(before.trim_start_matches(POLICY_MARK));
+    }
+
     /// The body that services exchange.
     pub fn body(&self) -> Value {
         json!({
@@ -134,6 +139,14 @@ impl AuditEvent {
     pub fn digest(&self) -> String {
         sha256_hex(canonical(&self.body()).as_bytes())
     }
+}
+
+/// How the mark of a policy begins.
+const POLICY_MARK: &str = "policy:";
+
+/// The mark of the policy with this hash.
+pub(crate) fn policy_mark(hash: &str) -> String {
+    format!("{POLICY_MARK}{hash}")
 }
 
 /// Up to how many unsent events are counted: more is too many all the same.

@@ -1,9 +1,11 @@
 //! What every command is given.
 
 use baton_core::id::{RunId, Tenant, ThreadId, excerpt};
+use baton_core::json::{canonical, sha256_hex};
 use baton_core::policy::{Decision, Mode, Policy, Request};
-use baton_engine::{Engine, RunRequest};
+use baton_engine::{Clock, Engine, RunRequest, SystemClock};
 use baton_store::{RunFilter, Store};
+use serde_json::json;
 
 use crate::config::{Config, question, unfit};
 use crate::failure::Failure;
@@ -55,6 +57,20 @@ impl App {
         let there_are = known.join(", ");
         Err(Failure::usage(why)
             .hint(format!("there are {there_are}; [policy.channels.NAME] in baton.toml adds one")))
+    }
+
+    /// Notes which policy holds from now on; the audit trail is told if another one held before. What cannot be noted
+    /// is no reason not to begin.
+    pub(crate) async fn note_policy(&self) {
+        let Policy::Table(table) = &self.config.policy else { return };
+        let Ok(rows) = serde_json::to_value(table.rows()) else { return };
+        let hash = sha256_hex(canonical(&rows).as_bytes());
+        let at = SystemClock.now();
+        let payload = json!({"policy": hash, "at": at});
+        let told = self.config.engine.audit.event(at, "policy.changed", "policy".to_owned(), payload);
+        if let Err(error) = self.store().note_policy(&hash, told).await {
+            tracing::debug!(%error, "which policy holds was not noted");
+        }
     }
 
     /// What the policy decides about messages on a channel.

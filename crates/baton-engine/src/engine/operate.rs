@@ -8,12 +8,13 @@ use baton_core::policy::{CallRule, Mode};
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
 use baton_core::time::Timestamp;
-use baton_store::{ClaimMode, RunRow, Slice, StoreError};
+use baton_store::{AuditEvent, ClaimMode, RunRow, Slice, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::start::{MOST_TEXT, too_long};
 use super::{Engine, RunHandle, Shared};
+use crate::audit;
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::request::RunView;
@@ -27,7 +28,7 @@ const PAGE: u32 = 64;
 impl Engine {
     /// Asks a run to stop; answers where it stands. A run that has ended stays as it is.
     pub async fn cancel(&self, tenant: &Tenant, run: RunId) -> Result<RunStatus, EngineError> {
-        match self.post(tenant, run, Message::Cancel, None).await {
+        match self.post(tenant, run, Message::Cancel).await {
             Ok(()) => {
                 let status = patiently!(self.shared, self.shared.store.run(tenant, run))?.status;
                 if status == RunStatus::Queued {
@@ -69,19 +70,19 @@ impl Engine {
         reason: Option<String>,
         by: Option<String>,
     ) -> Result<Approval, EngineError> {
-        let approval = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
-        if approval.status != ApprovalStatus::Pending {
-            return Err(StoreError::AlreadyDecided { id: approval.id, status: approval.status }.into());
+        let asked = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
+        if asked.status != ApprovalStatus::Pending {
+            return Err(StoreError::AlreadyDecided { id: asked.id, status: asked.status }.into());
         }
-        if approval.expires_at <= self.shared.clock.now() {
+        if asked.expires_at <= self.shared.clock.now() {
             // Its time is up: the run goes on without it, and says so.
-            if let Some(mut handle) = self.drive(tenant, approval.run_id).await? {
+            if let Some(mut handle) = self.drive(tenant, asked.run_id).await? {
                 handle.rested().await;
             }
             let status = ApprovalStatus::Expired;
-            return Err(StoreError::AlreadyDecided { id: approval.id, status }.into());
+            return Err(StoreError::AlreadyDecided { id: asked.id, status }.into());
         }
-        let is_outcome = approval.kind == ApprovalKind::Outcome;
+        let is_outcome = asked.kind == ApprovalKind::Outcome;
         let arguments = match (choice, arguments) {
             (Choice::Edit, Some(found)) if is_outcome => {
                 if found.get("output").is_none() {
@@ -91,16 +92,16 @@ impl Engine {
                 Some(found)
             }
             (Choice::Edit, Some(arguments)) => {
-                self.shared.tools().validate(&approval.name, &arguments).map_err(EngineError::Invalid)?;
-                self.still_allows(tenant, &approval).await?;
+                self.shared.tools().validate(&asked.name, &arguments).map_err(EngineError::Invalid)?;
+                self.still_allows(tenant, &asked).await?;
                 Some(arguments)
             }
             (Choice::Edit, None) => return Err(EngineError::Invalid("an edit needs arguments".to_owned())),
-            (Choice::Approve, _) => Some(approval.args),
+            (Choice::Approve, _) => Some(asked.args.clone()),
             (Choice::Deny, _) => None,
         };
         let message = Message::Decision { approval_id: approval_id.to_owned(), choice, arguments, reason };
-        let posted = self.post(tenant, approval.run_id, message, by).await;
+        let posted = self.post_decision(tenant, &asked, message, by).await;
         let approval = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
         match posted {
             Ok(()) => Ok(approval),
@@ -149,18 +150,37 @@ impl Engine {
         text: &str,
         input_id: String,
     ) -> Result<(), EngineError> {
-        self.post(tenant, run, Message::Input { input_id, text: text.to_owned() }, None).await
+        self.post(tenant, run, Message::Input { input_id, text: text.to_owned() }).await
     }
 
-    async fn post(
+    /// Posts a decision, of which the audit trail is told in the same write.
+    async fn post_decision(
         &self,
         tenant: &Tenant,
-        run: RunId,
+        asked: &Approval,
         message: Message,
         by: Option<String>,
     ) -> Result<(), EngineError> {
         let (shared, at) = (&self.shared, self.shared.clock.now());
-        let n = patiently!(shared, shared.post_once(tenant, run, &message, by.as_deref(), at))?;
+        let row = patiently!(shared, shared.store.run(tenant, asked.run_id))?;
+        let told = audit::decided(&shared.settings.audit, &row, asked, &message, by.as_deref(), at);
+        self.post_by(tenant, asked.run_id, message, (by, at), told).await
+    }
+
+    async fn post(&self, tenant: &Tenant, run: RunId, message: Message) -> Result<(), EngineError> {
+        self.post_by(tenant, run, message, (None, self.shared.clock.now()), None).await
+    }
+
+    async fn post_by(
+        &self,
+        tenant: &Tenant,
+        run: RunId,
+        message: Message,
+        by: (Option<String>, Timestamp),
+        told: Option<AuditEvent>,
+    ) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        let n = patiently!(shared, shared.post_once(tenant, run, &message, &by, told.as_ref()))?;
         let pulse = baton_store::Pulse {
             run,
             inbox: n,
@@ -259,10 +279,10 @@ impl Shared {
         tenant: &Tenant,
         run: RunId,
         message: &Message,
-        by: Option<&str>,
-        at: Timestamp,
+        (by, at): &(Option<String>, Timestamp),
+        told: Option<&AuditEvent>,
     ) -> Result<u32, StoreError> {
-        match self.store.post(tenant, run, message.clone(), by.map(str::to_owned), at).await {
+        match self.store.decide(tenant, run, message.clone(), by.clone(), *at, told.cloned()).await {
             Err(StoreError::Ambiguous(why)) => {
                 let posted = patiently!(self, self.store.inbox(tenant, run, 0))?;
                 let there = posted.into_iter().rev().find(|posted| posted.message == *message);

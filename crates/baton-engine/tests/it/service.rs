@@ -24,6 +24,7 @@ everywhere!(
     a_step_that_is_not_there_is_refused,
     a_key_forks_once,
     the_audit_trail_tells_of_every_run,
+    the_audit_trail_tells_what_was_decided,
     tools_come_and_go,
 );
 
@@ -220,6 +221,54 @@ async fn the_audit_trail_tells_of_every_run(mut world: World) {
     let run: RunId = handle.run;
     let last: Vec<_> = trail(&world).await.into_iter().filter(|(_, id, _)| *id == run.to_string()).collect();
     assert_eq!(last.first().map(|(kind, ..)| kind.as_str()), Some("agent.started"));
+}
+
+/// Of two calls one is edited and one denied; each decision is told once, with what was asked for and what runs.
+async fn the_audit_trail_tells_what_was_decided(mut world: World) {
+    world.settings.audit.send = true;
+    world.decision.approvals = vec!["once".to_owned()];
+    let call = |n: usize| json!({"call": {"name": "once", "arguments": {"do": "ok", "n": n}}});
+    world.script(json!([[call(0), call(1)], [{"text": "done"}]]));
+    let engine = world.engine();
+    let mut handle = engine.start(world.request("go")).await.unwrap();
+    handle.rested().await;
+    let waiting = engine.view(&TENANT, handle.run).await.unwrap().waiting;
+    let ids: Vec<&str> = waiting.iter().map(|waiting| waiting.id.as_str()).collect();
+    let asked = [
+        insist(|| world.store.approval(&TENANT, ids[0])).await,
+        insist(|| world.store.approval(&TENANT, ids[1])).await,
+    ];
+    let (by, why) = (|| Some("ann".to_owned()), || Some("too much".to_owned()));
+    let edit = json!({"do": "ok", "n": 7});
+    engine.decide(&TENANT, ids[0], Choice::Edit, Some(edit.clone()), why(), by()).await.unwrap();
+    engine.decide(&TENANT, ids[1], Choice::Deny, None, why(), by()).await.unwrap();
+    let again = engine.decide(&TENANT, ids[1], Choice::Approve, None, None, by()).await;
+    assert!(matches!(again, Err(EngineError::Store(StoreError::AlreadyDecided { .. }))), "{again:?}");
+
+    let decided: Vec<_> = trail(&world).await.into_iter().filter(|row| row.0 == "approval.decided").collect();
+    let payload = |n: usize, decision: &str| {
+        json!({
+            "approval_id": ids[n], "call_id": asked[n].call_id, "kind": "call", "name": "once", "at": NOW,
+            "decision": decision, "by": "ann", "digest": asked[n].digest, "arguments": {"do": "ok", "n": n},
+            "reason": "too much",
+        })
+    };
+    let mut expected = [payload(0, "edit"), payload(1, "deny")];
+    expected[0]["edited_arguments"] = edit.clone();
+    let at = |row: &(String, String, Value)| row.2["at"].clone();
+    for (expected, told) in expected.iter_mut().zip(&decided) {
+        expected["at"] = at(told);
+    }
+    let row = |payload: Value| ("approval.decided".to_owned(), handle.run.to_string(), payload);
+    assert_eq!(decided, expected.map(row));
+
+    let [edited, denied] = [
+        insist(|| world.store.approval(&TENANT, ids[0])).await,
+        insist(|| world.store.approval(&TENANT, ids[1])).await,
+    ];
+    assert_eq!((edited.original_args, edited.args), (Some(asked[0].args.clone()), edit));
+    assert_eq!((denied.original_args, denied.args), (None, asked[1].args.clone()));
+    assert_eq!([edited.decision_reason, denied.decision_reason], [why(), why()]);
 }
 
 async fn tools_come_and_go(world: World) {

@@ -8,6 +8,7 @@ use baton_core::time::Timestamp;
 use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
 use crate::runs::{Fence, Life};
+use crate::service::AuditEvent;
 use crate::transition::{NewRun, Pinned, Rest, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
@@ -93,13 +94,14 @@ impl MemoryStore {
         Ok(())
     }
 
-    pub(crate) fn post(
+    pub(crate) fn decide(
         &self,
         tenant: &Tenant,
         run: RunId,
         message: Message,
         by: Option<String>,
         at: Timestamp,
+        audit: Option<AuditEvent>,
     ) -> Result<u32, StoreError> {
         let mut inner = self.lock();
         let MemRun { row, inbox, .. } = inner.run(tenant, run)?;
@@ -111,16 +113,17 @@ impl MemoryStore {
         if row.status.has_ended() {
             return Err(StoreError::Ended { run, status: row.status });
         }
-        if let Message::Decision { approval_id, choice, arguments, .. } = &message {
+        if let Message::Decision { approval_id, .. } = &message {
             let key = (tenant.clone(), approval_id.clone());
             let approval = inner.approvals.get_mut(&key).filter(|a| a.run_id == run);
             let approval = approval.ok_or_else(|| StoreError::not_found("approval", approval_id))?;
-            crate::runs::decide(approval, *choice, arguments.as_ref(), by, at)?;
+            crate::runs::decide(approval, &message, by, at)?;
         }
         let found = inner.run_mut(tenant, run)?;
         found.row.inbox += 1;
         let n = found.row.inbox;
         found.inbox.push(Posted { n, message });
+        inner.note_events(tenant, audit);
         Ok(n)
     }
 

@@ -1,4 +1,4 @@
-//! What a service keeps, in memory: keys, the line in front of a branch, events and their chain, tokens.
+//! What a service keeps, in memory: keys, the line in front of a branch, events and their chain.
 
 use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::RunStatus;
@@ -8,7 +8,7 @@ use super::{Inner, MemRun, MemoryStore};
 use crate::error::StoreError;
 use crate::service::{
     AuditEvent, AuditRow, ChainEnd, Head, KeyRow, NewKey, NewQueued, OUTBOX_COUNTED, Outgoing, QueuedRun,
-    Token, Unsealed,
+    Unsealed, policy_mark,
 };
 use crate::view::RunRow;
 
@@ -263,6 +263,18 @@ impl MemoryStore {
         Ok(unsealed.len() as u64)
     }
 
+    pub(crate) fn note_policy(&self, hash: &str, mut audit: AuditEvent) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        let mark = policy_mark(hash);
+        if inner.policy.as_ref() == Some(&mark) {
+            return Ok(false);
+        }
+        let Some(before) = inner.policy.replace(mark) else { return Ok(false) };
+        audit.follows_policy(&before);
+        inner.note_event(&Tenant::local(), audit);
+        Ok(true)
+    }
+
     pub(crate) fn chain_end(&self) -> Result<ChainEnd, StoreError> {
         Ok(self.lock().chain_end.clone())
     }
@@ -276,42 +288,6 @@ impl MemoryStore {
         let inner = self.lock();
         let wanted = |row: &&AuditRow| row.n > after && tenant.is_none_or(|tenant| row.tenant == *tenant);
         Ok(inner.chain.iter().filter(wanted).take(limit as usize).cloned().collect())
-    }
-
-    pub(crate) fn add_token(&self, token: &Token) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        if inner.tokens.values().any(|known| known.id == token.id || known.hash == token.hash) {
-            return Err(StoreError::Exists { what: "token", id: token.id.clone() });
-        }
-        inner.tokens.insert(token.id.clone(), token.clone());
-        inner.requires_tokens = true;
-        Ok(())
-    }
-
-    pub(crate) fn require_tokens(&self) -> Result<(), StoreError> {
-        self.lock().requires_tokens = true;
-        Ok(())
-    }
-
-    pub(crate) fn requires_tokens(&self) -> Result<bool, StoreError> {
-        Ok(self.lock().requires_tokens)
-    }
-
-    pub(crate) fn require_no_tokens(&self) -> Result<bool, StoreError> {
-        let mut inner = self.lock();
-        inner.requires_tokens = !inner.tokens.is_empty();
-        Ok(!inner.requires_tokens)
-    }
-
-    pub(crate) fn tokens(&self) -> Result<Vec<Token>, StoreError> {
-        let mut all: Vec<Token> = self.lock().tokens.values().cloned().collect();
-        all.sort_by_key(|token| token.created); // equally old ones stay in order of their ids
-        Ok(all)
-    }
-
-    pub(crate) fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
-        let removed = self.lock().tokens.remove(id);
-        removed.map(|_| ()).ok_or_else(|| StoreError::not_found("token", id))
     }
 }
 
@@ -354,6 +330,10 @@ impl Inner {
 
     pub(super) fn note_event(&mut self, tenant: &Tenant, event: AuditEvent) {
         self.note_external(tenant, event, false);
+    }
+
+    pub(super) fn note_events(&mut self, tenant: &Tenant, events: impl IntoIterator<Item = AuditEvent>) {
+        events.into_iter().for_each(|event| self.note_event(tenant, event));
     }
 
     fn note_external(&mut self, tenant: &Tenant, event: AuditEvent, external: bool) {

@@ -5,6 +5,7 @@ use baton_core::thread::{NewEntry, Place, PlacedEntry, Tail, Tree};
 
 use super::{Inner, MemThread, MemoryStore};
 use crate::error::StoreError;
+use crate::service::AuditEvent;
 use crate::transition::NewThread;
 use crate::view::{BranchEnd, BranchView, ForkAt, PruneRequest, Pruned, Rewound, Slice, ThreadView};
 
@@ -41,7 +42,12 @@ impl MemoryStore {
             .collect())
     }
 
-    pub(crate) fn delete_thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+    pub(crate) fn delete_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        audit: Option<AuditEvent>,
+    ) -> Result<(), StoreError> {
         let mut inner = self.lock();
         if let Some((branch, run)) = inner.thread(tenant, id)?.busy.iter().next() {
             return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
@@ -51,6 +57,7 @@ impl MemoryStore {
         inner.queue.retain(|q| !(q.tenant == *tenant && q.thread == *id));
         let runs: std::collections::BTreeSet<_> = inner.runs.keys().cloned().collect();
         inner.approvals.retain(|(t, _), approval| runs.contains(&(t.clone(), approval.run_id)));
+        inner.note_events(tenant, audit);
         Ok(())
     }
 

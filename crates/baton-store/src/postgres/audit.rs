@@ -6,13 +6,13 @@ use baton_core::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::outbox::remove_done;
+use super::outbox::{note_ours, remove_done};
 use super::row::checksum;
 use super::tree::name;
 use super::{Db, PgStore};
 use crate::error::StoreError;
 use crate::record;
-use crate::service::{AuditEvent, AuditRow, ChainEnd, Unsealed};
+use crate::service::{AuditEvent, AuditRow, ChainEnd, Unsealed, policy_mark};
 
 /// The first half of the lock's number; the second is the schema.
 const LOCK: i32 = 0x6261_7573;
@@ -25,6 +25,8 @@ pub(super) const CHAIN: &str =
 pub(super) const CHAIN_OF: &str =
     "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal, external FROM audit
     WHERE n > $1 AND tenant = $3 ORDER BY n LIMIT $2";
+/// The mark of the policy that held last.
+const POLICY: &str = "SELECT name FROM marks WHERE name LIKE 'policy:%'";
 /// The end of the chain.
 pub(super) const END: &str = "SELECT rows, head FROM chain";
 /// The oldest events that are not in the chain.
@@ -35,6 +37,30 @@ pub(super) const UNSEALED: &str =
 impl PgStore {
     pub(crate) async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
         self.write(move |db| Box::pin(async move { seal(db, limit).await })).await
+    }
+
+    pub(crate) async fn note_policy(&self, hash: &str, mut audit: AuditEvent) -> Result<bool, StoreError> {
+        let mark = policy_mark(hash);
+        if noted_policy(self.rows(POLICY, &[]).await?)?.as_ref() == Some(&mark) {
+            return Ok(false);
+        }
+        self.write(move |db| {
+            Box::pin(async move {
+                // Of two processes that begin at the same moment one comes after the other.
+                db.batch_execute("LOCK TABLE marks IN SHARE ROW EXCLUSIVE MODE").await?;
+                let before = noted_policy(db.query(&db.prepare_cached(POLICY).await?, &[]).await?)?;
+                if before.as_ref() == Some(&mark) {
+                    return Ok(false);
+                }
+                db.execute("DELETE FROM marks WHERE name LIKE 'policy:%'", &[]).await?;
+                db.execute("INSERT INTO marks(name) VALUES ($1)", &[&mark]).await?;
+                let Some(before) = before else { return Ok(false) };
+                audit.follows_policy(&before);
+                note_ours(db, &Tenant::local(), Some(&audit)).await?;
+                Ok(true)
+            })
+        })
+        .await
     }
 
     pub(crate) async fn chain_end(&self) -> Result<ChainEnd, StoreError> {
@@ -54,6 +80,11 @@ impl PgStore {
         };
         rows.iter().map(audit_row).collect()
     }
+}
+
+/// The mark of the policy that held last.
+fn noted_policy(rows: Vec<Row>) -> Result<Option<String>, StoreError> {
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 fn audit_row(row: &Row) -> Result<AuditRow, StoreError> {

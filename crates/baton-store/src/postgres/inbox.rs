@@ -9,9 +9,10 @@ use super::approvals::{locked_approval, update_approval};
 use super::group::{Failed, Work};
 use super::row::{checksum, number, run_row, select_run};
 use super::statement::Form;
-use super::{Db, PgStore};
+use super::{Db, PgStore, outbox};
 use crate::error::StoreError;
 use crate::record;
+use crate::service::AuditEvent;
 use crate::view::{Posted, RunRow};
 
 /// The number of an input that was posted before.
@@ -22,19 +23,22 @@ pub(super) const INBOX: &str = "SELECT i.n, i.body, i.crc FROM runs r
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY i.n";
 
 impl PgStore {
-    pub(crate) async fn post(
+    pub(crate) async fn decide(
         &self,
         tenant: &Tenant,
         run: RunId,
         message: Message,
         by: Option<String>,
         at: Timestamp,
+        audit: Option<AuditEvent>,
     ) -> Result<u32, StoreError> {
         let (body, crc) = record::encode(&message)?;
         let kind = match &message {
             Message::Cancel => "cancel",
             Message::Input { .. } => "input",
-            Message::Decision { .. } => return self.decide(tenant, run, message, by, at, (body, crc)).await,
+            Message::Decision { .. } => {
+                return self.take_decision(tenant, run, message, (by, at), audit, (body, crc)).await;
+            }
         };
         let hash = crate::runs::input_hash(&message);
         let work = Work::Plain(
@@ -63,13 +67,13 @@ impl PgStore {
     }
 
     /// Posts what a person decided, and takes the decision in the same write.
-    async fn decide(
+    async fn take_decision(
         &self,
         tenant: &Tenant,
         run: RunId,
         message: Message,
-        by: Option<String>,
-        at: Timestamp,
+        (by, at): (Option<String>, Timestamp),
+        audit: Option<AuditEvent>,
         (body, crc): (Vec<u8>, u32),
     ) -> Result<u32, StoreError> {
         let tenant = tenant.clone();
@@ -80,14 +84,15 @@ impl PgStore {
                 if row.status.has_ended() {
                     return Err(not_posted(&row));
                 }
-                if let Message::Decision { approval_id, choice, arguments, .. } = &message {
+                if let Message::Decision { approval_id, .. } = &message {
                     let mut approval = locked_approval(db, &tenant, approval_id).await?;
                     if approval.run_id != run {
                         return Err(StoreError::not_found("approval", approval_id));
                     }
-                    crate::runs::decide(&mut approval, *choice, arguments.as_ref(), by, at)?;
+                    crate::runs::decide(&mut approval, &message, by, at)?;
                     update_approval(db, &tenant, &approval).await?;
                 }
+                outbox::note_ours(db, &tenant, audit.as_ref()).await?;
                 let statement = db.prepare_cached(&Form::Post.sql()).await?;
                 let (kind, crc, no_input) = ("decision", i64::from(crc), None::<String>);
                 let values: [&(dyn ToSql + Sync); 7] =

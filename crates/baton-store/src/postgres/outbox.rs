@@ -104,6 +104,18 @@ async fn note(db: &Db<'_>, tenant: &Tenant, event: &AuditEvent, external: bool) 
     Ok(())
 }
 
+/// Writes an event of ours down, if there is one.
+pub(super) async fn note_ours(
+    db: &Db<'_>,
+    tenant: &Tenant,
+    event: Option<&AuditEvent>,
+) -> Result<(), StoreError> {
+    match event {
+        Some(event) => note(db, tenant, event, false).await,
+        None => Ok(()),
+    }
+}
+
 fn outgoing(row: &Row) -> Result<Outgoing, StoreError> {
     let n: i64 = row.try_get(0)?;
     let event = AuditEvent {

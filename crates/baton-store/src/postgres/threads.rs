@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use super::row::listed;
 use super::tree::{lane, load, name, origin, stored};
-use super::{Db, PgStore, fault};
+use super::{Db, PgStore, fault, outbox};
 use crate::error::StoreError;
+use crate::service::AuditEvent;
 use crate::transition::NewThread;
 use crate::view::{BranchView, ForkAt, Rewound, ThreadView};
 
@@ -94,12 +95,18 @@ impl PgStore {
         Ok(out)
     }
 
-    pub(crate) async fn delete_thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+    pub(crate) async fn delete_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        audit: Option<AuditEvent>,
+    ) -> Result<(), StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.write(move |db| {
             Box::pin(async move {
                 load(db, &tenant, &id, true).await?.none_busy()?;
-                remove_thread(db, &tenant, &id).await
+                remove_thread(db, &tenant, &id).await?;
+                outbox::note_ours(db, &tenant, audit.as_ref()).await
             })
         })
         .await

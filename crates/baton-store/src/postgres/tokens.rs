@@ -1,19 +1,21 @@
 //! Tokens in PostgreSQL.
 
+use baton_core::id::Tenant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::outbox;
 use super::row::{checksum, listed};
 use super::{Db, PgStore};
 use crate::error::StoreError;
 use crate::record;
-use crate::service::Token;
+use crate::service::{AuditEvent, Token};
 
 /// All tokens.
 const TOKENS: &str = "SELECT id, body, crc FROM tokens ORDER BY id COLLATE \"C\"";
 
 impl PgStore {
-    pub(crate) async fn add_token(&self, token: &Token) -> Result<(), StoreError> {
+    pub(crate) async fn add_token(&self, token: &Token, audit: Option<AuditEvent>) -> Result<(), StoreError> {
         let token = token.clone();
         self.write(move |db| {
             Box::pin(async move {
@@ -23,7 +25,10 @@ impl PgStore {
                 let values: [&(dyn ToSql + Sync); 4] = [&token.id, &token.hash, &body, &i64::from(crc)];
                 match db.execute(&db.prepare_cached(sql).await?, &values).await? {
                     0 => Err(StoreError::Exists { what: "token", id: token.id }),
-                    _ => mark(db).await,
+                    _ => {
+                        outbox::note_ours(db, &token.tenant, audit.as_ref()).await?;
+                        mark(db).await
+                    }
                 }
             })
         })
@@ -63,14 +68,19 @@ impl PgStore {
         Ok(out)
     }
 
-    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn revoke_token(
+        &self,
+        id: &str,
+        audit: Option<(Tenant, AuditEvent)>,
+    ) -> Result<(), StoreError> {
         let id = id.to_owned();
+        let (tenant, audit) = audit.unzip();
         self.write(move |db| {
             Box::pin(async move {
                 let statement = db.prepare_cached("DELETE FROM tokens WHERE id = $1").await?;
                 match db.execute(&statement, &[&id]).await? {
                     0 => Err(StoreError::not_found("token", id)),
-                    _ => Ok(()),
+                    _ => outbox::note_ours(db, &tenant.unwrap_or_else(Tenant::local), audit.as_ref()).await,
                 }
             })
         })

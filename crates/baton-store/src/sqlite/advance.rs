@@ -157,9 +157,7 @@ pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(),
         t.body.1,
     ])?;
     ask(db, tenant, t)?;
-    for event in &t.audit {
-        outbox::note(db, tenant, event)?;
-    }
+    outbox::note_all(db, tenant, &t.audit)?;
     if let Rest::Ended(_) = t.rest {
         let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
                    WHERE tenant = ?1 AND thread = ?2 AND run = ?3";

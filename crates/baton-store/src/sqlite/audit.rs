@@ -4,15 +4,36 @@ use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::outbox::{self, PackedEvent};
 use super::{SqliteStore, read};
 use crate::error::StoreError;
-use crate::service::{AuditRow, ChainEnd, Unsealed};
+use crate::service::{AuditEvent, AuditRow, ChainEnd, Unsealed, policy_mark};
 
 const COLUMNS: &str = "n, tenant, at, correlation, kind, source, digest, prev, seal, external";
 
 impl SqliteStore {
     pub(crate) async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
         self.write(move |db| seal(db, limit)).await
+    }
+
+    pub(crate) async fn note_policy(&self, hash: &str, mut audit: AuditEvent) -> Result<bool, StoreError> {
+        let mark = policy_mark(hash);
+        if self.read(noted_policy).await?.as_ref() == Some(&mark) {
+            return Ok(false);
+        }
+        self.write(move |db| {
+            let before = noted_policy(db)?;
+            if before.as_ref() == Some(&mark) {
+                return Ok(false);
+            }
+            db.prepare_cached("DELETE FROM marks WHERE name LIKE 'policy:%'")?.execute([])?;
+            db.prepare_cached("INSERT INTO marks(name) VALUES (?1)")?.execute([&mark])?;
+            let Some(before) = before else { return Ok(false) };
+            audit.follows_policy(&before);
+            outbox::note(db, &Tenant::local(), &PackedEvent::new(&audit)?)?;
+            Ok(true)
+        })
+        .await
     }
 
     pub(crate) async fn chain_end(&self) -> Result<ChainEnd, StoreError> {
@@ -39,6 +60,12 @@ impl SqliteStore {
         })
         .await
     }
+}
+
+/// The mark of the policy that held last.
+fn noted_policy(db: &Connection) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT name FROM marks WHERE name LIKE 'policy:%'";
+    Ok(db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
 }
 
 fn audit_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {

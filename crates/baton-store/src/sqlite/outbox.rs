@@ -37,6 +37,11 @@ impl PackedEvent {
         })
     }
 
+    /// The same of an event that there may be.
+    pub(super) fn all(event: Option<AuditEvent>) -> Result<Vec<PackedEvent>, StoreError> {
+        event.iter().map(PackedEvent::new).collect()
+    }
+
     /// The same of an event that came from outside, and that nobody is told of.
     fn received(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
         Ok(PackedEvent { send: false, external: true, ..PackedEvent::new(event)? })
@@ -137,6 +142,11 @@ pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Res
         external,
     ])?;
     Ok(())
+}
+
+/// Writes events down, in this order.
+pub(super) fn note_all(db: &Connection, tenant: &Tenant, events: &[PackedEvent]) -> Result<(), StoreError> {
+    events.iter().try_for_each(|event| note(db, tenant, event))
 }
 
 fn outgoing(row: &Row<'_>) -> Result<Outgoing, StoreError> {

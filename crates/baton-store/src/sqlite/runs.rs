@@ -13,11 +13,13 @@ use uuid::Uuid;
 
 use super::advance::{Packed, advance};
 use super::approvals::{load_approval, update_approval};
+use super::outbox::{self, PackedEvent};
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
 use crate::runs::Life;
+use crate::service::AuditEvent;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
 use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
@@ -100,16 +102,18 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn post(
+    pub(crate) async fn decide(
         &self,
         tenant: &Tenant,
         run: RunId,
         message: Message,
         by: Option<String>,
         at: Timestamp,
+        audit: Option<AuditEvent>,
     ) -> Result<u32, StoreError> {
         let tenant = tenant.clone();
         let (body, crc) = record::encode(&message)?;
+        let audit = PackedEvent::all(audit)?;
         self.write(move |db| {
             let row = load(db, &tenant, run)?;
             let hash = crate::runs::input_hash(&message);
@@ -122,12 +126,12 @@ impl SqliteStore {
             let kind = match &message {
                 Message::Cancel => "cancel",
                 Message::Input { .. } => "input",
-                Message::Decision { approval_id, choice, arguments, .. } => {
+                Message::Decision { approval_id, .. } => {
                     let mut approval = load_approval(db, &tenant, approval_id)?;
                     if approval.run_id != run {
                         return Err(StoreError::not_found("approval", approval_id));
                     }
-                    crate::runs::decide(&mut approval, *choice, arguments.as_ref(), by, at)?;
+                    crate::runs::decide(&mut approval, &message, by, at)?;
                     update_approval(db, &tenant, &approval)?;
                     "decision"
                 }
@@ -139,6 +143,7 @@ impl SqliteStore {
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
             let row = (tenant.as_str(), Uuid16(run.0), n, kind, at.0, body, crc, hash);
             db.prepare_cached(sql)?.execute(row)?;
+            outbox::note_all(db, &tenant, &audit)?;
             Ok(n)
         })
         .await

@@ -5,9 +5,11 @@ use baton_core::thread::{Lane, NewEntry, Place, PlacedEntry, Tree};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::outbox::{self, PackedEvent};
 use super::read::{self, Uuid16};
 use super::{SqliteStore, untrusted};
 use crate::error::StoreError;
+use crate::service::AuditEvent;
 use crate::transition::NewThread;
 use crate::view::{BranchEnd, BranchView, ForkAt, Rewound, Slice, ThreadView};
 
@@ -76,14 +78,21 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn delete_thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+    pub(crate) async fn delete_thread(
+        &self,
+        tenant: &Tenant,
+        id: &ThreadId,
+        audit: Option<AuditEvent>,
+    ) -> Result<(), StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
+        let audit = PackedEvent::all(audit)?;
         self.write(move |db| {
             let loaded = read::tree(db, &tenant, &id)?;
             if let Some((branch, run)) = loaded.busy.iter().next() {
                 return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
             }
-            remove_thread(db, &tenant, &id)
+            remove_thread(db, &tenant, &id)?;
+            outbox::note_all(db, &tenant, &audit)
         })
         .await
     }

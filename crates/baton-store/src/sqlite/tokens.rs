@@ -1,21 +1,27 @@
 //! Tokens in SQLite.
 
+use baton_core::id::Tenant;
 use rusqlite::{Connection, Row};
 
+use super::outbox::{self, PackedEvent};
 use super::{SqliteStore, read};
 use crate::error::StoreError;
 use crate::record;
-use crate::service::Token;
+use crate::service::{AuditEvent, Token};
 
 impl SqliteStore {
-    pub(crate) async fn add_token(&self, token: &Token) -> Result<(), StoreError> {
-        let (id, hash) = (token.id.clone(), token.hash.clone());
+    pub(crate) async fn add_token(&self, token: &Token, audit: Option<AuditEvent>) -> Result<(), StoreError> {
+        let (id, hash, tenant) = (token.id.clone(), token.hash.clone(), token.tenant.clone());
+        let audit = PackedEvent::all(audit)?;
         let (body, crc) = record::encode(token)?;
         self.write(move |db| {
             let sql = "INSERT OR IGNORE INTO tokens(id, hash, body, crc) VALUES (?1, ?2, ?3, ?4)";
             match db.prepare_cached(sql)?.execute((&id, hash, body, crc))? {
                 0 => Err(StoreError::Exists { what: "token", id }),
-                _ => mark(db),
+                _ => {
+                    outbox::note_all(db, &tenant, &audit)?;
+                    mark(db)
+                }
             }
         })
         .await
@@ -57,11 +63,17 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn revoke_token(
+        &self,
+        id: &str,
+        audit: Option<(Tenant, AuditEvent)>,
+    ) -> Result<(), StoreError> {
         let id = id.to_owned();
+        let (tenant, audit) = audit.unzip();
+        let audit = PackedEvent::all(audit)?;
         self.write(move |db| match db.prepare_cached("DELETE FROM tokens WHERE id = ?1")?.execute([&id])? {
             0 => Err(StoreError::not_found("token", id)),
-            _ => Ok(()),
+            _ => outbox::note_all(db, &tenant.unwrap_or_else(Tenant::local), &audit),
         })
         .await
     }

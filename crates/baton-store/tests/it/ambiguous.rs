@@ -85,7 +85,7 @@ async fn a_start_that_nobody_knows_of_is_found_by_its_run(home: Home) {
                 let mut pen = pen.clone();
                 pen.written(&pen.says("go"));
                 pen.commit(store, pen.ends(baton_core::run::RunStatus::Ok)).await.unwrap();
-                store.delete_thread(&tenant(), &thread("t")).await.unwrap();
+                store.delete_thread(&tenant(), &thread("t"), None).await.unwrap();
                 talk(store, "t", 1).await;
             }
             Err(other) => panic!("{other}"),

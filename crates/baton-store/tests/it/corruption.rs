@@ -251,7 +251,7 @@ async fn a_damaged_run_is_left_out_of_lists(home: Home) {
         unharmed(store, 2).await;
         tamper(&home, "UPDATE branches SET run = NULL");
         for n in [1, 2] {
-            store.delete_thread(&tenant(), &thread(&format!("t{n}"))).await.unwrap();
+            store.delete_thread(&tenant(), &thread(&format!("t{n}")), None).await.unwrap();
         }
     }
 }

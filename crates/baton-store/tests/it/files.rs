@@ -72,7 +72,7 @@ async fn what_a_thread_leaves_behind_is_nothing_under_its_number_and_those_of_it
             db.query_row(&format!("SELECT max({of}) FROM {table}"), [], |row| row.get(0)).unwrap()
         });
         assert_eq!((numbers, counted()), ([1, 1], [1, 4, 1, 2]), "{name}");
-        store.delete_thread(&tenant(), &thread(name)).await.unwrap();
+        store.delete_thread(&tenant(), &thread(name), None).await.unwrap();
         assert_eq!(counted(), [0; 4], "{name}");
     }
 }

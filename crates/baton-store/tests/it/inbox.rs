@@ -161,6 +161,7 @@ async fn an_edit_puts_other_arguments_in_their_place(home: Home) {
         status: ApprovalStatus::Edited,
         by: Some("ann".to_owned()),
         at: Some(at(40)),
+        original_args: Some(approval("ap", run(1)).args),
         ..approval("ap", run(1))
     };
     assert_eq!(store.approval(&tenant(), "ap").await, Ok(expected));

@@ -23,7 +23,7 @@ async fn strangers_answers(store: &Store, pen: &Pen) -> Vec<StoreError> {
     vec![
         store.thread(t, id).await.unwrap_err(),
         store.threads(t, 9, Some(id)).await.unwrap_err(),
-        store.delete_thread(t, id).await.unwrap_err(),
+        store.delete_thread(t, id, None).await.unwrap_err(),
         store.entries(t, id, None, Slice::default()).await.unwrap_err(),
         store.end(t, id, None).await.unwrap_err(),
         store.usage_of_thread(t, id).await.unwrap_err(),
@@ -91,6 +91,6 @@ async fn the_same_ids_live_side_by_side(home: Home) {
     store.commit(&other(), &theirs.ends(RunStatus::Cancelled)).await.unwrap();
     assert_eq!(dump(store).await, before);
     assert_eq!(dump_of(store, &other()).await.runs[0].row.status, RunStatus::Cancelled);
-    store.delete_thread(&other(), &thread("t")).await.unwrap();
+    store.delete_thread(&other(), &thread("t"), None).await.unwrap();
     assert_eq!(dump(store).await, before);
 }

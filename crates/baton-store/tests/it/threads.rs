@@ -76,7 +76,7 @@ async fn threads_are_listed_newest_first_in_pages(home: Home) {
     assert_eq!(page(0, None).await.unwrap(), [""; 0]);
     assert_eq!(page(2, Some("x")).await.unwrap_err().to_string(), "there is no thread \"x\"");
 
-    home.store.delete_thread(&tenant(), &thread("b")).await.unwrap();
+    home.store.delete_thread(&tenant(), &thread("b"), None).await.unwrap();
     home.store.create_thread(&tenant(), new_thread("z", 9)).await.unwrap();
     assert_eq!(page(9, None).await.unwrap(), ["z", "c", "e", "a", "d"]);
 }
@@ -97,7 +97,7 @@ async fn a_deleted_thread_takes_its_runs_along(home: Home) {
     expected.runs.retain(|run| run.row.thread == thread("kept"));
     expected.approvals.retain(|approval| approval.id == "ap-kept");
 
-    store.delete_thread(&tenant(), &thread("gone")).await.unwrap();
+    store.delete_thread(&tenant(), &thread("gone"), None).await.unwrap();
     assert_eq!(dump(store).await, expected);
     let no_run = StoreError::NotFound { what: "run", id: run(2).to_string() };
     assert_eq!(store.run(&tenant(), run(2)).await, Err(no_run.clone()));
@@ -107,7 +107,7 @@ async fn a_deleted_thread_takes_its_runs_along(home: Home) {
     let no_approval = StoreError::NotFound { what: "approval", id: "ap-gone".to_owned() };
     assert_eq!(store.approval(&tenant(), "ap-gone").await, Err(no_approval));
     let no_thread = StoreError::NotFound { what: "thread", id: "gone".to_owned() };
-    assert_eq!(store.delete_thread(&tenant(), &thread("gone")).await, Err(no_thread));
+    assert_eq!(store.delete_thread(&tenant(), &thread("gone"), None).await, Err(no_thread));
 
     talk(store, "gone", 1).await;
     let entries = store.entries(&tenant(), &thread("gone"), None, Slice::default()).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_thread_in_use_is_not_deleted(home: Home) {
     let mut pen = Pen::start(store, owner.id, 1, ("t", "main")).await;
     pen.commit(store, pen.suspends(900)).await.unwrap();
     let before = dump(store).await;
-    let refused = store.delete_thread(&tenant(), &thread("t")).await.unwrap_err();
+    let refused = store.delete_thread(&tenant(), &thread("t"), None).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("branch \"main\" is busy with run {}", run(1)));
     assert_eq!(dump(store).await, before);
 }

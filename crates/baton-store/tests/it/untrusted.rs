@@ -223,7 +223,7 @@ async fn a_renamed_thread_keeps_it_and_a_deleted_one_does_not(home: Home) {
     assert_eq!(store.end(&tenant(), &thread("u"), None).await.unwrap().untrusted, Some(3));
     talk(store, "t", 6).await;
     assert_eq!(begins(store, "main").await, None, "nothing stays under the old name");
-    store.delete_thread(&tenant(), &thread("u")).await.unwrap();
+    store.delete_thread(&tenant(), &thread("u"), None).await.unwrap();
     talk(store, "u", 6).await;
     assert_eq!(store.end(&tenant(), &thread("u"), None).await.unwrap().untrusted, None);
 }
@@ -238,7 +238,7 @@ async fn another_tenants_thread_of_the_same_name_is_clean(home: Home) {
     read_a_page(store).await;
     assert_eq!(store.end(&other, &thread("t"), None).await.unwrap().untrusted, None);
     let before = dump(store).await;
-    store.delete_thread(&other, &thread("t")).await.unwrap();
+    store.delete_thread(&other, &thread("t"), None).await.unwrap();
     assert_eq!(dump(store).await, before);
 }
 
@@ -265,6 +265,6 @@ async fn a_file_holds_one_row_for_each_lane_with_untrusted_content() {
     store.rewind(&tenant(), &thread("t"), None, 2).await.unwrap();
     prune(store).await;
     assert_eq!(rows(), [(2, 4)]);
-    store.delete_thread(&tenant(), &thread("t")).await.unwrap();
+    store.delete_thread(&tenant(), &thread("t"), None).await.unwrap();
     assert_eq!(rows(), []);
 }

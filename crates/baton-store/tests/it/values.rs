@@ -99,6 +99,8 @@ pub(crate) fn approval(id: &str, run: RunId) -> Approval {
         status: ApprovalStatus::Pending,
         by: None,
         at: None,
+        original_args: None,
+        decision_reason: None,
     }
 }
 

@@ -164,8 +164,18 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
         format!("  digest   {}", approval.digest),
     ];
     lines.extend(folder.map(|folder| format!("  folder   {folder}")));
-    lines.push("  arguments".to_owned());
-    lines.extend(shape::pretty(&shown.args).lines().map(|line| format!("    {line}")));
+    let because = shown.decision_reason.as_ref();
+    lines.extend(because.map(|reason| format!("  because  {}", brief(reason, 400))));
+    let indented =
+        |args: &Value| shape::pretty(args).lines().map(|line| format!("    {line}")).collect::<Vec<_>>();
+    if let Some(original) = &shown.original_args {
+        lines.push("  arguments as asked for".to_owned());
+        lines.extend(indented(original));
+        lines.push("  arguments that were put in their place".to_owned());
+    } else {
+        lines.push("  arguments".to_owned());
+    }
+    lines.extend(indented(&shown.args));
     lines.extend(asking::warned(&findings).into_iter().map(|warning| format!("  {warning}")));
     match (approval.status, approval.kind) {
         (ApprovalStatus::Pending, ApprovalKind::Call) => {

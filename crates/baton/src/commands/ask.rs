@@ -93,6 +93,7 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
     args.channel = app.channel(&args.channel)?;
     app.doubt_approvals();
+    app.note_policy().await;
     let chosen = app.models.choose().await?;
     let request = request(app, args, &chosen).await?;
     let mut interrupts = Interrupts::listen()?;

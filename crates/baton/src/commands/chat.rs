@@ -80,6 +80,7 @@ pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
     args.channel = app.channel(&args.channel)?;
     app.doubt_approvals();
     let decision = app.decide(args.mode.into(), &args.channel)?;
+    app.note_policy().await;
     let chosen = app.models.choose().await?;
     let thread = thread(app, &args).await?;
     let place = super::ask::thread_in_brief(&thread);

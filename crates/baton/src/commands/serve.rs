@@ -96,6 +96,7 @@ async fn serve(app: App) -> Result<u8, Failure> {
     auth.refresh().await?;
     refuse_strangers(&setting, &auth)?;
     auth.note_fixed().await?;
+    app.note_policy().await;
     let chosen = app.models.choose().await?;
     allow_files(setting.limits.connections);
     let listener = listener(&setting).await?;

@@ -141,7 +141,8 @@ async fn push(app: &App, thread: &str, branch: Option<BranchName>, entry: Entry)
 
 async fn rm(app: &App, thread: &str) -> Result<(), Failure> {
     let id = app.thread_id(thread).await?;
-    app.store().delete_thread(&app.tenant, &id).await?;
+    let told = app.config.engine.audit.thread_deleted(now(), &id, "cli");
+    app.store().delete_thread(&app.tenant, &id, Some(told)).await?;
     say(app, &json!({"deleted": id}), || format!("thread {id} is deleted, with its runs"))
 }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use baton_core::id::{BadId, Tenant, excerpt};
 use baton_core::json::sha256_hex;
 use baton_engine::{Clock, SystemClock};
-use baton_store::Token;
+use baton_store::{AuditEvent, Token};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
@@ -106,14 +106,23 @@ pub(crate) async fn run(app: &App, args: TokensArgs) -> Result<u8, Failure> {
         TokensCommand::Add(args) => add(app, args).await,
         TokensCommand::Ls => list(app).await,
         TokensCommand::Revoke { id } => {
-            app.store().revoke_token(&id).await.map_err(|error| {
-                Failure::from(error).hint("baton tokens ls shows what there is, with ids")
-            })?;
+            revoke(app, &id).await?;
             note("it works no more, wherever it is used, within 2 seconds");
             Ok(exit::OK)
         }
         TokensCommand::Reopen => reopen(app).await,
     }
+}
+
+async fn revoke(app: &App, id: &str) -> Result<(), Failure> {
+    let known = app.store().tokens().await?.into_iter().find(|token| token.id == id);
+    let at = SystemClock.now();
+    let payload =
+        json!({"token_id": id, "name": known.as_ref().map(|token| &token.name), "by": "cli", "at": at});
+    let told = app.config.engine.audit.event(at, "token.revoked", id.to_owned(), payload);
+    let tenant = known.map_or_else(Tenant::local, |token| token.tenant);
+    let revoked = app.store().revoke_token(id, Some((tenant, told))).await;
+    revoked.map_err(|error| Failure::from(error).hint("baton tokens ls shows what there is, with ids"))
 }
 
 async fn reopen(app: &App) -> Result<u8, Failure> {
@@ -152,7 +161,7 @@ async fn add(app: &App, args: AddArgs) -> Result<u8, Failure> {
         created: now,
         expires_at: args.expires.map(|ms| now.plus_ms(ms)),
     };
-    app.store().add_token(&token).await?;
+    app.store().add_token(&token, Some(added(app, &token))).await?;
     if app.json {
         let mut shown = shape(&token);
         shown["token"] = json!(secret);
@@ -166,6 +175,16 @@ async fn add(app: &App, args: AddArgs) -> Result<u8, Failure> {
         ));
     }
     Ok(exit::OK)
+}
+
+/// What the audit trail is told of a token: nothing that helps to guess it.
+fn added(app: &App, token: &Token) -> AuditEvent {
+    let Token { id, name, scopes, max_mode, agents, created, expires_at, .. } = token;
+    let payload = json!({
+        "token_id": id, "name": name, "scopes": scopes, "max_mode": max_mode, "agents": agents,
+        "expires_at": expires_at, "by": "cli", "at": created,
+    });
+    app.config.engine.audit.event(*created, "token.added", id.clone(), payload)
 }
 
 async fn list(app: &App) -> Result<u8, Failure> {

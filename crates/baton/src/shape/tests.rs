@@ -135,6 +135,8 @@ fn an_approval_names_the_call_and_who_decided() {
         status: ApprovalStatus::Pending,
         by: None,
         at: None,
+        original_args: None,
+        decision_reason: None,
     };
     let mut expected = json!({
         "id": "ap-1", "run_id": ID_TEXT, "call_id": "1", "kind": "call", "name": "send", "args": {"to": "x"},

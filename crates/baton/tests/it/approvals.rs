@@ -104,6 +104,24 @@ fn an_edited_call_runs_as_edited() {
 }
 
 #[test]
+fn what_was_asked_for_and_why_it_was_changed_stay_with_the_approval() {
+    let (stage, id) = asked();
+    let before = stage.document(&["approvals", "show", &id]);
+    let arguments = json!({"file": stage.path("effects"), "line": "as edited", "class": "unsafe"});
+    let edit = ["approvals", "edit", &id, "--reason", "a typo", "--arguments", &arguments.to_string()];
+    assert_eq!(stage.baton(&edit).code, 0);
+    let after = stage.document(&["approvals", "show", &id]);
+    assert_eq!((&after["original_args"], &after["args"]), (&before["args"], &arguments));
+    assert_eq!((&after["reason"], &after["decision_reason"]), (&before["reason"], &json!("a typo")));
+    let shown = stage.baton(&["approvals", "show", &id]).ok();
+    for line in ["  because  a typo", "  arguments as asked for", "  arguments that were put in their place"]
+    {
+        assert!(shown.lines().any(|shown| shown == line), "{shown}");
+    }
+    assert!(shown.contains("\"line\": \"as asked\"") && shown.contains("\"line\": \"as edited\""), "{shown}");
+}
+
+#[test]
 fn a_detached_decision_is_found_by_whoever_goes_on() {
     let (stage, id) = asked();
     let did = stage.baton(&["approvals", "approve", &id, "--detach"]);

@@ -161,6 +161,8 @@ impl Turn {
             status: ApprovalStatus::Pending,
             by: None,
             at: None,
+            original_args: None,
+            decision_reason: None,
         });
         (self.state.number(), expires_at)
     }

@@ -108,6 +108,8 @@ fn approval(id: &str, kind: ApprovalKind, args: Value) -> Approval {
         status: ApprovalStatus::Pending,
         by: None,
         at: None,
+        original_args: None,
+        decision_reason: None,
     }
 }
 

@@ -120,7 +120,7 @@ async fn a_thread_that_comes_back_with_other_words_is_read_anew(world: World) {
     talk.begin(&engine).await;
     let entries = talk.world.entries().await;
     let store = &talk.world.store;
-    insist(|| store.delete_thread(&TENANT, &talk.thread)).await;
+    insist(|| store.delete_thread(&TENANT, &talk.thread, None)).await;
     let new = || NewThread { id: talk.thread.clone(), at: NOW, ttl_at: None, meta: Value::Null };
     insist(|| store.create_thread(&TENANT, new())).await;
     for (n, placed) in entries.into_iter().enumerate() {

@@ -110,6 +110,8 @@ pub(super) fn pending() -> Approval {
         status: ApprovalStatus::Pending,
         by: None,
         at: None,
+        original_args: None,
+        decision_reason: None,
     }
 }
 

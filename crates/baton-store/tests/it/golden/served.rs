@@ -41,8 +41,8 @@ pub(super) async fn fill(store: &Store) {
     assert_eq!(store.seal(4).await, Ok(4));
     store.sent(&[4]).await.unwrap();
     store.receive(&theirs(), event(6, false), Some(new_key("received", 900))).await.unwrap();
-    store.add_token(&token("t-1", 1)).await.unwrap();
-    store.add_token(&Token { expires_at: None, agents: vec![], ..token("t-2", 2) }).await.unwrap();
+    store.add_token(&token("t-1", 1), None).await.unwrap();
+    store.add_token(&Token { expires_at: None, agents: vec![], ..token("t-2", 2) }, None).await.unwrap();
 }
 
 /// All of it as one value.
@@ -93,5 +93,5 @@ pub(super) async fn go_on(store: &Store) {
     );
     store.sent(&[1]).await.unwrap();
     assert_eq!(store.seal(99).await, Ok(3));
-    store.revoke_token("t-1").await.unwrap();
+    store.revoke_token("t-1", None).await.unwrap();
 }

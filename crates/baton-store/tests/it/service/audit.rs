@@ -16,6 +16,7 @@ on_every_store!(
     a_chain_is_read_in_pages,
     two_who_seal_at_once_make_one_chain,
     only_what_was_received_is_marked_as_external,
+    another_policy_is_told_of_once,
 );
 
 /// So many events, every third of which is theirs.
@@ -124,6 +125,18 @@ async fn only_what_was_received_is_marked_as_external(home: Home) {
     assert_eq!(told, expected);
     assert_eq!(rows[0].digest, rows[2].digest, "they say the same");
     verify(rows, None).unwrap();
+}
+
+async fn another_policy_is_told_of_once(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    for (hash, is_told) in [("a", false), ("a", false), ("b", true), ("b", false), ("a", true)] {
+        assert_eq!(store.note_policy(hash, event(1, true)).await, Ok(is_told), "{hash}");
+        assert_eq!(elsewhere.note_policy(hash, event(2, true)).await, Ok(false), "{hash}");
+    }
+    // An event of ours that is to be sent: one for each change.
+    let told: Vec<_> = store.outbox(9).await.unwrap().into_iter().map(|it| it.event.payload).collect();
+    let expected = ["a", "b"].map(|previous| serde_json::json!({"n": 1, "previous": previous}));
+    assert_eq!(told, expected);
 }
 
 /// Whatever column of whatever row is changed, that row is named.

@@ -240,9 +240,9 @@ async fn a_deleted_thread_takes_those_who_wait_with_it(home: Home) {
         store.enqueue(&tenant(), new_queued(n, on)).await.unwrap();
     }
     let busy = StoreError::Busy { branch: "main".to_owned(), run: run(1) };
-    assert_eq!(store.delete_thread(&tenant(), &thread("t")).await, Err(busy));
+    assert_eq!(store.delete_thread(&tenant(), &thread("t"), None).await, Err(busy));
     pen.commit(store, pen.ends(RunStatus::Ok)).await.unwrap();
-    store.delete_thread(&tenant(), &thread("t")).await.unwrap();
+    store.delete_thread(&tenant(), &thread("t"), None).await.unwrap();
     let gone = StoreError::NotFound { what: "run", id: run(2).to_string() };
     assert_eq!(store.queued(&tenant(), run(2)).await, Err(gone));
     assert_eq!(due(store).await, [run(3)]);

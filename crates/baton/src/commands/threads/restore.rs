@@ -52,7 +52,7 @@ pub(super) async fn restore(
     // It is built under another id and gets its own when it is whole: a process that dies on the way
     // leaves nothing half-made under the id that was asked for.
     let site = building_site(id);
-    match store.delete_thread(tenant, &site).await {
+    match store.delete_thread(tenant, &site, None).await {
         Ok(()) | Err(StoreError::NotFound { .. }) => {}
         Err(error) => return Err(error),
     }
@@ -69,7 +69,7 @@ pub(super) async fn restore(
     }
     if made.is_err() {
         // If this fails too, the first failure is what matters.
-        let _ = store.delete_thread(tenant, &site).await;
+        let _ = store.delete_thread(tenant, &site, None).await;
     }
     made
 }

@@ -96,3 +96,70 @@ fn a_trail_whose_note_of_its_end_is_gone_is_not_taken_for_an_empty_one() {
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("chain"), "{said}");
 }
+
+/// Tokens and threads come and go; each leaves a row, which tells nothing that helps to guess a token.
+#[test]
+fn tokens_and_threads_that_come_and_go_leave_a_row() {
+    let world = World::new();
+    world.baton(&["ask", "--thread", "t", "--model", "offline", "What is 1 + 1?"]).ok();
+    let added = world.baton(&["tokens", "add", "ci", "--tenant", "desk", "--json"]).json();
+    let id = added["id"].as_str().unwrap();
+    world.baton(&["tokens", "revoke", id]).ok();
+    assert_eq!(world.baton(&["tokens", "revoke", id]).code, 1, "it is gone");
+    world.baton(&["threads", "rm", "t"]).ok();
+    assert_eq!(world.baton(&["threads", "rm", "t"]).code, 1, "it is gone");
+    let listed = world.baton(&["audit", "ls", "--json"]).json();
+    let row = |row: &Value| json!([row["tenant"], row["event_type"], row["correlation_id"], row["external"]]);
+    let rows: Vec<Value> = listed["items"].as_array().unwrap().iter().skip(2).map(row).collect();
+    let expected = [
+        json!(["desk", "token.added", id, false]),
+        json!(["desk", "token.revoked", id, false]),
+        json!(["local", "thread.deleted", "t", false]),
+    ];
+    assert_eq!(rows, expected);
+    assert_eq!(verified(&world).0, 0);
+}
+
+#[test]
+fn a_context_service_is_told_of_tokens_without_their_secret() {
+    let server = crate::server::Server::deciding(|_, _| crate::server::Answer::whole(202, &[], ""));
+    let world = World::new();
+    world.settings(&format!("[services.context]\nurl = \"{}\"\n", server.url()));
+    let added = world.baton(&["tokens", "add", "ci", "--scope", "read", "--json"]).json();
+    let (id, secret) = (added["id"].as_str().unwrap(), added["token"].as_str().unwrap());
+    world.baton(&["tokens", "revoke", id]).ok();
+    world.baton(&["runs", "ls"]).ok(); // sends what is left
+    let bodies: Vec<Value> =
+        server.requests().iter().map(|it| serde_json::from_str(&it.body).unwrap()).collect();
+    let kinds: Vec<&Value> = bodies.iter().map(|body| &body["event_type"]).collect();
+    assert_eq!(kinds, [&json!("token.added"), &json!("token.revoked")]);
+    let mut payload = bodies[0]["payload"].clone();
+    payload["at"].take();
+    let expected = json!({
+        "token_id": id, "name": "ci", "scopes": ["read"], "max_mode": "MODERATE", "agents": [], "expires_at": null,
+        "by": "cli", "at": null,
+    });
+    assert_eq!(payload, expected);
+    assert!(!format!("{bodies:?}").contains(secret));
+}
+
+#[test]
+fn a_policy_that_changes_leaves_a_row() {
+    let world = World::new();
+    let asks = |settings: &str| {
+        world.settings(settings);
+        world.baton(&["ask", "--model", "offline", "What is 1 + 1?"]).ok();
+    };
+    let other = "[policy.channels.EXECUTE]\ntools = [\"calculator\"]\n";
+    for settings in ["", "", other, other, ""] {
+        asks(settings);
+    }
+    // Looking at another one changes nothing.
+    world.settings(other);
+    world.baton(&["policy", "show"]).ok();
+    let ours = |kind: &str| json!([kind, "baton", false]);
+    let run = [ours("agent.started"), ours("agent.completed")];
+    let changed = [ours("policy.changed")];
+    assert_eq!(rows(&world), [&run[..], &run, &changed, &run, &run, &changed, &run].concat());
+    assert_eq!(verified(&world).0, 0);
+}

@@ -248,6 +248,10 @@ fn the_trail_keeps_tenants_apart() {
         let listed = tenants.served.world.baton(&["audit", "ls", "--json", "--tenant", tenant]).json();
         let items = listed["items"].as_array().unwrap();
         assert!(items.iter().all(|item| item["tenant"] == tenant), "{listed}");
+        // Beside what was done there is the row of the tenant's own token.
+        let (tokens, items): (Vec<_>, Vec<_>) =
+            items.iter().partition(|item| item["event_type"] == "token.added");
+        assert_eq!(tokens.len(), 1, "{listed}");
         let seen: BTreeSet<&str> =
             items.iter().map(|item| item["correlation_id"].as_str().unwrap()).collect();
         let expected = ["run", "asking", "approving"].map(|kind| own[kind].as_str());

@@ -69,6 +69,8 @@ fn a_call_that_needs_approval_is_asked_about_and_does_not_start() {
         status: ApprovalStatus::Pending,
         by: None,
         at: None,
+        original_args: None,
+        decision_reason: None,
     };
     assert_eq!(drive.asked, std::slice::from_ref(&approval));
     assert_eq!(drive.wants(), [wait(2, 1)]);

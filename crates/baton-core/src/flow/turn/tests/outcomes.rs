@@ -82,6 +82,8 @@ fn a_person_is_asked_whether_it_happened() {
         status: ApprovalStatus::Pending,
         by: None,
         at: None,
+        original_args: None,
+        decision_reason: None,
     };
     assert_eq!(drive.last.asked, [approval]);
     assert_eq!((drive.account(), drive.last.node), (json!([]), Node::ToolCall), "nothing came of it yet");

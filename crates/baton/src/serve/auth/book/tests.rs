@@ -69,7 +69,7 @@ async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
     let store = Store::memory();
     let auth = Auth::new(store.clone(), Vec::new());
     auth.refresh().await.unwrap();
-    store.add_token(&token("fresh", "acme", &["run", "nonsense"])).await.unwrap();
+    store.add_token(&token("fresh", "acme", &["run", "nonsense"]), None).await.unwrap();
     auth.refresh().await.unwrap();
     let expected = Caller {
         tenant: "acme".parse::<Tenant>().unwrap(),
@@ -81,7 +81,7 @@ async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
     };
     assert_eq!(said(&auth, &["Bearer fresh"]).await, Ok(expected));
     assert_eq!(said(&auth, &[]).await, Err(Code::Unauthorized));
-    store.revoke_token("id-fresh").await.unwrap();
+    store.revoke_token("id-fresh", None).await.unwrap();
     auth.refresh().await.unwrap();
     // Nobody left: it stays closed all the same.
     assert_eq!(said(&auth, &["Bearer fresh"]).await, Err(Code::Unauthorized));
@@ -135,7 +135,7 @@ async fn what_somebody_came_in_with_counts_until_it_is_revoked_or_expires() {
     let open = Auth::new(Store::memory(), Vec::new());
     let soon = SystemClock.now().plus_ms(60_000);
     for (secret, expires_at) in [("stays", None), ("goes", None), ("expires", Some(soon))] {
-        store.add_token(&Token { expires_at, ..token(secret, "acme", &["read"]) }).await.unwrap();
+        store.add_token(&Token { expires_at, ..token(secret, "acme", &["read"]) }, None).await.unwrap();
     }
     auth.refresh().await.unwrap();
     let mut passes = Vec::new();
@@ -146,10 +146,10 @@ async fn what_somebody_came_in_with_counts_until_it_is_revoked_or_expires() {
     let admitted = |auth: &Auth| passes.iter().map(|pass| auth.admits(pass)).collect::<Vec<_>>();
     assert_eq!(admitted(&auth), [true, true, true, true, false]);
     assert_eq!(admitted(&open), [false, false, false, false, true]);
-    store.revoke_token("id-goes").await.unwrap();
-    store.revoke_token("id-expires").await.unwrap();
+    store.revoke_token("id-goes", None).await.unwrap();
+    store.revoke_token("id-expires", None).await.unwrap();
     let expired = Token { expires_at: Some(Timestamp(1)), ..token("expires", "acme", &["read"]) };
-    store.add_token(&expired).await.unwrap();
+    store.add_token(&expired, None).await.unwrap();
     auth.refresh().await.unwrap();
     assert_eq!(admitted(&auth), [true, true, false, false, false]);
 }
@@ -158,9 +158,9 @@ async fn what_somebody_came_in_with_counts_until_it_is_revoked_or_expires() {
 async fn an_unknown_token_is_looked_for_at_once_and_not_for_every_request() {
     let store = Store::memory();
     let auth = Auth::new(store.clone(), vec![(sha256_hex(b"a"), somebody("a"))]);
-    store.add_token(&token("late", "acme", &["read"])).await.unwrap();
+    store.add_token(&token("late", "acme", &["read"]), None).await.unwrap();
     assert!(said(&auth, &["Bearer late"]).await.is_ok());
-    store.add_token(&token("later", "acme", &["read"])).await.unwrap();
+    store.add_token(&token("later", "acme", &["read"]), None).await.unwrap();
     assert_eq!(said(&auth, &["Bearer later"]).await, Err(Code::Unauthorized), "it was asked just now");
 }
 
@@ -168,7 +168,7 @@ async fn an_unknown_token_is_looked_for_at_once_and_not_for_every_request() {
 async fn an_expired_token_is_none() {
     let store = Store::memory();
     let expired = Token { expires_at: Some(Timestamp(1)), ..token("old", "acme", &["admin"]) };
-    store.add_token(&expired).await.unwrap();
+    store.add_token(&expired, None).await.unwrap();
     let auth = Auth::new(store, Vec::new());
     auth.refresh().await.unwrap();
     assert_eq!(said(&auth, &["Bearer old"]).await, Err(Code::Unauthorized));
