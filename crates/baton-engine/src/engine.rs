@@ -31,6 +31,7 @@ use crate::driver::Rested;
 use crate::error::EngineError;
 use crate::figures::{Counters, Figures};
 use crate::hub::Hub;
+use crate::loads::{LoadGuard, Loads};
 use crate::patience::patiently;
 use crate::perform::{ModelSource, Renderers};
 use crate::reader::EventReader;
@@ -86,6 +87,7 @@ pub(crate) struct Shared {
     pub(crate) kept: Arc<Kept>,
     /// Single calls that are being made.
     executing: AtomicU64,
+    pub(crate) loads: Loads,
     /// How often the tools were changed: what was made of older ones is not kept.
     generation: AtomicU64,
     /// What the policy of now decides, by mode and channel.
@@ -115,6 +117,7 @@ pub(crate) struct Live {
     /// Whether the store no longer names this process as its owner.
     missed: bool,
     rested: watch::Receiver<Option<Rested>>,
+    _load: LoadGuard,
     #[cfg(feature = "failpoints")]
     task: tokio::task::AbortHandle,
 }
@@ -169,6 +172,7 @@ impl Engine {
             threads: Known::default(),
             kept: Arc::default(),
             executing: AtomicU64::new(0),
+            loads: Loads::default(),
             generation: AtomicU64::new(0),
             decisions: Mutex::default(),
             waiting: Mutex::default(),

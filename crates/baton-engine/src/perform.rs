@@ -232,6 +232,7 @@ impl Performer {
         };
         let must_call = *purpose == Purpose::Choice && !tools.is_empty();
         let request = ModelRequest {
+            tenant: self.tenant.clone(),
             tools,
             tool_choice: if must_call { ToolChoice::Required } else { ToolChoice::Auto },
             schema: (*purpose == Purpose::Check).then(check::schema),

@@ -1,13 +1,17 @@
-//! The gate: at most so many calls of one model at a time, in the order in which they came.
+//! The gate: at most so many calls of one model at a time, in the order in which they came, and fair among tenants.
 //!
-//! Waiting is part of the call: it counts against the call's total time, and whoever stops waiting leaves
+//! A free place goes to the tenant that waits and has the fewest places; among equals, to the one that was served
+//! longest ago. So one tenant's flood delays a call of another by at most one place, and a tenant that is alone has all
+//! of them. Waiting is part of the call: it counts against the call's total time, and whoever stops waiting leaves
 //! the queue. A call that waits in vain says nothing about the model, so no breaker hears of it.
 
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use baton_core::id::Tenant;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::http::words;
@@ -15,32 +19,96 @@ use crate::http::words;
 /// A gate. Clones are the same gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    places: Arc<Semaphore>,
+    state: Arc<Mutex<State>>,
     most: u32,
 }
 
 /// A place inside; it is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    _permit: OwnedSemaphorePermit,
+    /// None once it was given back.
+    held: Option<(Gate, Tenant)>,
     /// How long it was waited for.
     pub(crate) waited: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: u32,
+    /// Only tenants that hold a place or wait for one.
+    tenants: HashMap<Tenant, Queue>,
+    /// Counts both tickets and turns.
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    held: u32,
+    /// When a place was last given to it; 0: never.
+    served: u64,
+    /// Those that wait, each with its ticket, in the order of their tickets.
+    waiting: VecDeque<(u64, oneshot::Sender<Place>)>,
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Gives a place to a tenant.
+    fn take(&mut self, tenant: &Tenant) {
+        let turn = self.number();
+        let queue = self.tenants.entry(tenant.clone()).or_default();
+        (queue.held, queue.served) = (queue.held + 1, turn);
+        self.taken += 1;
+    }
+
+    fn give_back(&mut self, tenant: &Tenant) {
+        self.taken = self.taken.saturating_sub(1);
+        if let Some(queue) = self.tenants.get_mut(tenant) {
+            queue.held = queue.held.saturating_sub(1);
+        }
+        self.forget(tenant);
+    }
+
+    fn forget(&mut self, tenant: &Tenant) {
+        if self.tenants.get(tenant).is_some_and(|queue| queue.held == 0 && queue.waiting.is_empty()) {
+            self.tenants.remove(tenant);
+        }
+    }
+
+    /// The tenant whose turn it is.
+    fn turn(&self) -> Option<Tenant> {
+        let waits = |(tenant, queue): (&Tenant, &Queue)| {
+            let (ticket, _) = queue.waiting.front()?;
+            Some(((queue.held, queue.served, *ticket), tenant.clone()))
+        };
+        self.tenants.iter().filter_map(waits).min_by_key(|(rank, _)| *rank).map(|(_, tenant)| tenant)
+    }
 }
 
 impl Gate {
     /// One with so many places.
     pub(crate) fn new(most: u32) -> Self {
-        Gate { places: Arc::new(Semaphore::new(most as usize)), most }
+        Gate { state: Arc::default(), most }
     }
 
     /// Waits for a place.
-    pub(crate) async fn enter(&self, until: Instant) -> Result<Place, Fault> {
+    pub(crate) async fn enter(&self, tenant: &Tenant, until: Instant) -> Result<Place, Fault> {
         let came = Instant::now();
-        let place = tokio::time::timeout_at(until, self.places.clone().acquire_owned()).await;
+        let Some((ticket, place)) = self.ask(tenant) else {
+            return Ok(Place { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO });
+        };
+        let _leaves = Leaves { gate: self, tenant, ticket };
+        let place = tokio::time::timeout_at(until, place).await;
         let waited = came.elapsed();
         match place {
-            Ok(Ok(permit)) => Ok(Place { _permit: permit, waited }),
-            // The semaphore is never closed, so the second case is the first in other words.
+            Ok(Ok(mut place)) => {
+                place.waited = waited;
+                Ok(place)
+            }
+            // A place is never thrown away unsent, so the second case is the first in other words.
             Err(_) | Ok(Err(_)) => Err(Fault::new(
                 Code::LlmTimeout,
                 format!(
@@ -52,11 +120,79 @@ impl Gate {
             .unsent()),
         }
     }
+
+    /// Takes a place, or a ticket where there is none.
+    fn ask(&self, tenant: &Tenant) -> Option<(u64, oneshot::Receiver<Place>)> {
+        let mut state = self.state();
+        if state.taken < self.most {
+            state.take(tenant);
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        let ticket = state.number();
+        state.tenants.entry(tenant.clone()).or_default().waiting.push_back((ticket, sender));
+        Some((ticket, receiver))
+    }
+
+    /// Gives free places to those who wait.
+    fn hand_out(&self) {
+        let mut state = self.state();
+        while state.taken < self.most
+            && let Some(tenant) = state.turn()
+        {
+            let first = state.tenants.get_mut(&tenant).and_then(|queue| queue.waiting.pop_front());
+            let Some((_, waits)) = first else { return };
+            state.take(&tenant);
+            let place = Place { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO };
+            if let Err(mut place) = waits.send(place) {
+                place.held = None; // it went away: the lock is held here, so the place gives nothing back by itself
+                state.give_back(&tenant);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some((gate, tenant)) = self.held.take() {
+            gate.state().give_back(&tenant);
+            gate.hand_out();
+        }
+    }
+}
+
+/// Takes a ticket out of the queue when its holder stops waiting.
+struct Leaves<'a> {
+    gate: &'a Gate,
+    tenant: &'a Tenant,
+    ticket: u64,
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.state();
+        if let Some(queue) = state.tenants.get_mut(self.tenant) {
+            queue.waiting.retain(|(ticket, _)| *ticket != self.ticket);
+        }
+        state.forget(self.tenant);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn a() -> Tenant {
+        "a".parse().unwrap()
+    }
+
+    fn b() -> Tenant {
+        "b".parse().unwrap()
+    }
 
     fn soon(ms: u64) -> Instant {
         Instant::now() + Duration::from_millis(ms)
@@ -65,23 +201,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_too_long_is_told_so() {
         let gate = Gate::new(2);
-        let held = [gate.enter(soon(1)).await.unwrap(), gate.enter(soon(1)).await.unwrap()];
+        let held = [gate.enter(&a(), soon(1)).await.unwrap(), gate.enter(&a(), soon(1)).await.unwrap()];
         assert_eq!(held.each_ref().map(|place| place.waited), [Duration::ZERO; 2]);
         let words = "the call waited 1.5 s for a free place: at most 2 at a time (max_concurrency)";
-        assert_eq!(gate.enter(soon(1500)).await.unwrap_err(), Fault::new(Code::LlmTimeout, words).unsent());
+        assert_eq!(
+            gate.enter(&a(), soon(1500)).await.unwrap_err(),
+            Fault::new(Code::LlmTimeout, words).unsent()
+        );
         drop(held);
-        assert_eq!(gate.enter(soon(1)).await.unwrap().waited, Duration::ZERO);
+        assert_eq!(gate.enter(&a(), soon(1)).await.unwrap().waited, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn places_are_given_in_the_order_of_asking() {
         let gate = Gate::new(1);
-        let held = gate.enter(soon(1)).await.unwrap();
+        let held = gate.enter(&a(), soon(1)).await.unwrap();
         let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
         for n in 0..4 {
             let (asking, told) = (gate.clone(), told.clone());
             tokio::spawn(async move {
-                let place = asking.enter(soon(1000)).await.unwrap();
+                let place = asking.enter(&a(), soon(1000)).await.unwrap();
                 told.send(n).unwrap();
                 drop(place);
             });
@@ -98,11 +237,66 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_stops_waiting_leaves_the_queue() {
         let gate = Gate::new(1);
-        let held = gate.enter(soon(1)).await.unwrap();
-        let gone = tokio::time::timeout(Duration::from_millis(5), gate.enter(soon(1000))).await;
+        let held = gate.enter(&a(), soon(1)).await.unwrap();
+        let gone = tokio::time::timeout(Duration::from_millis(5), gate.enter(&a(), soon(1000))).await;
         assert!(gone.is_err());
         drop(held);
-        let waited = gate.enter(soon(1)).await.unwrap().waited;
+        let waited = gate.enter(&a(), soon(1)).await.unwrap().waited;
         assert_eq!(waited, Duration::ZERO);
+    }
+
+    /// Who gets a place, in order: twelve calls of `a` wait before one (or more) of `b` comes, and places are given back one
+    /// after the other.
+    async fn order(most: u32, of_b: usize) -> Vec<Tenant> {
+        let gate = Gate::new(most);
+        let mut held = VecDeque::new();
+        for _ in 0..most {
+            held.push_back(gate.enter(&a(), soon(1)).await.unwrap());
+        }
+        let (told, mut came) = tokio::sync::mpsc::unbounded_channel();
+        for tenant in std::iter::repeat_n(a(), 12).chain(std::iter::repeat_n(b(), of_b)) {
+            let (asking, told) = (gate.clone(), told.clone());
+            tokio::spawn(async move {
+                let place = asking.enter(&tenant, soon(60_000)).await.unwrap();
+                told.send((tenant, place)).unwrap();
+            });
+            tokio::task::yield_now().await; // so that it stands in the queue before the next one asks
+        }
+        let mut seen = Vec::new();
+        for _ in 0..12 + of_b {
+            held.pop_front();
+            let (tenant, place) = came.recv().await.unwrap();
+            seen.push(tenant);
+            held.push_back(place);
+        }
+        seen
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_call_of_another_tenant_gets_the_next_free_place() {
+        for most in [1, 4] {
+            let seen = order(most, 1).await;
+            assert_eq!(seen.iter().position(|tenant| *tenant == b()), Some(0), "of {most} places: {seen:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tenants_that_wait_take_turns() {
+        let names = |seen: Vec<Tenant>| seen.iter().map(ToString::to_string).collect::<String>();
+        assert_eq!(names(order(1, 4).await), "babababaaaaaaaaa");
+        assert_eq!(names(order(4, 4).await), "bbaabbaaaaaaaaaa", "two each, as long as both wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_was_given_to_somebody_who_went_away_is_free_again() {
+        let gate = Gate::new(1);
+        let held = gate.enter(&a(), soon(1)).await.unwrap();
+        let other = b();
+        let mut waits = Box::pin(gate.enter(&other, soon(1000)));
+        assert!(futures_util::poll!(&mut waits).is_pending());
+        drop(held); // it has the place now, and does not know it yet
+        drop(waits);
+        assert_eq!(gate.enter(&a(), soon(1)).await.unwrap().waited, Duration::ZERO);
+        assert_eq!(gate.state().tenants.len(), 0, "tenants that neither hold nor wait are forgotten");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use baton_core::chat::{ChatMessage, FinishReason, TokenUsage};
 use baton_core::fault::Fault;
+use baton_core::id::Tenant;
 use baton_core::tool::ToolSpec;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
@@ -14,6 +15,8 @@ use serde_json::Value;
 /// One question to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
+    /// Whose call it is: where calls wait for one another, tenants have equal shares.
+    pub tenant: Tenant,
     /// The role that the model plays, as the configuration names it.
     pub role: String,
     /// What was said so far, oldest first.
@@ -44,6 +47,7 @@ impl ModelRequest {
     /// A request with nothing but messages.
     pub fn new(role: impl Into<String>, messages: Vec<ChatMessage>) -> Self {
         ModelRequest {
+            tenant: Tenant::local(),
             role: role.into(),
             messages,
             tools: Arc::default(),

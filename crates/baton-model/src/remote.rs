@@ -157,7 +157,7 @@ impl Remote {
         let setup = &self.it;
         let limits = Limits::begin(setup.entry.timeouts);
         let place = match &setup.gate {
-            Some(gate) => Some(gate.enter(limits.end()).await?),
+            Some(gate) => Some(gate.enter(&request.tenant, limits.end()).await?),
             None => None,
         };
         let waited = place.as_ref().map(|place| place.waited).unwrap_or_default();

@@ -121,6 +121,7 @@ impl Engine {
             pulse: None,
             missed: false,
             rested: rested.clone(),
+            _load: self.shared.loads.count(&tenant),
             #[cfg(feature = "failpoints")]
             task: task.abort_handle(),
         };

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use super::{Engine, Shared};
 use crate::error::EngineError;
+use crate::loads::LoadGuard;
 use crate::patience::patiently;
 use crate::request::{Execute, Executed};
 
@@ -70,12 +71,12 @@ impl Drop for Busy {
 }
 
 /// A call that counts as being made until this is dropped, also if it breaks down.
-struct Counted(Arc<Shared>);
+struct Counted(Arc<Shared>, #[allow(dead_code, reason = "it counts until it is dropped")] LoadGuard);
 
 impl Counted {
-    fn new(shared: &Arc<Shared>) -> Counted {
+    fn new(shared: &Arc<Shared>, tenant: &Tenant) -> Counted {
         shared.executing.fetch_add(1, SeqCst);
-        Counted(shared.clone())
+        Counted(shared.clone(), shared.loads.count(tenant))
     }
 }
 
@@ -122,7 +123,7 @@ impl Engine {
         // A task of its own: a caller that goes away does not leave a call half made and unanswered.
         let this = self.clone();
         let making = self.shared.tasks.spawn(async move {
-            let _counted = Counted::new(&this.shared);
+            let _counted = Counted::new(&this.shared, &call.tenant);
             match call.key.clone() {
                 None => this.make(&tools, call).await,
                 Some(key) => this.make_once(&tools, call, &key, class).await,

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use baton_core::id::{RunId, Tenant};
+use baton_engine::Load;
 
 use super::limits::Limits;
 use super::problem::{Code, Problem};
@@ -13,11 +14,30 @@ use super::problem::{Code, Problem};
 /// Tenants whose requests are counted, beyond which those who asked for nothing lately are forgotten.
 const MOST_TENANTS: usize = 10_000;
 
+/// How long somebody who was refused counts as waiting: they were told to come back after one second.
+const WAITS: Duration = Duration::from_secs(3);
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
+    runs: Arc<Mutex<Runs>>,
     streams: Arc<Mutex<Streams>>,
     buckets: Mutex<HashMap<Tenant, Bucket>>,
+}
+
+/// Runs that were admitted and are not driven yet, and who waits for a place.
+#[derive(Debug, Default)]
+struct Runs {
+    beginning: HashMap<Tenant, u64>,
+    /// Tenants that were refused although they had less than their share.
+    waiting: HashMap<Tenant, Refused>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    at: Instant,
+    /// Whether it has no run at all, so that it is not among those that have some.
+    has_none: bool,
 }
 
 #[derive(Debug, Default)]
@@ -35,13 +55,37 @@ struct Bucket {
 }
 
 impl Admission {
-    /// Whether one more run can be driven, or call be made, beside those that are.
-    pub(crate) fn run(&self, live: u64, limits: &Limits) -> Result<(), Problem> {
-        if live < limits.runs as u64 {
-            return Ok(());
+    /// A place for one more run, or call, of a tenant beside those that are; it is given back when the run is driven.
+    ///
+    /// While nobody else waits a tenant may have all places. A tenant's share is what there is divided by the tenants
+    /// that have runs or wait. Whoever has less is let in beyond the limit, as long as there are no more than half as
+    /// many again; while somebody with less than their share waits, nobody with more is let in.
+    pub(crate) fn run(
+        &self,
+        tenant: &Tenant,
+        load: Load,
+        now: Instant,
+        limits: &Limits,
+    ) -> Result<RunPermit, Problem> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = limits.runs as u64;
+        let has_none = load.own == 0;
+        let load = runs.with_beginning(tenant, load, now);
+        let share = (most / load.tenants.max(1)).max(1);
+        let has_less = load.own < share;
+        let others_wait = runs.waiting.keys().any(|other| other != tenant);
+        let is_in = load.all < most && (has_less || !others_wait);
+        let is_in_beyond = has_less && load.all < most + most / 2;
+        if is_in || is_in_beyond {
+            runs.waiting.remove(tenant);
+            *runs.beginning.entry(tenant.clone()).or_default() += 1;
+            return Ok(RunPermit { runs: self.runs.clone(), tenant: tenant.clone() });
+        }
+        if has_less {
+            runs.waiting.insert(tenant.clone(), Refused { at: now, has_none });
         }
         let detail =
-            format!("this process has {live} runs and calls to see to already: try again in a moment");
+            format!("this process has {} runs and calls to see to already: try again in a moment", load.all);
         Err(Problem::new(Code::Overloaded, detail).after(1))
     }
 
@@ -82,6 +126,37 @@ impl Admission {
     /// How many streams are open.
     pub(crate) fn open_streams(&self) -> usize {
         lock(&self.streams).all
+    }
+}
+
+impl Runs {
+    /// The load with what is beginning and who waits. Whoever did not come back is forgotten.
+    fn with_beginning(&mut self, tenant: &Tenant, load: Load, now: Instant) -> Load {
+        self.waiting.retain(|_, refused| now.duration_since(refused.at) < WAITS);
+        let own = load.own + self.beginning.get(tenant).copied().unwrap_or_default();
+        let others = self.waiting.iter().filter(|(other, refused)| *other != tenant && refused.has_none);
+        let newcomers = others.count() as u64 + u64::from(load.own == 0);
+        let all = load.all + self.beginning.values().sum::<u64>();
+        Load { own, all, tenants: load.tenants + newcomers }
+    }
+}
+
+/// A place for a run that begins. Dropping it gives the place back.
+#[derive(Debug)]
+pub(crate) struct RunPermit {
+    runs: Arc<Mutex<Runs>>,
+    tenant: Tenant,
+}
+
+impl Drop for RunPermit {
+    fn drop(&mut self) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = runs.beginning.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                runs.beginning.remove(&self.tenant);
+            }
+        }
     }
 }
 
@@ -139,8 +214,6 @@ fn lock(streams: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use uuid::Uuid;
 
     use super::*;
@@ -149,14 +222,88 @@ mod tests {
         result.map(|_| ()).map_err(|problem| (problem.code, problem.retry_after))
     }
 
+    /// Tenants and what each of them has, on a process that drives 20 runs.
+    struct House {
+        admission: Admission,
+        limits: Limits,
+        now: Instant,
+        driven: HashMap<Tenant, u64>,
+    }
+
+    impl House {
+        fn new() -> House {
+            let limits = Limits { runs: 20, ..Limits::default() };
+            House { admission: Admission::default(), limits, now: Instant::now(), driven: HashMap::new() }
+        }
+
+        /// One more run of a tenant, which is driven from then on.
+        fn begins(&mut self, tenant: &str) -> bool {
+            let tenant: Tenant = tenant.parse().unwrap();
+            let own = self.driven.get(&tenant).copied().unwrap_or_default();
+            let load = Load { own, all: self.driven.values().sum(), tenants: self.driven.len() as u64 };
+            match self.admission.run(&tenant, load, self.now, &self.limits) {
+                Ok(_) => *self.driven.entry(tenant).or_default() += 1,
+                Err(problem) => {
+                    assert_eq!((problem.code, problem.retry_after), (Code::Overloaded, Some(1)));
+                    return false;
+                }
+            }
+            true
+        }
+
+        fn ends(&mut self, tenant: &str) {
+            *self.driven.get_mut(&tenant.parse::<Tenant>().unwrap()).unwrap() -= 1;
+            self.driven.retain(|_, runs| *runs > 0);
+        }
+
+        /// How many more a tenant gets.
+        fn gets(&mut self, tenant: &str) -> usize {
+            (0..100).take_while(|_| self.begins(tenant)).count()
+        }
+    }
+
     #[test]
     fn one_run_too_many_is_told_to_come_back() {
-        let limits = Limits { runs: 3, ..Limits::default() };
-        let said = |live| said(Admission::default().run(live, &limits));
-        assert_eq!(
-            [2, 3, 4].map(said),
-            [Ok(()), Err((Code::Overloaded, Some(1))), Err((Code::Overloaded, Some(1)))]
-        );
+        let mut house = House::new();
+        assert_eq!(house.gets("a"), 20, "one tenant alone has all places");
+        house.ends("a");
+        assert_eq!(house.gets("a"), 1);
+    }
+
+    #[test]
+    fn a_tenant_that_has_everything_leaves_others_their_share() {
+        let mut house = House::new();
+        assert_eq!((house.gets("a"), house.gets("b")), (20, 10));
+        assert_eq!((house.gets("c"), house.gets("a")), (0, 0), "there are half as many again, and c waits");
+        house.ends("a");
+        assert_eq!((house.gets("a"), house.gets("b"), house.gets("c")), (0, 0, 1), "c is the next");
+        (0..12).for_each(|_| house.ends("a")); // 18 are left, 7 of them a's
+        assert_eq!((house.gets("a"), house.gets("b")), (0, 0), "c waits still");
+        assert_eq!(house.gets("c"), 5, "up to its share");
+        (0..10).for_each(|_| house.ends("b"));
+        house.now += WAITS;
+        assert_eq!(house.gets("a"), 7, "nobody else waits any more");
+    }
+
+    #[test]
+    fn a_tenant_with_its_share_does_not_pass_one_that_waits() {
+        let mut house = House::new();
+        assert_eq!((house.gets("a"), house.gets("b"), house.gets("c")), (20, 10, 0));
+        (0..11).for_each(|_| house.ends("a")); // 19 are left: 9 of a and 10 of b
+        assert!(!house.begins("a"), "c waits, and a has more than a third");
+        house.now += WAITS;
+        assert!(house.begins("a"), "c did not come back");
+    }
+
+    #[test]
+    fn what_is_beginning_counts() {
+        let (admission, limits) = (Admission::default(), Limits { runs: 2, ..Limits::default() });
+        let tenant: Tenant = "a".parse().unwrap();
+        let begin = || admission.run(&tenant, Load::default(), Instant::now(), &limits);
+        let (first, _second) = (begin().unwrap(), begin().unwrap());
+        assert_eq!(said(begin()), Err((Code::Overloaded, Some(1))));
+        drop(first);
+        assert_eq!(said(begin()), Ok(()));
     }
 
     #[test]

@@ -41,12 +41,16 @@ pub(crate) async fn fork(
     Keyed { body, key }: Keyed<ForkRun>,
 ) -> Result<Response, Problem> {
     caller.need(Scope::Run)?;
-    service.admit(&caller)?;
+    let place = service.admit(&caller)?;
     let run = run_id(&id)?;
     may_steer(&service, &caller, run).await?;
     let (engine, tenant) = (service.engine().clone(), caller.tenant.clone());
     // A task of its own: a caller who goes away cuts nothing off half-way.
-    let forking = tokio::spawn(async move { engine.fork_run(&tenant, run, body.step, key).await });
+    let forking = tokio::spawn(async move {
+        let forked = engine.fork_run(&tenant, run, body.step, key).await;
+        drop(place);
+        forked
+    });
     let forked = forking.await.map_err(|_| internal("the task that forks a run is gone"))??.run();
     let about = About::read(service.engine(), &caller.tenant, forked).await?;
     Ok(about.on((StatusCode::CREATED, Json(json!({ "run_id": forked }))).into_response()))

@@ -84,7 +84,7 @@ pub(crate) async fn begin(
     asked: Asked,
 ) -> Result<Begun, Problem> {
     caller.need(Scope::Run)?;
-    service.admit(caller)?;
+    let place = service.admit(caller)?;
     let (cancels, show_reasoning) = (asked.cancels(), asked.config.show_reasoning.unwrap_or_default());
     let request = asked.request(service, caller, traceparent(headers))?;
     let (correlation, traceparent) = (request.correlation.clone(), request.traceparent.clone());
@@ -92,6 +92,7 @@ pub(crate) async fn begin(
     let (tell, told) = oneshot::channel();
     let submitting = async move {
         let submitted = standing::submit(&service_too, &caller_too, request).await;
+        drop(place); // it is driven, or never will be
         // It goes with the answer: whoever drops it unread cancels the run.
         let gone = match &submitted {
             Ok((submitted, _)) if cancels => {

@@ -8,7 +8,7 @@ use baton_engine::Engine;
 use baton_store::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{Admission, StreamPermit};
+use super::admission::{Admission, RunPermit, StreamPermit};
 use super::auth::{Auth, Caller};
 use super::guard::Guard;
 use super::health::Probe;
@@ -118,10 +118,11 @@ impl Service {
         &self.0.closing
     }
 
-    /// Whether one more run may begin, or one more call be made. Asked before anything is begun.
-    pub(crate) fn admit(&self, _caller: &Caller) -> Result<(), Problem> {
-        let figures = self.engine().figures();
-        self.0.admission.run(figures.live.saturating_add(figures.executing), &self.0.limits)
+    /// A place for one more run, or one more call, which is given back when the run is driven. Asked for before anything
+    /// is begun.
+    pub(crate) fn admit(&self, caller: &Caller) -> Result<RunPermit, Problem> {
+        let load = self.engine().load(&caller.tenant);
+        self.0.admission.run(&caller.tenant, load, Instant::now(), &self.0.limits)
     }
 
     /// A place for one more stream, which is given back when it is dropped.

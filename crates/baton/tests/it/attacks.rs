@@ -4,6 +4,7 @@ mod audit;
 mod auth;
 mod child_processes;
 mod connections;
+mod fairness;
 mod invisible;
 mod modes;
 mod regex;
