@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::fault::{Code, Fault};
+use baton_core::id::Tenant;
 
 use crate::breaker::Breaker;
 use crate::endpoint::Endpoint;
@@ -109,6 +110,11 @@ impl Catalog {
         let sites = sites.map(|base| (base.clone(), Arc::new(Site::new(base)))).collect();
         let (http, at_hand) = (Arc::default(), Mutex::default());
         Ok(Catalog { it: Arc::new(Contents { http, providers: named, entries, gates, sites, at_hand }) })
+    }
+
+    /// How many calls of a tenant wait for a place of a model.
+    pub fn waiting(&self, tenant: &Tenant) -> usize {
+        self.it.gates.values().map(|gate| gate.waiting(tenant)).sum()
     }
 
     /// A model by its name. Nobody is asked whether it is there.

@@ -94,6 +94,11 @@ impl Gate {
         Gate { state: Arc::default(), most }
     }
 
+    /// How many calls of a tenant wait.
+    pub(crate) fn waiting(&self, tenant: &Tenant) -> usize {
+        self.state().tenants.get(tenant).map_or(0, |queue| queue.waiting.len())
+    }
+
     /// Waits for a place.
     pub(crate) async fn enter(&self, tenant: &Tenant, until: Instant) -> Result<Place, Fault> {
         let came = Instant::now();

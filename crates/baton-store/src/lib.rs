@@ -533,6 +533,11 @@ impl Store {
         on_store!(self, outbox(limit))
     }
 
+    /// How much room the data takes, in bytes.
+    pub async fn size(&self) -> Result<u64, StoreError> {
+        on_store!(self, size())
+    }
+
     /// How many events are still to be sent; counted up to [`OUTBOX_COUNTED`].
     pub async fn outbox_depth(&self) -> Result<u64, StoreError> {
         on_store!(self, outbox_depth())

@@ -33,6 +33,7 @@ mod queue;
 mod row;
 mod runs;
 mod several;
+mod size;
 mod start;
 mod statement;
 mod threads;

@@ -16,6 +16,7 @@ mod prune;
 mod queue;
 mod read;
 mod runs;
+mod size;
 mod start;
 mod threads;
 mod tokens;

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
+use baton_core::id::Tenant;
 use baton_core::role::Roles;
 use baton_core::run::Definition;
 use baton_engine::ModelSource;
@@ -107,6 +108,11 @@ impl Models {
             Catalog::new(providers, self.it.serving.models.values().cloned().collect())
         });
         made.as_ref().map_err(|error| Failure::usage(error.to_string()).hint("correct it in baton.toml"))
+    }
+
+    /// How many calls of a tenant wait for a place of a model.
+    pub(crate) fn waiting(&self, tenant: &Tenant) -> usize {
+        self.catalog().map_or(0, |catalog| catalog.waiting(tenant))
     }
 
     /// A model by its name. Nobody is asked anything without the key that is said to be there.

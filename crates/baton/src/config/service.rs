@@ -235,6 +235,7 @@ fn limits(settled: &Settled) -> Limits {
         requests_per_s: settled.whole("serve.requests_per_s").map(narrow),
         heartbeat: settled.seconds("serve.heartbeat_s"),
         stall: settled.seconds("serve.stall_s"),
+        low_space: settled.whole("serve.low_space_mb").unwrap_or_default() << 20,
         buffer_bytes: size("serve.buffer_bytes"),
     }
 }

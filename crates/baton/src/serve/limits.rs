@@ -35,6 +35,8 @@ pub(crate) struct Limits {
     pub(crate) heartbeat: Duration,
     /// How long a watcher may take nothing before its stream is ended.
     pub(crate) stall: Duration,
+    /// Free bytes on the disk of the data folder below which the service is degraded.
+    pub(crate) low_space: u64,
     /// Bytes that are made ready for a watcher who does not take them, about.
     pub(crate) buffer_bytes: usize,
 }
@@ -56,6 +58,7 @@ impl Default for Limits {
             requests_per_s: None,
             heartbeat: Duration::from_secs(15),
             stall: Duration::from_secs(30),
+            low_space: 256 << 20,
             buffer_bytes: 16 << 10,
         }
     }

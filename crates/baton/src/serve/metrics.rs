@@ -111,7 +111,7 @@ pub(crate) async fn metrics(State(service): State<Service>, caller: Caller) -> R
     caller.need(Scope::Admin)?;
     let metrics = service.metrics();
     metrics.streams.set(i64::try_from(service.admission().open_streams()).unwrap_or(i64::MAX));
-    metrics.store_up.set(i64::from(service.probe().is_up(service.store()).await));
+    metrics.store_up.set(i64::from(service.probe().state(&service).await.is_up));
     let waiting = tokio::time::timeout(COUNTING, service.store().outbox_depth()).await;
     if let Ok(Ok(waiting)) = waiting {
         metrics.outbox.set(i64::try_from(waiting).unwrap_or(i64::MAX));

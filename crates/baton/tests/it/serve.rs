@@ -10,6 +10,7 @@ mod events;
 mod execute;
 mod execution;
 mod handling;
+mod health;
 pub(crate) mod hostile;
 pub(crate) mod house;
 mod isolation;

@@ -140,6 +140,13 @@ pub(super) const SERVICE: &[Setting] = &[
         "How long a reader may take nothing of what is written to it before its connection is closed, in seconds.",
     ),
     plain(
+        "serve.low_space_mb",
+        Kind::Whole(0, 1 << 30),
+        "256",
+        "1024",
+        "How much of the disk of the data folder is left when `/health` begins to say `degraded`, in MiB; 0 never does. With PostgreSQL it is not looked at.",
+    ),
+    plain(
         "serve.buffer_bytes",
         Kind::Whole(1024, 64 << 20),
         "16384",

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::serve::served::{Served, until};
 use crate::serve::wire::Answer;
+use crate::server::{Answer as Reply, Barrier, Server};
 use crate::world::World;
 
 /// A service with two tenants, `a` and `b`.
@@ -67,4 +68,57 @@ fn a_tenant_whose_runs_take_all_places_leaves_others_their_share() {
     let path = format!("/v1/runs/{run}");
     until("it ends", || tenants.send("a", "GET", &path, None).json()["status"] == "cancelled");
     assert!(!tenants.begins("a"), "it has more than its share");
+}
+
+/// A model server with four places whose replies wait, each for a barrier of its own: those of its calls, in the order in
+/// which they came.
+fn slow_model() -> (Server, Vec<Barrier>) {
+    let barriers: Vec<Barrier> = (0..16).map(|_| Barrier::new()).collect();
+    let waits = barriers.clone();
+    let chats = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::deciding(move |_, request| {
+        if request.path != "/v1/chat/completions" {
+            return Reply::json(404, "{}");
+        }
+        let n = chats.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let message = json!({"role": "assistant", "content": "Done."});
+        let chunk = json!({"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]});
+        Reply::nothing()
+            .wait(&waits[n])
+            .streaming("text/event-stream")
+            .chunk(format!("data: {chunk}\n\ndata: [DONE]\n\n"))
+            .end()
+    });
+    (server, barriers)
+}
+
+/// Whose calls came to the model, in order.
+fn callers(model: &Server) -> Vec<&'static str> {
+    let chats = model.requests().into_iter().filter(|request| request.path == "/v1/chat/completions");
+    chats.map(|request| if request.body.contains("of b") { "b" } else { "a" }).collect()
+}
+
+#[test]
+fn a_call_of_another_tenant_gets_the_next_free_place_of_a_model() {
+    let (model, barriers) = slow_model();
+    let settings = format!(
+        "model = 'lab/m'\n[providers.lab]\nbase_url = '{}/v1'\napi = 'chat_completions'\n\
+         [[roles.reasoning]]\nmodel = 'lab/m'\nmax_concurrency = 4\n",
+        model.url()
+    );
+    let tenants = Tenants::new(World::new(), &settings);
+    let waiting =
+        |tenant: &str| tenants.send(tenant, "GET", "/health", None).json()["queue"]["model_calls"].as_u64();
+    assert!((0..12).all(|_| tenants.begins("a")));
+    until("eight calls of a wait", || callers(&model).len() == 4 && waiting("a") == Some(8));
+    assert!(tenants.begins("b"));
+    until("the call of b waits", || waiting("b") == Some(1));
+    assert_eq!(waiting("a"), Some(8));
+    barriers[2].open();
+    until("a place is free", || callers(&model).len() == 5);
+    assert_eq!(callers(&model), ["a", "a", "a", "a", "b"]);
+    for barrier in &barriers {
+        barrier.open();
+    }
+    until("all are answered", || callers(&model).len() == 13 && waiting("a") == Some(0));
 }

@@ -25,9 +25,15 @@ fn it_says_where_it_is_and_who_may_come_in() {
     let mut body = health.json();
     assert!(body["uptime_s"].as_u64().is_some_and(|seconds| seconds < 60), "{body}");
     body["uptime_s"] = json!(0);
+    for size in ["database", "free"] {
+        assert!(body["sizes"][size].as_u64().is_some_and(|bytes| bytes > 0), "{body}");
+        body["sizes"][size] = json!(0);
+    }
     let version = env!("CARGO_PKG_VERSION");
-    let expected =
-        json!({"status": "ok", "version": version, "store": "sqlite", "models": ["offline"], "uptime_s": 0});
+    let expected = json!({
+        "status": "ok", "version": version, "store": "sqlite", "models": ["offline"], "uptime_s": 0,
+        "queue": {"running": 0, "runs": 0, "model_calls": 0, "outbox": 0}, "sizes": {"database": 0, "free": 0},
+    });
     assert_eq!((health.status, body), (200, expected));
 }
 
