@@ -28,6 +28,7 @@ pub(crate) mod requests;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod shapes;
+pub(crate) mod space;
 pub(crate) mod state;
 pub(crate) mod stream;
 pub(crate) mod threads;
@@ -126,6 +127,9 @@ async fn inside(
                 && let Err(problem) =
                     service.admission().request(&caller.tenant, Instant::now(), service.limits())
             {
+                return problem.into_response();
+            }
+            if let Err(problem) = service.room_for(&caller, &request) {
                 return problem.into_response();
             }
             request.extensions_mut().insert(caller);

@@ -208,11 +208,6 @@ impl MemoryStore {
         Ok(unsent.map(outgoing).collect())
     }
 
-    /// It takes none that is counted.
-    pub(crate) fn size(&self) -> Result<u64, StoreError> {
-        Ok(0)
-    }
-
     pub(crate) fn outbox_depth(&self) -> Result<u64, StoreError> {
         let inner = self.lock();
         let unsent = inner.outbox.values().filter(|row| row.event.send);

@@ -20,6 +20,7 @@ use tokio::sync::Mutex;
 
 use super::auth::{Caller, Scope};
 use super::problem::{Code, Problem};
+use super::space;
 use super::state::Service;
 use crate::models::Chosen;
 
@@ -119,7 +120,7 @@ impl Probe {
         }
         let answered = tokio::time::timeout(PATIENCE, service.store().tokens()).await;
         let is_up = matches!(answered, Ok(Ok(_)));
-        let free = free(service);
+        let free = space::free(service.app());
         let mut why = (!is_up).then(|| "the store does not answer".to_owned());
         if is_up && last.written.is_none_or(|at| at.elapsed() >= WRITTEN) {
             why = write(service).await.err();
@@ -150,15 +151,6 @@ async fn write(service: &Service) -> Result<(), String> {
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the store takes longer than a second to write".to_owned()),
     }
-}
-
-/// What is free on the disk of the data folder, if things are kept there.
-fn free(service: &Service) -> Option<u64> {
-    if !matches!(service.store(), Store::Sqlite(_)) {
-        return None;
-    }
-    let space = rustix::fs::statvfs(&service.app().config.data).ok()?;
-    Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// What is said of so little room.

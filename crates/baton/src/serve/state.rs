@@ -4,6 +4,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
+use axum::extract::Request;
 use baton_engine::Engine;
 use baton_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +17,7 @@ use super::health::Probe;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::problem::Problem;
+use super::space::{self, Space};
 use crate::app::App;
 use crate::models::Chosen;
 
@@ -31,6 +34,7 @@ struct Inner {
     auth: Arc<Auth>,
     guard: Guard,
     admission: Admission,
+    space: Space,
     metrics: Metrics,
     probe: Probe,
     chosen: RwLock<Arc<Chosen>>,
@@ -49,6 +53,7 @@ impl Service {
             auth: Arc::new(auth),
             guard,
             admission: Admission::default(),
+            space: Space::default(),
             metrics: Metrics::new(app.engine.clone()),
             probe: Probe::default(),
             chosen: RwLock::new(Arc::new(chosen)),
@@ -123,6 +128,15 @@ impl Service {
     pub(crate) fn admit(&self, caller: &Caller) -> Result<RunPermit, Problem> {
         let load = self.engine().load(&caller.tenant);
         self.0.admission.run(&caller.tenant, load, Instant::now(), &self.0.limits)
+    }
+
+    /// Whether there is room on the disk for what a request may add.
+    pub(crate) fn room_for(&self, caller: &Caller, request: &Request<Body>) -> Result<(), Problem> {
+        let limits = &self.0.limits;
+        let Some(bytes) = space::added(request, limits.body_bytes) else { return Ok(()) };
+        let free = || space::free(&self.0.app);
+        let tenants = || self.0.auth.tenants();
+        self.0.space.admit(&caller.tenant, bytes, tenants, limits.low_space, free, Instant::now())
     }
 
     /// A place for one more stream, which is given back when it is dropped.

@@ -1,5 +1,6 @@
 //! The tokens that are known, by their hashes.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -82,6 +83,14 @@ impl Auth {
     /// How many tokens there are.
     pub(crate) fn count(&self) -> usize {
         self.fixed.len() + self.stored().known.len()
+    }
+
+    /// How many tenants have tokens; one where none is needed.
+    pub(crate) fn tenants(&self) -> usize {
+        let stored = self.stored().known.clone();
+        let tenants: BTreeSet<_> =
+            self.fixed.iter().chain(stored.iter()).map(|it| &it.caller.tenant).collect();
+        tenants.len().max(1)
     }
 
     /// Reads the store's tokens.

@@ -1,6 +1,6 @@
 //! Connections that hold places: whoever opens as many as there are keeps nobody out, with or without a token.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -44,13 +44,21 @@ fn shut() -> Vec<u8> {
 fn kept(source: &str, address: &str) -> TcpStream {
     let mut socket = from(source, address);
     write!(socket, "GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"}") {
-        let mut byte = [0];
-        socket.read_exact(&mut byte).unwrap();
-        answer.extend(byte);
+    let mut reader = BufReader::new(&socket);
+    let (mut lines, mut length) = (Vec::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if line.trim_end().is_empty() {
+            break;
+        }
+        if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+            length = bytes.trim_end().parse().unwrap();
+        }
+        lines.push(line);
     }
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    assert!(lines[0].starts_with("HTTP/1.1 200"), "{lines:?}");
+    reader.read_exact(&mut vec![0; length]).unwrap();
     socket
 }
 
