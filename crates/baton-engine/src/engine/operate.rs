@@ -22,6 +22,8 @@ use crate::request::RunView;
 /// The longest message to an agent that works: until it is said it is part of the flow's state. An answer
 /// is an entry at once, and may be as long as any message.
 const MOST_STEERING: usize = 8 << 10;
+/// Of how many of its last transitions a run gives account: whoever looks at it does not read all of a long one.
+const ACCOUNTED: u32 = 1000;
 /// How many entries are read at once when words are looked for.
 const PAGE: u32 = 64;
 
@@ -228,7 +230,7 @@ impl Engine {
         let definition = patiently!(self.shared, store.definition(tenant, &row.definition)).ok();
         let mut view =
             RunView { row, definition, error: None, result: None, waiting: Vec::new(), steps: Vec::new() };
-        let mut after = 0;
+        let mut after = view.row.step.saturating_sub(ACCOUNTED);
         loop {
             let page = patiently!(self.shared, store.steps(tenant, run, after, 100))?;
             let Some(last) = page.last() else { break };

@@ -4,10 +4,10 @@ mod governed;
 
 use std::sync::Arc;
 
-use baton_core::run::{RunStatus, StepKind};
+use baton_core::run::{RunStatus, Step, StepKind};
 use baton_core::thread::NewEntry;
 use baton_engine::{Engine, EngineBug, EngineError, Rested};
-use baton_store::{ClaimMode, StoreError};
+use baton_store::{Checkpoint, ClaimMode, Rest, StoreError};
 use serde_json::{Value, json};
 
 use crate::check::check;
@@ -315,4 +315,40 @@ async fn a_run_whose_tools_are_gone_is_left_alone_but_can_be_cancelled() {
     let mut taken = second.drive(&TENANT, handle.run).await.unwrap().unwrap();
     assert_eq!(taken.rested().await, Rested::Ended(RunStatus::Cancelled));
     check(&world, handle.run, &[]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_run_gives_account_of_its_last_thousand_transitions() {
+    let short = World::new(Kept::Memory, Mode::Plain);
+    short.script(json!([[{"text": "Done"}]]));
+    let (handle, ..) = short.turn(&short.engine(), "hi").await;
+    let long = World::new(Kept::Memory, Mode::Plain);
+    let run = copy_prefix(&short, &long, handle.run, 1).await;
+    let row = long.store.run(&TENANT, run).await.unwrap();
+    let first = long.store.steps(&TENANT, run, 0, 1).await.unwrap().remove(0);
+    for step in 2..=1100 {
+        let said =
+            Step { kind: StepKind::LlmCall, description: step.to_string(), metadata: Default::default() };
+        let transition = baton_store::Transition {
+            run,
+            thread: row.thread.clone(),
+            lane: 0,
+            epoch: 1,
+            step,
+            frame: first.frame.clone(),
+            entries: Vec::new(),
+            last_seq: first.last_seq,
+            checkpoint: Checkpoint { events: Vec::new(), account: vec![said], ..first.checkpoint.clone() },
+            inbox: None,
+            progress: true,
+            asked: Vec::new(),
+            settled: Vec::new(),
+            audit: Vec::new(),
+            rest: Rest::Running,
+        };
+        long.store.commit(&TENANT, &transition).await.unwrap();
+    }
+    let view = long.engine().view(&TENANT, run).await.unwrap();
+    let shown: Vec<_> = view.steps.iter().map(|step| step.description.clone()).collect();
+    assert_eq!(shown, (101..=1100).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }

@@ -9,7 +9,6 @@ use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::{Definition, Message, RunStatus};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
-use uuid::Uuid;
 
 use super::advance::{Packed, advance};
 use super::approvals::{load_approval, update_approval};
@@ -21,7 +20,7 @@ use crate::record;
 use crate::runs::Life;
 use crate::service::AuditEvent;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
-use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
+use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunRow, StepRow, ThreadUsage};
 
 /// Transitions beyond a number.
 pub(super) const STEPS: &str = "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
@@ -176,24 +175,6 @@ impl SqliteStore {
         self.read(move |db| load(db, &tenant, run)).await
     }
 
-    pub(crate) async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.read(move |db| {
-            let sql = listing(&filter);
-            let mut statement = db.prepare_cached(&sql)?;
-            let thread = filter.thread.as_ref().map(|id| id.as_str());
-            let before = Uuid16(filter.after.map_or(Uuid::max(), |id| id.0));
-            let mut rows = statement.query((tenant.as_str(), thread, before))?;
-            let mut out = Vec::new();
-            while out.len() < filter.limit as usize {
-                let Some(row) = rows.next()? else { break };
-                out.extend(read::listed(run_row(row))?.filter(|row| crate::runs::fits(row, &filter)));
-            }
-            Ok(out)
-        })
-        .await
-    }
-
     pub(crate) async fn usage_of_thread(
         &self,
         tenant: &Tenant,
@@ -315,20 +296,6 @@ impl SqliteStore {
         })
         .await
     }
-}
-
-/// A page of runs, newest first. What is asked for stands in the text, because only then an index is found that serves
-/// it; the condition of the index on rare ones has to be there word for word.
-fn listing(filter: &RunFilter) -> String {
-    let thread = if filter.thread.is_some() { "AND thread = ?2" } else { "AND ?2 IS NULL" };
-    let status = match filter.status {
-        Some(status @ (RunStatus::Running | RunStatus::Ok)) => format!("AND status = {}", stored(status)),
-        Some(rare) => format!("AND status = {} AND status <> 1 AND status <> 3", stored(rare)),
-        None => String::new(),
-    };
-    format!(
-        "SELECT {RUN_COLUMNS} FROM runs WHERE tenant = ?1 {thread} {status} AND run < ?3 ORDER BY run DESC"
-    )
 }
 
 /// A status as its column has it.
