@@ -1,6 +1,7 @@
 //! The engine: what a process has one of. It starts runs, goes on with them, and finds those that need it.
 
 mod adopt;
+mod attention;
 mod build;
 mod execute;
 mod fork;
@@ -38,9 +39,12 @@ use crate::reader::EventReader;
 use crate::recent::{Kept, Recent};
 use crate::request::RunRequest;
 use crate::settings::Settings;
+pub(crate) use attention::{is_poison, is_suspect};
 use execute::Making;
 pub(crate) use start::started;
 
+/// How many runs are claimed side by side, at most.
+const CLAIMS_AT_ONCE: usize = 32;
 /// How many decisions are kept in memory.
 const MOST_DECISIONS: usize = 256;
 
@@ -99,7 +103,7 @@ pub(crate) struct Shared {
     pub(crate) figures: Counters,
     pub(crate) afar: Afar,
     /// Held from the look at `live` to the entry in it, so that a process claims a run only once.
-    claiming: tokio::sync::Mutex<()>,
+    claiming: [tokio::sync::Mutex<()>; CLAIMS_AT_ONCE],
     /// Cancelled when the process goes down.
     pub(crate) closing: CancellationToken,
     closing_at: OnceLock<Instant>,
@@ -116,6 +120,8 @@ pub(crate) struct Live {
     pulse: Option<Pulse>,
     /// Whether the store no longer names this process as its owner.
     missed: bool,
+    /// Whether it is driven alone, as its process died too often.
+    is_suspect: bool,
     rested: watch::Receiver<Option<Rested>>,
     _load: LoadGuard,
     #[cfg(feature = "failpoints")]
@@ -180,7 +186,7 @@ impl Engine {
             making: Mutex::default(),
             figures: Counters::default(),
             afar: Afar::default(),
-            claiming: tokio::sync::Mutex::default(),
+            claiming: Default::default(),
             closing: CancellationToken::new(),
             closing_at: OnceLock::new(),
             tasks: TaskTracker::new(),
@@ -239,7 +245,7 @@ impl Engine {
         mode: ClaimMode,
     ) -> Result<RunHandle, EngineError> {
         let shared = &self.shared;
-        let _claiming = shared.claiming.lock().await;
+        let _claiming = shared.claiming(run).await;
         if let Some(handle) = shared.handle(tenant, run) {
             return Ok(handle);
         }
@@ -327,6 +333,12 @@ impl Engine {
 }
 
 impl Shared {
+    /// Nobody else claims this run here while the guard lives.
+    async fn claiming(&self, run: RunId) -> tokio::sync::MutexGuard<'_, ()> {
+        let which = (run.0.as_u128() % CLAIMS_AT_ONCE as u128) as usize;
+        self.claiming[which].lock().await
+    }
+
     /// The tools of now.
     pub(crate) fn tools(&self) -> Registry {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -25,8 +25,13 @@ pub struct Settings {
     pub adopt_every: Duration,
     /// How long a store that does not answer is tried.
     pub store_patience: Duration,
-    /// How often a run may bring its process down before it is given up.
+    /// How often a run may bring its process down before it is given up: times at which it was driven alone, as it is
+    /// after two others.
     pub most_attempts: u32,
+    /// How long such a run has to live until it is not to blame.
+    pub cleared_after: Duration,
+    /// How long such a run is left alone before it is tried again, at most.
+    pub most_back_off: Duration,
     /// Events that are kept in memory for readers that keep up; the others read the store.
     pub ring: usize,
     /// The services whose tools may be missing for a while: runs that use them are taken up all the same.
@@ -73,7 +78,9 @@ impl Default for Settings {
             poll: Duration::from_millis(100),
             adopt_every: Duration::from_millis(500),
             store_patience: Duration::from_secs(15),
-            most_attempts: 5,
+            most_attempts: 3,
+            cleared_after: Duration::from_secs(10),
+            most_back_off: Duration::from_secs(5),
             ring: 256,
             services: Vec::new(),
             audit: Audit::default(),

@@ -28,3 +28,11 @@ ALTER TABLE chain ADD COLUMN rows INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE chain ADD COLUMN head TEXT NOT NULL
   DEFAULT '0000000000000000000000000000000000000000000000000000000000000000';
 UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit ORDER BY n DESC LIMIT 1) WHERE EXISTS (SELECT 1 FROM audit);
+
+-- What somebody should drive is found without a look at those that wait. As in PostgreSQL, due_at is when a suspended run
+-- goes on: at wake_at, or at once (0) if it has unread messages. Whoever takes one up that has read its messages finds
+-- out, and suspends it again.
+ALTER TABLE runs ADD COLUMN due_at INTEGER;
+UPDATE runs SET due_at = CASE WHEN inbox > 0 THEN 0 ELSE wake_at END WHERE status = 2;
+CREATE INDEX runs_let_go ON runs (run) WHERE status = 1 AND owner IS NULL;
+CREATE INDEX runs_asleep ON runs (due_at, run) WHERE due_at IS NOT NULL;

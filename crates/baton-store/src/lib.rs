@@ -48,8 +48,8 @@ pub use service::{
 pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
 pub use view::{
-    BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, ForkAt, Posted, PruneRequest, Pruned, Pulse,
-    Rewound, RunFilter, RunRow, Slice, StepRow, ThreadUsage, ThreadView,
+    BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, Due, DueFrom, DuePage, ForkAt, Posted, PruneRequest,
+    Pruned, Pulse, Rewound, RunFilter, RunRow, Slice, StepRow, ThreadUsage, ThreadView,
 };
 
 /// Wherever things are kept.
@@ -452,6 +452,16 @@ impl Store {
     /// turn, the first of every branch that is free.
     pub async fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
         on_store!(self, due(now))
+    }
+
+    /// The same, a few at a time, and also those that cannot be read: whoever tries one finds out.
+    pub async fn due_page(&self, now: Timestamp, from: DueFrom, limit: u32) -> Result<DuePage, StoreError> {
+        on_store!(self, due_page(now, from, limit))
+    }
+
+    /// Forgets how often a run brought its process down, while its owner drives it under this epoch.
+    pub async fn forgive(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        on_store!(self, forgive(tenant, run, epoch))
     }
 
     /// Where some runs have come to; those that are not there are left out.

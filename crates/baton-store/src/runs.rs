@@ -135,30 +135,10 @@ pub(crate) fn begun_already(row: &RunRow) -> StoreError {
 
 /// Whether somebody should drive a run that has begun and that nobody living drives.
 pub(crate) fn is_due(row: &RunRow, inbox_read: u32, now: Timestamp, alive: impl Fn(OwnerId) -> bool) -> bool {
-    Glance { status: row.status, owner: row.owner, wake_at: row.wake_at }
-        .is_due(now, alive, || row.inbox > inbox_read)
-}
-
-/// As much of a run as it takes to see whether it is due.
-pub(crate) struct Glance {
-    pub(crate) status: RunStatus,
-    pub(crate) owner: Option<OwnerId>,
-    pub(crate) wake_at: Option<Timestamp>,
-}
-
-impl Glance {
-    /// The same as [`is_due`]; whether there are unread messages is asked only where it matters.
-    pub(crate) fn is_due(
-        &self,
-        now: Timestamp,
-        alive: impl FnOnce(OwnerId) -> bool,
-        has_unread: impl FnOnce() -> bool,
-    ) -> bool {
-        match self.status {
-            RunStatus::Running => self.owner.is_none_or(|owner| !alive(owner)),
-            RunStatus::Suspended => self.wake_at.is_some_and(|at| at <= now) || has_unread(),
-            _ => false,
-        }
+    match row.status {
+        RunStatus::Running => row.owner.is_none_or(|owner| !alive(owner)),
+        RunStatus::Suspended => row.wake_at.is_some_and(|at| at <= now) || row.inbox > inbox_read,
+        _ => false,
     }
 }
 

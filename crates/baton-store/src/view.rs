@@ -1,7 +1,7 @@
 //! What is read.
 
 use baton_core::budget::Budget;
-use baton_core::id::{BranchName, EntryId, FramePath, OwnerId, RunId, ThreadId};
+use baton_core::id::{BranchName, EntryId, FramePath, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::{Definition, Message, RUN_VERSION, RunStatus};
 use baton_core::thread::{Place, Tail};
 use baton_core::time::Timestamp;
@@ -318,4 +318,76 @@ pub struct Pulse {
     pub inbox: u32,
     /// Until when somebody on another process watches it.
     pub watched_until: Option<Timestamp>,
+}
+
+/// A run that somebody should drive and nobody living does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The run.
+    pub run: RunId,
+    /// How many owners died with it since the last recorded outcome, the last one included.
+    pub attempts: u32,
+    /// How many messages were posted to it.
+    pub inbox: u32,
+    /// The hash of its definition.
+    pub definition: String,
+    /// Whether it has not begun: it is the first in line for a branch that is free.
+    pub is_queued: bool,
+}
+
+/// Where a look at due runs goes on. The default: at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DueFrom(pub(crate) Source);
+
+/// Runs are due for one reason after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// They were let go of; those after this one.
+    LetGo(RunId),
+    /// They are suspended, and have messages or have slept long enough; those after this moment and run.
+    Asleep(i64, RunId),
+    /// Their owner is dead or silent; those after this one.
+    Orphaned(RunId),
+    /// They wait in line, all of them.
+    InLine,
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Source::LetGo(RunId(uuid::Uuid::nil()))
+    }
+}
+
+impl Source {
+    /// Where the rest begins after a last row, if there may be more.
+    pub(crate) fn after(self, last: Option<(i64, RunId)>) -> Option<Source> {
+        let (at, run) = last?;
+        match self {
+            Source::LetGo(_) => Some(Source::LetGo(run)),
+            Source::Asleep(..) => Some(Source::Asleep(at, run)),
+            Source::Orphaned(_) => Some(Source::Orphaned(run)),
+            Source::InLine => None,
+        }
+    }
+
+    /// What comes after all that are due for this reason.
+    pub(crate) fn next(self) -> Option<Source> {
+        match self {
+            Source::LetGo(_) => Some(Source::Asleep(i64::MIN, RunId(uuid::Uuid::nil()))),
+            Source::Asleep(..) => Some(Source::Orphaned(RunId(uuid::Uuid::nil()))),
+            Source::Orphaned(_) => Some(Source::InLine),
+            Source::InLine => None,
+        }
+    }
+}
+
+/// Some runs that are due.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DuePage {
+    /// The runs.
+    pub runs: Vec<Due>,
+    /// Where the rest begins; none: these were all.
+    pub rest: Option<DueFrom>,
 }

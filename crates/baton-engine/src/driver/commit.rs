@@ -235,7 +235,10 @@ impl Driver {
 
     /// Takes in what is committed, and shows it.
     pub(super) fn remember(&mut self, transition: Transition) {
-        let Transition { step, last_seq, entries, checkpoint, rest, .. } = transition;
+        let Transition { step, last_seq, entries, checkpoint, rest, progress, .. } = transition;
+        if progress && std::mem::take(&mut self.row.attempts) > 0 {
+            self.shared.cleared(self.run(), self.row.epoch);
+        }
         let first = self.row.seq + 1;
         (self.row.step, self.row.seq, self.row.head) = (step, last_seq, checkpoint.head);
         if let Rest::Ended(status) = rest {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{Driver, Going, Queued};
 use crate::bug::EngineBug;
+use crate::engine::is_poison;
 use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::perform::{Signal, What, given_up};
@@ -24,7 +25,7 @@ const AT_ONCE: usize = 256;
 impl Driver {
     /// What a run begins with in this process: what a crash left, and what was posted meanwhile.
     pub(super) async fn begin(&mut self) -> Result<Going, EngineError> {
-        if self.row.attempts >= self.shared.settings.most_attempts {
+        if is_poison(self.row.attempts, &self.shared.settings) {
             return self.poisoned().await;
         }
         if self.row.inbox > self.inbox_read {

@@ -1,20 +1,44 @@
 //! Finding work: messages from other processes for runs that are driven here, and runs that nobody drives.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::run::{Definition, RunStatus};
-use baton_store::{ClaimMode, Claimed, Pulse, StoreError};
+use baton_store::{ClaimMode, Claimed, Due, DueFrom, Pulse, StoreError};
+use futures_util::StreamExt;
 use tokio::time::Instant;
 
-use super::{Engine, Shared};
+use super::attention::{Attention, Refusal};
+use super::{Engine, RunHandle, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
 
 /// How long a write that nobody waits for any more may still be on its way to the store.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
+
+/// How many due runs are read at once.
+const PAGE: u32 = 256;
+/// How many such pages are looked at before the rest waits for the next moment.
+const PAGES_AT_ONCE: u32 = 16;
+/// How many runs are adopted side by side.
+const AT_ONCE: usize = 8;
+
+/// Whether a run may be adopted, as far as its definition tells.
+type May<'a> = dyn Fn(&Definition) -> Result<(), String> + Send + Sync + 'a;
+
+/// Why a run was not adopted.
+struct Unadopted(Refusal, EngineError);
+
+/// What whoever adopts remembers from one look to the next.
+#[derive(Default)]
+struct Looked {
+    from: DueFrom,
+    attention: Attention,
+}
 
 impl Engine {
     /// Listens for messages from other processes: one query for all runs, and none while there are none.
@@ -49,9 +73,9 @@ impl Engine {
         let engine = self.clone();
         let closing = self.shared.closing.clone();
         let adopting = async move {
-            let mut left_alone = HashSet::new();
+            let mut attention = Looked::default();
             loop {
-                engine.adopt_due(&may, &mut left_alone).await;
+                engine.adopt_due(&may, &mut attention).await;
                 let moment = tokio::time::sleep(engine.shared.settings.adopt_every);
                 tokio::select! {
                     () = moment => {}
@@ -62,43 +86,85 @@ impl Engine {
         tokio::spawn(async move { closing.run_until_cancelled(adopting).await });
     }
 
-    /// Adopts what is orphaned or due now; answers what it took.
+    /// Adopts what is orphaned or due now, but for runs that are tried only after a while; answers what it took.
     pub async fn adopt_once(&self) -> Vec<RunId> {
-        self.adopt_due(&|_| Ok(()), &mut HashSet::new()).await
+        self.adopt_due(&|_| Ok(()), &mut Looked::default()).await
     }
 
     /// The same; what cannot be adopted is told of once.
-    async fn adopt_due(
-        &self,
-        may: &(dyn Fn(&Definition) -> Result<(), String> + Send + Sync),
-        left_alone: &mut HashSet<RunId>,
-    ) -> Vec<RunId> {
-        let now = self.shared.clock.now();
+    async fn adopt_due(&self, may: &May<'_>, looked: &mut Looked) -> Vec<RunId> {
+        let (shared, now) = (&self.shared, self.shared.clock.now());
         let mut taken = Vec::new();
-        let Ok(due) = self.shared.store.due(now).await else { return taken };
-        left_alone.retain(|run| due.iter().any(|(_, left)| left == run));
-        for (tenant, run) in due {
-            let tenant = &tenant;
-            let adopted = match self.may_adopt(tenant, run, may).await {
-                Ok(RunStatus::Queued) => self.begin_queued(tenant, run).await,
-                Ok(_) => self.resume(tenant, run, ClaimMode::IfFree).await.map(Some),
-                Err(error) => Err(error),
+        for _ in 0..PAGES_AT_ONCE {
+            let Ok(page) = shared.store.due_page(now, looked.from, PAGE).await else { break };
+            looked.from = page.rest.unwrap_or_default();
+            let is_alone = !shared.drives_a_suspect();
+            let attention = &mut looked.attention;
+            let mut chosen = attention.choose(page.runs, is_alone, &shared.settings, Instant::now());
+            // Each process in an order of its own, so that several do not try for the same run at the same moment.
+            let place = |due: &Due| {
+                let hasher = BuildHasherDefault::<DefaultHasher>::default();
+                (due.is_queued, if due.is_queued { 0 } else { hasher.hash_one((shared.owner.id, due.run)) })
             };
-            use StoreError::{Busy, Ended, Fenced, Held, NotFound};
-            match adopted {
-                Ok(Some(_)) => taken.push(run),
-                Ok(None) => {}
-                // Somebody was faster.
-                Err(EngineError::Store(
-                    Held { .. } | Ended { .. } | Busy { .. } | NotFound { .. } | Fenced { .. },
-                )) => {}
-                Err(error) if left_alone.insert(run) => {
-                    tracing::warn!(%run, %error, "this run is left alone");
+            chosen.sort_by_cached_key(place);
+            let tried = futures_util::stream::iter(chosen)
+                .map(|due| async move { (self.adopt_one(&due, may).await, due) })
+                .buffer_unordered(AT_ONCE)
+                .collect::<Vec<_>>();
+            for (adopted, due) in tried.await {
+                if self.judge(adopted, &due, attention) {
+                    taken.push(due.run);
                 }
-                Err(_) => {}
+            }
+            if page.rest.is_none() {
+                attention.swept(shared.generation.load(SeqCst), Instant::now());
+                break;
             }
         }
         taken
+    }
+
+    /// Tries to adopt a run; none: somebody else sees to it.
+    async fn adopt_one(&self, due: &Due, may: &May<'_>) -> Result<Option<RunHandle>, Unadopted> {
+        let (tenant, run) = (&due.tenant, due.run);
+        let status = self.may_adopt(tenant, run, may).await?;
+        let adopted = match status {
+            RunStatus::Queued => self.begin_queued(tenant, run).await,
+            _ => self.resume(tenant, run, ClaimMode::IfFree).await.map(Some),
+        };
+        use StoreError::{Busy, Ended, Fenced, Held, NotFound};
+        match adopted {
+            // Somebody was faster.
+            Err(EngineError::Store(
+                Held { .. } | Ended { .. } | Busy { .. } | NotFound { .. } | Fenced { .. },
+            )) => Ok(None),
+            Err(error @ EngineError::MissingTools { .. }) => Err(Unadopted(Refusal::Definition, error)),
+            other => other.map_err(|error| Unadopted(Refusal::Run, error)),
+        }
+    }
+
+    /// Notes what came of a try; whether the run was adopted.
+    fn judge(
+        &self,
+        adopted: Result<Option<RunHandle>, Unadopted>,
+        due: &Due,
+        attention: &mut Attention,
+    ) -> bool {
+        match adopted {
+            Ok(Some(_)) => {
+                attention.taken(due);
+                return true;
+            }
+            // A store that does not answer says nothing about the run.
+            Err(Unadopted(_, EngineError::Store(error))) if error.is_transient() => {}
+            Err(Unadopted(why, error)) => {
+                if attention.refused(due, why, &self.shared.settings, Instant::now()) {
+                    tracing::warn!(run = %due.run, %error, "this run is left alone");
+                }
+            }
+            Ok(None) => {}
+        }
+        false
     }
 
     /// Sees to a run whose start or claim failed and may have been written all the same: then it is ours, we live,
@@ -131,15 +197,13 @@ impl Engine {
         tokio::spawn(async move { closing.run_until_cancelled(seeing).await });
     }
 
-    async fn may_adopt(
-        &self,
-        tenant: &Tenant,
-        run: RunId,
-        may: &(dyn Fn(&Definition) -> Result<(), String> + Send + Sync),
-    ) -> Result<RunStatus, EngineError> {
-        let row = self.shared.store.run(tenant, run).await?;
-        let definition = self.shared.store.definition(tenant, &row.definition).await?;
-        may(&definition).map(|()| row.status).map_err(EngineError::Invalid)
+    async fn may_adopt(&self, tenant: &Tenant, run: RunId, may: &May<'_>) -> Result<RunStatus, Unadopted> {
+        let store = &self.shared.store;
+        let failed = |error: StoreError| Unadopted(Refusal::Run, error.into());
+        let row = store.run(tenant, run).await.map_err(failed)?;
+        let definition = store.definition(tenant, &row.definition).await.map_err(failed)?;
+        let refused = |why| Unadopted(Refusal::Definition, EngineError::Invalid(why));
+        may(&definition).map(|()| row.status).map_err(refused)
     }
 }
 
@@ -160,6 +224,21 @@ impl Shared {
         if !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             self.turn_came.notify_one();
         }
+    }
+
+    /// Whether a suspect is driven here: others wait.
+    fn drives_a_suspect(&self) -> bool {
+        self.lives().values().any(|live| live.is_suspect)
+    }
+
+    /// A run that is driven here lived long enough, or got somewhere: it is not to blame, and others may be tried.
+    pub(crate) fn cleared(&self, run: RunId, epoch: u32) {
+        let mut lives = self.lives();
+        if let Some(live) = lives.get_mut(&run).filter(|live| live.hub.epoch == epoch) {
+            live.is_suspect = false;
+        }
+        drop(lives);
+        self.turn_came.notify_one();
     }
 
     /// Takes in what is known of a run that is driven here, and wakes its driver if that is news.

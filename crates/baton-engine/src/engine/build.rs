@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use baton_core::flow::Flow;
-use baton_core::id::{FramePath, Tenant};
+use baton_core::id::{FramePath, RunId, Tenant};
 use baton_core::policy::CallRule;
 use baton_core::run::Definition;
 use baton_store::RunRow;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::{Engine, Live, RunHandle};
+use super::{Engine, Live, RunHandle, is_suspect};
 use crate::audit::said_of;
 use crate::driver::Driver;
 use crate::hub::Hub;
@@ -98,6 +98,7 @@ impl Engine {
         let (tell, rested) = watch::channel(None);
         let (run, thread) = (driver.run(), driver.row.thread.clone());
         let tenant = driver.performer.tenant.clone();
+        let is_suspect = is_suspect(driver.row.attempts);
         let (epoch, hub, wake) = (driver.row.epoch, driver.hub.clone(), driver.wake.clone());
         let mut lives = self.shared.lives(); // held while spawning: the task cannot end before it is known
         let shared = self.shared.clone();
@@ -120,6 +121,7 @@ impl Engine {
             wake,
             pulse: None,
             missed: false,
+            is_suspect,
             rested: rested.clone(),
             _load: self.shared.loads.count(&tenant),
             #[cfg(feature = "failpoints")]
@@ -127,6 +129,29 @@ impl Engine {
         };
         lives.insert(run, live);
         drop(lives);
+        if is_suspect {
+            self.clear_later(&tenant, run, epoch);
+        }
         RunHandle { run, thread, tenant, rested }
+    }
+
+    /// A suspect that lives for long enough is not to blame for what brought its process down.
+    fn clear_later(&self, tenant: &Tenant, run: RunId, epoch: u32) {
+        let (shared, tenant) = (self.shared.clone(), tenant.clone());
+        let clearing = async move {
+            tokio::time::sleep(shared.settings.cleared_after).await;
+            let is_driven = || shared.lives().get(&run).is_some_and(|live| live.hub.epoch == epoch);
+            while is_driven() {
+                match shared.store.forgive(&tenant, run, epoch).await {
+                    Err(error) if error.is_transient() => {
+                        tokio::time::sleep(shared.settings.adopt_every).await;
+                    }
+                    _ => break,
+                }
+            }
+            shared.cleared(run, epoch);
+        };
+        let closing = self.shared.closing.clone();
+        tokio::spawn(async move { closing.run_until_cancelled(clearing).await });
     }
 }

@@ -150,7 +150,7 @@ impl Engine {
         run: RunId,
     ) -> Result<Option<RunHandle>, EngineError> {
         let shared = &self.shared;
-        let _claiming = shared.claiming.lock().await;
+        let _claiming = shared.claiming(run).await;
         if let Some(handle) = shared.handle(tenant, run) {
             return Ok(Some(handle));
         }

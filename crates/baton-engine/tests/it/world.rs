@@ -188,6 +188,7 @@ pub(crate) fn quick() -> Settings {
         flush_watched: Duration::from_millis(5),
         poll: Duration::from_millis(5),
         adopt_every: Duration::from_millis(5),
+        most_back_off: Duration::from_millis(5),
         ..Settings::default()
     }
 }

@@ -10,7 +10,10 @@ use crate::error::StoreError;
 use crate::runs::{Fence, Life};
 use crate::service::AuditEvent;
 use crate::transition::{NewRun, Pinned, Rest, Transition};
-use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
+use crate::view::{
+    ClaimMode, ClaimRow, Claimed, Due, DueFrom, DuePage, Posted, Pulse, RunFilter, RunRow, StepRow,
+    ThreadUsage,
+};
 
 impl MemoryStore {
     pub(crate) fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
@@ -94,7 +97,16 @@ impl MemoryStore {
         Ok(())
     }
 
-    pub(crate) fn decide(
+    pub(crate) fn forgive(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let found = inner.run_mut(tenant, run)?;
+        if found.row.epoch == epoch && found.row.status == RunStatus::Running {
+            found.row.attempts = 0;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn post(
         &self,
         tenant: &Tenant,
         run: RunId,
@@ -227,13 +239,27 @@ impl MemoryStore {
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
+        let page = self.due_page(now, DueFrom::default(), u32::MAX)?;
+        Ok(page.runs.into_iter().map(|due| (due.tenant, due.run)).collect())
+    }
+
+    /// All of them at once: nothing is read for it.
+    pub(crate) fn due_page(&self, now: Timestamp, _: DueFrom, _: u32) -> Result<DuePage, StoreError> {
         let inner = self.lock();
-        let due = |run: &MemRun| {
+        let is_due = |run: &MemRun| {
             let read = run.steps.last().map_or(0, |step| step.checkpoint.inbox_read);
             crate::runs::is_due(&run.row, read, now, |owner| inner.living.contains(&owner))
         };
-        let begun = inner.runs.iter().filter(|(_, run)| due(run)).map(|(key, _)| key.clone());
-        Ok(begun.chain(inner.next_in_line()).collect())
+        let due = |key: &(Tenant, RunId)| {
+            let row = &inner.runs.get(key)?.row;
+            let attempts = row.attempts + u32::from(row.owner.is_some());
+            let (inbox, definition) = (row.inbox, row.definition.clone());
+            let is_queued = row.status == RunStatus::Queued;
+            Some(Due { tenant: key.0.clone(), run: key.1, attempts, inbox, definition, is_queued })
+        };
+        let begun = inner.runs.iter().filter(|(_, run)| is_due(run)).map(|(key, _)| key.clone());
+        let all = begun.chain(inner.next_in_line());
+        Ok(DuePage { runs: all.filter_map(|key| due(&key)).collect(), rest: None })
     }
 }
 

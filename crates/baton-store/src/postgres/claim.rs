@@ -65,6 +65,21 @@ impl PgStore {
             _ => Ok(()),
         }
     }
+
+    pub(crate) async fn forgive(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.write(move |db| {
+            Box::pin(async move {
+                let sql = "UPDATE runs SET attempts = 0 WHERE tenant = $1 AND run = $2 AND epoch = $3 AND status = 1";
+                let statement = db.prepare_cached(sql).await?;
+                if db.execute(&statement, &[&tenant.as_str(), &run.0, &(epoch as i32)]).await? == 0 {
+                    load(db, &tenant, run).await?; // too late, unless there is no such run
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
 }
 
 /// A claim that is about to be written.

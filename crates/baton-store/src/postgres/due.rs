@@ -9,17 +9,23 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PgStore;
-use super::row::{checksum, listed, run_row};
+use super::row::{checksum, listed, number, run_row};
 use super::tree::name;
 use crate::error::StoreError;
 use crate::record;
 use crate::runs::Life;
 use crate::transition::{CHECKPOINT_VERSION, Checkpoint};
+use crate::view::{Due, DueFrom, DuePage, Source};
 
-/// Runs that were let go of, and suspended ones whose time has come.
-pub(super) const FREE: &str = "(SELECT tenant, run FROM runs WHERE status = 1 AND owner IS NULL
-      ORDER BY run LIMIT 1000)
-    UNION ALL (SELECT tenant, run FROM runs WHERE due_at <= $1 ORDER BY due_at LIMIT 1000)";
+/// How many are read at once where all are wanted.
+const MANY: u32 = 1000;
+
+/// Runs that were let go of.
+pub(super) const LET_GO: &str = "SELECT tenant, run, attempts, inbox, definition, 0::bigint FROM runs
+    WHERE status = 1 AND owner IS NULL AND run > $1 ORDER BY run LIMIT $2";
+/// Suspended ones that have messages, or whose time has come.
+pub(super) const ASLEEP: &str = "SELECT tenant, run, attempts, inbox, definition, due_at FROM runs
+    WHERE due_at <= $1 AND (due_at, run) > ($2, $3) ORDER BY due_at, run LIMIT $4";
 /// Everybody who holds a run, with the lease if there is one.
 pub(super) const HOLDERS: &str = "WITH RECURSIVE h(owner) AS (
       (SELECT owner FROM runs WHERE owner IS NOT NULL ORDER BY owner LIMIT 1)
@@ -29,8 +35,9 @@ pub(super) const HOLDERS: &str = "WITH RECURSIVE h(owner) AS (
     SELECT o.machine, o.lock, o.beat, h.owner
     FROM h LEFT JOIN LATERAL (SELECT machine, lock, beat FROM owners WHERE owner = h.owner LIMIT 1) o
       ON true WHERE h.owner IS NOT NULL";
-/// Runs of some owners.
-pub(super) const HELD: &str = "SELECT tenant, run FROM runs WHERE owner = ANY($1) AND status = 1 LIMIT 1000";
+/// Runs of some owners, who seem to be dead.
+pub(super) const HELD: &str = "SELECT tenant, run, attempts + 1, inbox, definition, 0::bigint FROM runs
+    WHERE owner = ANY($1) AND status = 1 AND run > $2 ORDER BY run LIMIT $3";
 /// The first run in line for each branch that nobody holds, in the order in which they came. One whose branch
 /// was removed meanwhile is among them: whoever begins it finds out.
 pub(super) const IN_LINE: &str = "WITH RECURSIVE q AS (
@@ -40,9 +47,12 @@ pub(super) const IN_LINE: &str = "WITH RECURSIVE q AS (
         SELECT tenant, thread, branch, n, run FROM queued
         WHERE (tenant, thread, branch) > (q.tenant, q.thread, q.branch)
         ORDER BY tenant, thread, branch, n LIMIT 1) x)
-    SELECT q.tenant, q.run FROM q LEFT JOIN LATERAL (
+    SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), 0::bigint FROM q
+    LEFT JOIN LATERAL (
       SELECT run FROM branches WHERE tenant = q.tenant AND thread = q.thread AND branch = q.branch LIMIT 1) b
       ON true
+    LEFT JOIN LATERAL (
+      SELECT inbox, definition FROM runs WHERE tenant = q.tenant AND run = q.run LIMIT 1) r ON true
     WHERE b.run IS NULL ORDER BY q.n LIMIT 1000";
 
 /// Runs by their keys, with the last step of those that are suspended.
@@ -58,7 +68,55 @@ pub(super) const CANDIDATES: &str = "SELECT r.*, x.tenant, s.body, s.crc
 
 impl PgStore {
     pub(crate) async fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
-        let mut rows = self.rows(FREE, &[&now.0]).await?;
+        let (mut begun, mut in_line, mut from) = (Vec::new(), Vec::new(), Some(DueFrom::default()));
+        while let Some(next) = from {
+            let page = self.due_page(now, next, MANY).await?;
+            for due in page.runs {
+                let list = if due.is_queued { &mut in_line } else { &mut begun };
+                list.push((due.tenant, due.run));
+            }
+            from = page.rest;
+        }
+        let mut out = self.readable(begun).await?;
+        out.sort_by_key(|(_, run)| *run);
+        out.append(&mut in_line);
+        Ok(out)
+    }
+
+    /// Runs that are due from a place on, for one reason after the other until there are enough.
+    pub(crate) async fn due_page(
+        &self,
+        now: Timestamp,
+        DueFrom(mut source): DueFrom,
+        limit: u32,
+    ) -> Result<DuePage, StoreError> {
+        let mut runs: Vec<Due> = Vec::new();
+        loop {
+            let room = i64::from(limit) - runs.len() as i64;
+            let rows = match source {
+                Source::LetGo(after) => self.rows(LET_GO, &[&after.0, &room]).await?,
+                Source::Asleep(at, after) => self.rows(ASLEEP, &[&now.0, &at, &after.0, &room]).await?,
+                Source::Orphaned(after) => match self.dead().await? {
+                    dead if dead.is_empty() => Vec::new(),
+                    dead => self.rows(HELD, &[&dead, &after.0, &room]).await?,
+                },
+                Source::InLine => self.rows(IN_LINE, &[]).await?,
+            };
+            for row in &rows {
+                runs.extend(listed(due(row, source == Source::InLine))?);
+            }
+            let last = rows.last().filter(|_| rows.len() as i64 >= room);
+            let last = last.map(|row| Ok::<_, StoreError>((row.try_get(5)?, RunId(row.try_get(1)?))));
+            if let Some(rest) = source.after(last.transpose()?) {
+                return Ok(DuePage { runs, rest: Some(DueFrom(rest)) });
+            }
+            let Some(next) = source.next() else { return Ok(DuePage { runs, rest: None }) };
+            source = next;
+        }
+    }
+
+    /// Those who hold runs and do not live.
+    async fn dead(&self) -> Result<Vec<Uuid>, StoreError> {
         let mut dead: Vec<Uuid> = Vec::new();
         for holder in self.rows(HOLDERS, &[]).await? {
             let owner: Uuid = holder.try_get(3)?;
@@ -67,13 +125,7 @@ impl PgStore {
                 dead.push(owner);
             }
         }
-        if !dead.is_empty() {
-            rows.extend(self.rows(HELD, &[&dead]).await?);
-        }
-        let mut out = self.readable(keys(&rows)?).await?;
-        out.sort_by_key(|(_, run)| *run);
-        out.extend(keys(&self.rows(IN_LINE, &[]).await?)?);
-        Ok(out)
+        Ok(dead)
     }
 
     /// Those that somebody could drive: one that cannot be read harms no other, and nobody tries it for ever.
@@ -100,11 +152,13 @@ fn readable(row: &Row) -> Result<(Tenant, RunId), StoreError> {
     Ok((name("tenant", row.try_get(20)?)?, run.id))
 }
 
-fn keys(rows: &[Row]) -> Result<Vec<(Tenant, RunId)>, StoreError> {
-    let mut out = Vec::with_capacity(rows.len());
-    for row in rows {
-        let run = RunId(row.try_get(1)?);
-        out.extend(listed(name("tenant", row.try_get(0)?))?.map(|tenant| (tenant, run)));
-    }
-    Ok(out)
+fn due(row: &Row, is_queued: bool) -> Result<Due, StoreError> {
+    Ok(Due {
+        tenant: name("tenant", row.try_get(0)?)?,
+        run: RunId(row.try_get(1)?),
+        attempts: number(row, 2)?,
+        inbox: number(row, 3)?,
+        definition: row.try_get(4)?,
+        is_queued,
+    })
 }

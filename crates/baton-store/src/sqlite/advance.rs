@@ -33,6 +33,7 @@ pub(super) struct Packed {
     last_seq: i64,
     at: i64,
     progress: bool,
+    inbox_read: u32,
     pub(super) rest: Rest,
     entries: Vec<(Uuid16, Vec<u8>)>,
     /// Which of the entries is the first with untrusted content.
@@ -62,6 +63,7 @@ impl Packed {
             last_seq: transition.last_seq as i64,
             at: checkpoint.at.0,
             progress: transition.progress,
+            inbox_read: checkpoint.inbox_read,
             rest: transition.rest,
             entries: transition.entries.iter().map(entry).collect::<Result<_, _>>()?,
             untrusted: transition.entries.iter().position(|new| new.entry.is_untrusted()),
@@ -114,19 +116,29 @@ macro_rules! moves {
     };
 }
 const GOES_ON: &str = moves!("");
-const RESTS: &str = moves!(", status = ?11, owner = NULL, wake_at = ?12, ended = ?13");
+const ENDS: &str = moves!(", status = ?11, owner = NULL, wake_at = NULL, ended = ?12");
+/// It is due at once if it has unread messages.
+const SUSPENDS: &str =
+    moves!(", status = ?11, owner = NULL, wake_at = ?12, due_at = CASE WHEN inbox > ?13 THEN 0 ELSE ?12 END");
 
 /// Moves a run's row on; false if it is not where the transition begins. An owner lets go of a run that comes to rest.
 fn move_on(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<bool, StoreError> {
-    let rest = t.rest();
-    let mut statement = db.prepare_cached(if rest.is_some() { RESTS } else { GOES_ON })?;
+    let mut statement = db.prepare_cached(match t.rest {
+        Rest::Running => GOES_ON,
+        Rest::Suspended { .. } => SUSPENDS,
+        Rest::Ended(_) => ENDS,
+    })?;
     let (tenant, run, events) = (tenant.as_str(), Uuid16(t.run.0), t.fence.events as i64);
     let Fence { epoch, step, inbox, .. } = t.fence;
     let moved = params![tenant, run, epoch, step, t.last_seq, t.head, t.budget, t.progress, inbox, events];
-    let changed = match rest {
-        None => statement.execute(moved)?,
-        Some((status, wake_at, ended)) => {
-            let left = params![stored(status), wake_at.map(|at| at.0), ended.map(|at| at.0)];
+    let changed = match t.rest {
+        Rest::Running => statement.execute(moved)?,
+        Rest::Suspended { wake_at } => {
+            let left = params![stored(RunStatus::Suspended), wake_at.0, t.inbox_read];
+            statement.execute(&[moved, left].concat()[..])?
+        }
+        Rest::Ended(status) => {
+            let left = params![stored(status), t.at];
             statement.execute(&[moved, left].concat()[..])?
         }
     };

@@ -1,80 +1,176 @@
 //! What somebody should drive, in SQLite.
 //!
-//! Asked again and again, so it looks at few columns of few rows: those of unfinished runs, by their index.
-//! Each owner is looked for once, and a row is read whole only where it seems to be due.
+//! Asked again and again, so nothing here looks at runs that are in good hands or asleep: each kind of run that is due has
+//! an index of its own, and owners are found by hopping from one to the next.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use baton_core::id::{OwnerId, RunId, Tenant};
+use baton_core::run::RunStatus;
 use baton_core::time::Timestamp;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use uuid::Uuid;
 
 use super::read::{self, Uuid16};
 use super::runs::{STEPS, load, steps};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
-use crate::runs::Glance;
+use crate::view::{Due, DueFrom, DuePage, Source};
+
+/// How many are read at once where all are wanted.
+const MANY: u32 = 1000;
+
+/// Runs that were let go of.
+pub(super) const LET_GO: &str =
+    "SELECT tenant, run, attempts, inbox, definition, 0 FROM runs INDEXED BY runs_let_go
+    WHERE status = 1 AND owner IS NULL AND run > ?1 ORDER BY run LIMIT ?2";
+/// Suspended ones that have messages, or whose time has come.
+pub(super) const ASLEEP: &str =
+    "SELECT tenant, run, attempts, inbox, definition, due_at FROM runs INDEXED BY runs_asleep
+    WHERE due_at <= ?1 AND (due_at, run) > (?2, ?3) ORDER BY due_at, run LIMIT ?4";
+/// The next one who holds a run.
+pub(super) const NEXT_HOLDER: &str = "SELECT owner FROM runs INDEXED BY runs_unfinished
+    WHERE status < 3 AND owner > ?1 ORDER BY owner LIMIT 1";
+/// Runs of an owner, who is dead.
+pub(super) const HELD: &str =
+    "SELECT tenant, run, attempts + 1, inbox, definition, 0 FROM runs INDEXED BY runs_unfinished
+    WHERE status < 3 AND owner = ?1 AND run > ?2 ORDER BY run LIMIT ?3";
+/// The first run in line for each branch that nobody holds, in the order in which they came. One whose branch
+/// was removed meanwhile is among them: whoever begins it finds out.
+pub(super) const IN_LINE: &str =
+    "SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), 0
+    FROM queued q
+    LEFT JOIN branches b ON b.tenant = q.tenant AND b.thread = q.thread AND b.branch = q.branch
+    LEFT JOIN runs r ON r.tenant = q.tenant AND r.run = q.run
+    WHERE b.run IS NULL AND q.n = (SELECT min(n) FROM queued f
+      WHERE f.tenant = q.tenant AND f.thread = q.thread AND f.branch = q.branch)
+    ORDER BY q.n";
 
 impl SqliteStore {
     pub(crate) async fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
         let folder = self.folder().to_owned();
         self.read(move |db| {
-            let mut out = abandoned(db, now, &folder)?;
-            out.extend(next_in_line(db)?);
-            Ok(out)
+            let (mut begun, mut in_line, mut from) = (Vec::new(), Vec::new(), Some(DueFrom::default()));
+            while let Some(next) = from {
+                let page = page(db, now, next, MANY, &folder)?;
+                for due in page.runs {
+                    match due.is_queued {
+                        true => in_line.push((due.tenant, due.run)),
+                        false if is_readable(db, &due) => begun.push((due.tenant, due.run)),
+                        false => {} // it harms no other
+                    }
+                }
+                from = page.rest;
+            }
+            begun.sort_by_key(|(_, run)| *run);
+            begun.append(&mut in_line);
+            Ok(begun)
         })
         .await
     }
+
+    pub(crate) async fn due_page(
+        &self,
+        now: Timestamp,
+        from: DueFrom,
+        limit: u32,
+    ) -> Result<DuePage, StoreError> {
+        let folder = self.folder().to_owned();
+        self.read(move |db| page(db, now, from, limit, &folder)).await
+    }
 }
 
-/// Runs that have begun, and that nobody living drives.
-fn abandoned(db: &Connection, now: Timestamp, folder: &Path) -> Result<Vec<(Tenant, RunId)>, StoreError> {
-    let sql = "SELECT tenant, run, status, owner, wake_at, inbox, step FROM runs INDEXED BY runs_unfinished
-               WHERE status < 3 AND status > 0 ORDER BY run";
+/// Runs that are due from a place on, for one reason after the other until there are enough.
+fn page(
+    db: &Connection,
+    now: Timestamp,
+    DueFrom(mut source): DueFrom,
+    limit: u32,
+    folder: &Path,
+) -> Result<DuePage, StoreError> {
+    let mut runs: Vec<Due> = Vec::new();
+    loop {
+        let room = limit.saturating_sub(runs.len() as u32);
+        let listed = match source {
+            Source::LetGo(after) => listed(db, LET_GO, &[&Uuid16(after.0), &room])?,
+            Source::Asleep(at, after) => listed(db, ASLEEP, &[&now.0, &at, &Uuid16(after.0), &room])?,
+            Source::Orphaned(after) => orphaned(db, after, room, folder)?,
+            Source::InLine => listed(db, IN_LINE, &[])?,
+        };
+        let is_queued = source == Source::InLine;
+        runs.extend(listed.due.into_iter().map(|due| Due { is_queued, ..due }));
+        if let Some(rest) = source.after(listed.last.filter(|_| listed.rows >= room)) {
+            return Ok(DuePage { runs, rest: Some(DueFrom(rest)) });
+        }
+        let Some(next) = source.next() else { return Ok(DuePage { runs, rest: None }) };
+        source = next;
+    }
+}
+
+/// What is due for one reason.
+struct Listed {
+    due: Vec<Due>,
+    /// How many rows were read for it: more than there are runs, if one cannot be read.
+    rows: u32,
+    /// The moment and the run of the last row.
+    last: Option<(i64, RunId)>,
+}
+
+fn listed(db: &Connection, sql: &str, values: &[&dyn ToSql]) -> Result<Listed, StoreError> {
     let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
-    let mut living = HashMap::new();
-    let mut alive = |owner: OwnerId| *living.entry(owner).or_insert_with(|| live::is_alive(folder, owner));
-    let mut out = Vec::new();
+    let mut rows = statement.query(values)?;
+    let mut listed = Listed { due: Vec::new(), rows: 0, last: None };
     while let Some(row) = rows.next()? {
-        let Some((tenant, run, glance)) = read::listed(glance(row))? else { continue };
-        let (inbox, step): (u32, u32) = (row.get(5)?, row.get(6)?);
-        // Only a run with messages needs its last step read: how many it has applied stands there.
-        let last = || steps(db, STEPS, &tenant, run, step.saturating_sub(1).into(), 1).ok()?.pop();
-        let has_unread = || inbox > 0 && last().is_some_and(|last| inbox > last.checkpoint.inbox_read);
-        // One that cannot be read harms no other.
-        if glance.is_due(now, &mut alive, has_unread) && load(db, &tenant, run).is_ok() {
-            out.push((tenant, run));
+        listed.last = Some((row.get(5)?, RunId(row.get::<_, Uuid16>(1)?.0)));
+        listed.rows += 1;
+        listed.due.extend(read::listed(due(row))?);
+    }
+    Ok(listed)
+}
+
+fn due(row: &Row<'_>) -> Result<Due, StoreError> {
+    Ok(Due {
+        tenant: read::name("tenant", row.get(0)?)?,
+        run: RunId(row.get::<_, Uuid16>(1)?.0),
+        attempts: row.get(2)?,
+        inbox: row.get(3)?,
+        definition: row.get(4)?,
+        is_queued: false,
+    })
+}
+
+/// Runs of the dead after one, in the order of runs.
+fn orphaned(db: &Connection, after: RunId, room: u32, folder: &Path) -> Result<Listed, StoreError> {
+    let mut all = Listed { due: Vec::new(), rows: 0, last: None };
+    let mut holder = Uuid::nil();
+    loop {
+        let next: Option<Uuid16> =
+            db.prepare_cached(NEXT_HOLDER)?.query_row([Uuid16(holder)], |row| row.get(0)).optional()?;
+        let Some(Uuid16(next)) = next else { break };
+        holder = next;
+        if live::is_alive(folder, OwnerId(holder)) {
+            continue;
+        }
+        let held = listed(db, HELD, &[&Uuid16(holder), &Uuid16(after.0), &room])?;
+        all.due.extend(held.due);
+        if held.rows >= room {
+            // There may be more of its runs beyond the last one, so that the others' beyond that have to wait.
+            all.rows = room;
+            all.last = all.last.into_iter().chain(held.last).min_by_key(|(_, run)| *run);
         }
     }
-    Ok(out)
-}
-
-fn glance(row: &Row<'_>) -> Result<(Tenant, RunId, Glance), StoreError> {
-    let run = RunId(row.get::<_, Uuid16>(1)?.0);
-    let glance = Glance {
-        status: read::status(run, row.get(2)?)?,
-        owner: row.get::<_, Option<Uuid16>>(3)?.map(|id| OwnerId(id.0)),
-        wake_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
-    };
-    Ok((read::name("tenant", row.get(0)?)?, run, glance))
-}
-
-/// The first run in line for each branch that nobody holds, in the order in which they came. One whose branch
-/// was removed meanwhile is among them: whoever begins it finds out.
-fn next_in_line(db: &Connection) -> Result<Vec<(Tenant, RunId)>, StoreError> {
-    let sql = "SELECT q.tenant, q.run FROM queued q
-               LEFT JOIN branches b ON b.tenant = q.tenant AND b.thread = q.thread AND b.branch = q.branch
-               WHERE b.run IS NULL AND q.n = (SELECT min(n) FROM queued f
-                 WHERE f.tenant = q.tenant AND f.thread = q.thread AND f.branch = q.branch)
-               ORDER BY q.n";
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
-    let mut out = Vec::new();
-    while let Some(row) = rows.next()? {
-        let run = RunId(row.get::<_, Uuid16>(1)?.0);
-        out.extend(read::listed(read::name("tenant", row.get(0)?))?.map(|tenant| (tenant, run)));
+    if let Some((_, last)) = all.last {
+        all.due.retain(|due| due.run <= last);
     }
-    Ok(out)
+    all.due.sort_by_key(|due| due.run);
+    Ok(all)
+}
+
+/// Whether somebody could drive it.
+fn is_readable(db: &Connection, due: &Due) -> bool {
+    let Ok(row) = load(db, &due.tenant, due.run) else { return false };
+    // Only a suspended run's last step says what is due.
+    row.status != RunStatus::Suspended
+        || steps(db, STEPS, &due.tenant, due.run, row.step.saturating_sub(1).into(), 1)
+            .is_ok_and(|found| !found.is_empty())
 }

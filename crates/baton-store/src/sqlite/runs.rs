@@ -1,4 +1,4 @@
-//! Runs in SQLite: claim, commit, post, and what is read of them.
+//! Runs in SQLite: commit, post, and what is read of them.
 //!
 //! The statement that advances a run checks its epoch, its step and its inbox; everything else is
 //! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
@@ -10,17 +10,15 @@ use baton_core::run::{Definition, Message, RunStatus};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::SqliteStore;
 use super::advance::{Packed, advance};
 use super::approvals::{load_approval, update_approval};
 use super::outbox::{self, PackedEvent};
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
-use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::record;
-use crate::runs::Life;
-use crate::service::AuditEvent;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
-use crate::view::{ClaimMode, ClaimRow, Claimed, Posted, Pulse, RunRow, StepRow, ThreadUsage};
+use crate::view::{ClaimRow, Posted, Pulse, RunRow, StepRow, ThreadUsage};
 
 /// Transitions beyond a number.
 pub(super) const STEPS: &str = "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
@@ -42,37 +40,6 @@ const STEPS_WITH: &str = "WITH RECURSIVE h(n, below, above, is_before) AS (
     ORDER BY step LIMIT ?4";
 
 impl SqliteStore {
-    pub(crate) async fn claim(
-        &self,
-        tenant: &Tenant,
-        run: RunId,
-        owner: OwnerId,
-        mode: ClaimMode,
-        at: Timestamp,
-    ) -> Result<Claimed, StoreError> {
-        let tenant = tenant.clone();
-        let folder = self.folder().to_owned();
-        self.write(move |db| {
-            let row = load(db, &tenant, run)?;
-            let life = |owner| if live::is_alive(&folder, owner) { Life::Lives } else { Life::Dead };
-            let died = crate::runs::may_claim(&row, mode, life)? == Life::Dead;
-            // Read before anything is written: a run that cannot be read harms no neighbour.
-            let last = steps(db, STEPS, &tenant, run, row.step.saturating_sub(1).into(), 1)?.pop();
-            let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
-            let definition = load_definition(db, &tenant, &row.definition)?;
-            let claim = ClaimRow { epoch: row.epoch + 1, base_seq: row.seq };
-            let sql = "UPDATE runs SET epoch = ?3, owner = ?4, status = ?5, wake_at = NULL, attempts = attempts + ?6
-                       WHERE tenant = ?1 AND run = ?2";
-            let running = stored(RunStatus::Running);
-            let key = (tenant.as_str(), Uuid16(run.0), claim.epoch, Uuid16(owner.0), running, u32::from(died));
-            db.prepare_cached(sql)?.execute(key)?;
-            insert_claim(db, &tenant, run, claim, owner, at)?;
-            let row = load(db, &tenant, run)?;
-            Ok(Claimed { row, definition, checkpoint: last.checkpoint })
-        })
-        .await
-    }
-
     pub(crate) async fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
         let (tenant, hash) = (tenant.clone(), hash.to_owned());
         self.read(move |db| load_definition(db, &tenant, &hash)).await
@@ -88,20 +55,7 @@ impl SqliteStore {
         done
     }
 
-    pub(crate) async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
-        let tenant = tenant.clone();
-        self.write(move |db| {
-            known(db, &tenant, run)?;
-            let sql =
-                "UPDATE runs SET owner = NULL WHERE tenant = ?1 AND run = ?2 AND epoch = ?3 AND status = ?4";
-            let key = (tenant.as_str(), Uuid16(run.0), epoch, stored(RunStatus::Running));
-            db.prepare_cached(sql)?.execute(key)?;
-            Ok(())
-        })
-        .await
-    }
-
-    pub(crate) async fn decide(
+    pub(crate) async fn post(
         &self,
         tenant: &Tenant,
         run: RunId,
@@ -136,7 +90,8 @@ impl SqliteStore {
                 }
             };
             let n = row.inbox + 1;
-            let sql = "UPDATE runs SET inbox = ?3 WHERE tenant = ?1 AND run = ?2";
+            let sql = "UPDATE runs SET inbox = ?3, due_at = CASE WHEN status = 2 THEN 0 ELSE due_at END
+                       WHERE tenant = ?1 AND run = ?2";
             db.prepare_cached(sql)?.execute((tenant.as_str(), Uuid16(run.0), n))?;
             let sql = "INSERT INTO inbox(tenant, run, n, kind, at, body, crc, input_hash)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -308,7 +263,7 @@ pub(super) fn exists(db: &Connection, tenant: &Tenant, run: RunId) -> Result<boo
     Ok(db.prepare_cached(sql)?.exists((tenant.as_str(), Uuid16(run.0)))?)
 }
 
-fn known(db: &Connection, tenant: &Tenant, run: RunId) -> Result<(), StoreError> {
+pub(super) fn known(db: &Connection, tenant: &Tenant, run: RunId) -> Result<(), StoreError> {
     if exists(db, tenant, run)? { Ok(()) } else { Err(StoreError::not_found("run", run)) }
 }
 
@@ -320,34 +275,17 @@ pub(super) fn load(db: &Connection, tenant: &Tenant, run: RunId) -> Result<RunRo
     run_row(row)
 }
 
-fn load_definition(db: &Connection, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
+pub(super) fn load_definition(
+    db: &Connection,
+    tenant: &Tenant,
+    hash: &str,
+) -> Result<Definition, StoreError> {
     let sql = "SELECT body, crc FROM definitions WHERE tenant = ?1 AND hash = ?2";
     let found =
         db.prepare_cached(sql)?.query_row((tenant.as_str(), hash), |row| Ok((row.get(0)?, row.get(1)?)));
     let (body, crc): (Vec<u8>, u32) =
         found.optional()?.ok_or_else(|| StoreError::not_found("definition", hash))?;
     record::decode("definition", hash, &body, crc)
-}
-
-fn insert_claim(
-    db: &Connection,
-    tenant: &Tenant,
-    run: RunId,
-    claim: ClaimRow,
-    owner: OwnerId,
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO claims(tenant, run, epoch, base_seq, owner, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let base = claim.base_seq as i64;
-    db.prepare_cached(sql)?.execute((
-        tenant.as_str(),
-        Uuid16(run.0),
-        claim.epoch,
-        base,
-        Uuid16(owner.0),
-        at.0,
-    ))?;
-    Ok(())
 }
 
 /// Steps by one of [`STEPS`] and [`STEPS_WITH`].

@@ -1,7 +1,7 @@
 //! Runs that somebody should drive and nobody living does.
 
 use baton_core::run::RunStatus;
-use baton_store::{ClaimMode, Owner, Store, Transition};
+use baton_store::{ClaimMode, DueFrom, Owner, Store, StoreError, Transition};
 
 use crate::home::Home;
 use crate::pen::Pen;
@@ -12,6 +12,8 @@ on_every_store!(
     a_suspended_run_is_due_when_its_time_has_come,
     a_suspended_run_is_due_when_it_has_unread_messages,
     a_run_that_has_ended_is_never_due,
+    all_that_is_due_comes_page_by_page_and_once,
+    a_suspect_that_lived_is_forgiven_by_whoever_drives_it,
 );
 
 async fn started(store: &Store, owner: &Owner, n: u128) -> Pen {
@@ -86,4 +88,65 @@ async fn a_run_that_has_ended_is_never_due(home: Home) {
     }
     drop(owner);
     assert_eq!(due(store, 9999).await, [0; 0]);
+}
+
+/// A page says what a run is like, so that nobody has to read it to leave it alone.
+async fn all_that_is_due_comes_page_by_page_and_once(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    let living = store.enlist().unwrap();
+    let dying = [store.enlist().unwrap(), store.enlist().unwrap()];
+    let mut expected = Vec::new();
+    for n in 1..=20 {
+        let owner = if n % 4 == 0 { &dying[(n / 4 % 2) as usize] } else { &living };
+        let mut pen = started(store, owner, n).await;
+        match n % 4 {
+            1 => store.release(&tenant(), run(n), 1).await.unwrap(),
+            2 => {
+                pen.commit(store, pen.suspends(500 + u64::from(n > 10))).await.unwrap();
+            }
+            3 => {
+                pen.commit(store, pen.suspends(900)).await.unwrap();
+                store.post(&tenant(), run(n), input("hello"), None, at(30)).await.unwrap();
+            }
+            _ => {}
+        }
+        expected.push((run(n), u32::from(n % 4 == 0), u32::from(n % 4 == 3)));
+    }
+    let still_asleep = started(store, &living, 30).await;
+    let mut pen = still_asleep;
+    pen.commit(store, pen.suspends(9000)).await.unwrap();
+    started(store, &living, 31).await;
+    drop(dying);
+    let definition = store.run(&tenant(), run(1)).await.unwrap().definition;
+    for limit in [1, 2, 3, 4, 5, 6, 7, 19, 20, 21, 1000] {
+        let (mut seen, mut from) = (Vec::new(), Some(DueFrom::default()));
+        while let Some(next) = from {
+            let page = elsewhere.due_page(at(600), next, limit).await.unwrap();
+            from = page.rest;
+            for due in page.runs {
+                assert_eq!((&due.definition, due.is_queued), (&definition, false));
+                seen.push((due.run, due.attempts, due.inbox));
+            }
+        }
+        seen.sort();
+        assert_eq!(seen, expected, "{limit} at a time");
+    }
+    let all: Vec<_> = elsewhere.due(at(600)).await.unwrap().into_iter().map(|(_, run)| run).collect();
+    assert_eq!(all, expected.iter().map(|(run, ..)| *run).collect::<Vec<_>>());
+}
+
+async fn a_suspect_that_lived_is_forgiven_by_whoever_drives_it(home: Home) {
+    let store = &home.store;
+    let first = store.enlist().unwrap();
+    started(store, &first, 1).await;
+    drop(first);
+    let second = store.enlist().unwrap();
+    store.claim(&tenant(), run(1), second.id, ClaimMode::IfFree, at(9)).await.unwrap();
+    let attempts = async || store.run(&tenant(), run(1)).await.unwrap().attempts;
+    store.forgive(&tenant(), run(1), 1).await.unwrap();
+    assert_eq!(attempts().await, 1, "it is driven under another epoch");
+    store.forgive(&tenant(), run(1), 2).await.unwrap();
+    assert_eq!(attempts().await, 0);
+    let missing = store.forgive(&tenant(), run(9), 1).await.unwrap_err();
+    assert_eq!(missing, StoreError::NotFound { what: "run", id: run(9).to_string() });
 }

@@ -384,8 +384,8 @@ const GENERAL: &[Setting] = &[
     plain(
         "engine.most_attempts",
         Kind::Whole(1, 1000),
-        "5",
         "3",
-        "How often a run may bring its process down before it is given up.",
+        "5",
+        "How often a run may bring down its process, which drives it alone after two other times, before it is given up.",
     ),
 ];

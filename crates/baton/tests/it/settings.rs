@@ -71,7 +71,7 @@ fn config_show_says_where_each_value_came_from() {
     assert_eq!(find("model"), from(json!("scripted/x"), "environment"));
     assert_eq!(find("log.level"), from(json!("debug"), "environment"));
     assert_eq!(find("last_n"), from(json!(7), "file"));
-    assert_eq!(find("engine.most_attempts"), from(json!(5), "default"));
+    assert_eq!(find("engine.most_attempts"), from(json!(3), "default"));
     assert_eq!(find("limits.tokens"), from(json!(null), "default"));
     let shown = world.baton(&["config", "show"]).out;
     let line = shown.lines().find(|line| line.starts_with("last_n ")).unwrap();
