@@ -22,6 +22,7 @@ pub(crate) mod listen;
 pub(crate) mod metrics;
 pub(crate) mod network;
 pub(crate) mod openapi;
+pub(crate) mod page;
 pub(crate) mod problem;
 pub(crate) mod process;
 pub(crate) mod requests;

@@ -5,17 +5,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_core::run::{Approval, Choice};
-use serde_json::Value;
+use baton_core::run::Choice;
 
 use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query, run_id};
+use super::page::{Page, limit};
 use super::problem::Problem;
 use super::run::{About, may_steer};
 use super::runs::go_on;
 use super::shapes::{ApprovalsQuery, Decide};
 use super::state::Service;
-use super::threads::limit;
 use crate::shape;
 
 /// `GET /v1/approvals`.
@@ -23,13 +22,21 @@ pub(crate) async fn list(
     State(service): State<Service>,
     caller: Caller,
     Query(query): Query<ApprovalsQuery>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Page, Problem> {
     caller.need(Scope::Read)?;
-    let limit = limit(query.limit)?;
-    let store = service.store();
-    let mut found = store.approvals(&caller.tenant, query.status, query.after.as_deref(), limit + 1).await?;
-    let next = shape::page(&mut found, limit, |approval: &Approval| approval.id.clone());
-    Ok(Json(shape::list(found.iter().map(shape::approval).collect(), next)))
+    let (mut page, mut after) = (Page::new(limit(query.limit)?), query.after);
+    while let Some(wanted) = page.wanted() {
+        let found = service.store().approvals(&caller.tenant, query.status, after.as_deref(), wanted).await?;
+        let is_last = found.len() < wanted as usize;
+        for approval in &found {
+            page.add(&shape::approval(approval), approval.id.clone());
+        }
+        after = found.into_iter().last().map(|approval| approval.id);
+        if is_last {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// `POST /v1/runs/{id}/approvals/{approval_id}`.

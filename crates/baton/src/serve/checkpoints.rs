@@ -9,11 +9,11 @@ use serde_json::json;
 use super::auth::{Caller, Scope};
 use super::body::{Path, Query, run_id};
 use super::key::Keyed;
+use super::page::{Page, limit};
 use super::problem::{Problem, internal};
 use super::run::{About, may_steer};
 use super::shapes::{ForkRun, StepsQuery};
 use super::state::Service;
-use super::threads::limit;
 use crate::shape;
 
 /// `GET /v1/runs/{id}/checkpoints`.
@@ -24,13 +24,21 @@ pub(crate) async fn list(
     Query(query): Query<StepsQuery>,
 ) -> Result<Response, Problem> {
     caller.need(Scope::Read)?;
-    let (run, limit) = (run_id(&id)?, limit(query.limit)?);
+    let (run, mut page) = (run_id(&id)?, Page::new(limit(query.limit)?));
     let store = service.engine().store();
     let row = store.run(&caller.tenant, run).await?;
-    let mut found = store.steps(&caller.tenant, run, query.after.unwrap_or_default(), limit + 1).await?;
-    let next = shape::page(&mut found, limit, |step| step.step.to_string());
-    let items = found.iter().map(|step| shape::checkpoint(&row, step)).collect();
-    Ok(About::of(&row).on(Json(shape::list(items, next)).into_response()))
+    let mut after = query.after.unwrap_or_default();
+    while let Some(wanted) = page.wanted() {
+        let found = store.steps(&caller.tenant, run, after, wanted).await?;
+        for step in &found {
+            page.add(&shape::checkpoint(&row, step), step.step.to_string());
+            after = step.step;
+        }
+        if found.len() < wanted as usize {
+            break;
+        }
+    }
+    Ok(About::of(&row).on(page.into_response()))
 }
 
 /// `POST /v1/runs/{id}/fork`.

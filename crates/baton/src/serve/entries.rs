@@ -14,10 +14,11 @@ use uuid::Uuid;
 
 use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query};
+use super::page::{MOST, Page, limit};
 use super::problem::{Problem, internal};
 use super::shapes::{EntriesQuery, Push, RenderName, RenderQuery};
 use super::state::Service;
-use super::threads::{MOST, known, limit};
+use super::threads::known;
 use crate::commands::threads::{PolicyArg, Rendered, shown};
 use crate::failure::exit;
 use crate::shape;
@@ -28,33 +29,31 @@ pub(crate) async fn list(
     caller: Caller,
     Path(id): Path<String>,
     Query(query): Query<EntriesQuery>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Page, Problem> {
     caller.need(Scope::Read)?;
     let id = known(&id)?;
-    let limit = limit(query.limit)?;
     if query.last_n.is_some_and(|n| n == 0 || n > MOST) {
         return Err(Problem::invalid(format!("`last_n` is 1 to {MOST}")));
     }
-    let slice = slice(&query, limit);
-    let branch = query.branch.as_ref();
-    let mut found = service.engine().store().entries(&caller.tenant, &id, branch, slice).await?;
-    let after = query.after.unwrap_or(-1);
-    found.retain(|placed| placed.index > after);
-    let next = match query.last_n {
-        Some(_) => None,
-        None => shape::page(&mut found, limit, |placed| placed.index.to_string()),
-    };
-    Ok(Json(shape::list(found.iter().map(shape::entry).collect(), next)))
-}
-
-/// The entries that a page is cut from: one more than there is room for, so that it is known whether more follow.
-fn slice(query: &EntriesQuery, limit: u32) -> Slice {
-    if query.last_n.is_some() {
-        return Slice { before: query.before, last_n: query.last_n };
+    let mut page = Page::new(query.last_n.map_or_else(|| limit(query.limit), Ok)?);
+    let (store, branch) = (service.engine().store(), query.branch.as_ref());
+    let read =
+        async |before, n| store.entries(&caller.tenant, &id, branch, Slice { before, last_n: Some(n) }).await;
+    // The window is settled before it is read: what is appended meanwhile does not move it.
+    let Some(last) = read(query.before, 1).await?.pop() else { return Ok(page) };
+    let end = last.index + 1;
+    let of_last = query.last_n.map_or(0, |n| end - i64::from(n));
+    let mut at = query.after.map_or(0, |after| after.saturating_add(1)).max(of_last).max(0);
+    while let Some(wanted) = page.wanted().filter(|_| at < end) {
+        let before = at.saturating_add(wanted.into()).min(end);
+        let n = u32::try_from(before - at).unwrap_or(wanted);
+        let found = read(Some(before), n).await?;
+        for placed in found.iter().filter(|placed| placed.index >= at) {
+            page.add(&shape::entry(placed), placed.index.to_string());
+        }
+        at = before;
     }
-    let end = query.after.unwrap_or(-1).max(-1).saturating_add(i64::from(limit) + 2);
-    let before = query.before.map_or(end, |before| before.min(end));
-    Slice { before: Some(before), last_n: Some(limit + 1) }
+    Ok(page)
 }
 
 /// `POST /v1/threads/{id}/entries`.

@@ -7,16 +7,16 @@ use axum::response::{IntoResponse, Response};
 use baton_core::id::{Cursor, RunId, Tenant};
 use baton_engine::EngineError;
 use baton_store::{RunFilter, StoreError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query, run_id};
+use super::page::{Page, limit};
 use super::problem::Problem;
 use super::run::{About, may_steer};
 use super::shapes::{EventsQuery, RunsQuery, Said};
 use super::state::Service;
 use super::stream::{Until, Watch};
-use super::threads::limit;
 use crate::dialect::sse::Showing;
 use crate::shape;
 
@@ -28,26 +28,32 @@ pub(crate) async fn list(
     State(service): State<Service>,
     caller: Caller,
     Query(query): Query<RunsQuery>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Page, Problem> {
     caller.need(Scope::Read)?;
-    let limit = limit(query.limit)?;
-    let RunsQuery { thread, status, after, .. } = query;
-    let of = thread.clone();
-    let filter = RunFilter { thread, status, fragment: None, after, limit: limit + 1 };
-    let mut found = service.store().runs(&caller.tenant, &filter).await?;
-    if let Some(thread) = of.filter(|_| found.is_empty()) {
-        service.store().thread(&caller.tenant, &thread).await?; // none of it, or no such thread
-    }
-    let next = shape::page(&mut found, limit, |row| row.id.to_string());
-    let mut items = Vec::with_capacity(found.len());
-    for row in &found {
-        match service.engine().view(&caller.tenant, row.id).await {
-            Ok(view) => items.push(shape::run(&view)),
-            Err(EngineError::Store(StoreError::NotFound { .. })) => {} // thrown away since it was found
-            Err(error) => return Err(error.into()),
+    let mut page = Page::new(limit(query.limit)?);
+    let RunsQuery { thread, status, mut after, .. } = query;
+    while let Some(wanted) = page.wanted() {
+        let filter = RunFilter { thread: thread.clone(), status, fragment: None, after, limit: wanted };
+        let found = service.store().runs(&caller.tenant, &filter).await?;
+        for row in &found {
+            match service.engine().view(&caller.tenant, row.id).await {
+                Ok(view) => page.add(&shape::run(&view), row.id.to_string()),
+                Err(EngineError::Store(StoreError::NotFound { .. })) => {} // thrown away since it was found
+                Err(error) => return Err(error.into()),
+            }
+            if page.wanted().is_none() {
+                break; // what it would cost to look at the others is spared
+            }
+        }
+        after = found.last().map(|row| row.id);
+        if found.len() < wanted as usize {
+            break;
         }
     }
-    Ok(Json(shape::list(items, next)))
+    if let Some(thread) = thread.filter(|_| page.is_empty()) {
+        service.store().thread(&caller.tenant, &thread).await?; // none of it, or no such thread
+    }
+    Ok(page)
 }
 
 /// `GET /v1/runs/{id}`.

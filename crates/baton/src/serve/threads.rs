@@ -21,25 +21,13 @@ use uuid::Uuid;
 use super::auth::{Caller, Scope};
 use super::body::{Path, Query, thread_id};
 use super::key::Keyed;
+use super::page::{Page, limit};
 use super::problem::{Problem, internal};
 use super::run::agent;
 use super::shapes::{NewThread as Wanted, ThreadsQuery};
 use super::state::Service;
 use crate::shape;
 pub(crate) use branches::{branches, checkout, fork, prune, remove, rewind};
-
-/// How many are listed, if nobody says.
-pub(crate) const USUAL: u32 = 100;
-/// How many are listed at most.
-pub(crate) const MOST: u32 = 1000;
-
-/// How many are listed.
-pub(crate) fn limit(wanted: Option<u32>) -> Result<u32, Problem> {
-    match wanted.unwrap_or(USUAL) {
-        limit @ 1..=MOST => Ok(limit),
-        _ => Err(Problem::invalid(format!("`limit` is 1 to {MOST}"))),
-    }
-}
 
 /// `POST /v1/threads`.
 pub(crate) async fn create(
@@ -111,13 +99,21 @@ pub(crate) async fn list(
     State(service): State<Service>,
     caller: Caller,
     Query(query): Query<ThreadsQuery>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Page, Problem> {
     caller.need(Scope::Read)?;
-    let limit = limit(query.limit)?;
-    let store = service.engine().store();
-    let mut found = store.threads(&caller.tenant, limit + 1, query.after.as_ref()).await?;
-    let next = shape::page(&mut found, limit, |thread| thread.id.to_string());
-    Ok(Json(shape::list(found.iter().map(shape::thread).collect(), next)))
+    let (mut page, mut after) = (Page::new(limit(query.limit)?), query.after);
+    while let Some(wanted) = page.wanted() {
+        let found = service.store().threads(&caller.tenant, wanted, after.as_ref()).await?;
+        let is_last = found.len() < wanted as usize;
+        for thread in &found {
+            page.add(&shape::thread(thread), thread.id.to_string());
+        }
+        after = found.into_iter().last().map(|thread| thread.id);
+        if is_last {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// `GET /v1/threads/{id}`.

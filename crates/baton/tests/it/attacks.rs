@@ -6,6 +6,7 @@ mod child_processes;
 mod connections;
 mod fairness;
 mod invisible;
+mod lists;
 mod modes;
 mod regex;
 mod secrets;

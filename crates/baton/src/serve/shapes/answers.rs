@@ -17,7 +17,7 @@ use super::forms::{Id, Moment, Name};
 pub(crate) struct List<T> {
     /// What there is.
     items: Vec<T>,
-    /// `after` of the next page; absent after the last.
+    /// `after` of the next page; absent after the last. A page ends after 4 MiB even if fewer items than `limit` are on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
