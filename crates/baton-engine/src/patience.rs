@@ -9,15 +9,17 @@ use tokio::time::Instant;
 pub(crate) struct Patience {
     over: Instant,
     pause: Duration,
+    /// Whether it was said that the store is tried again: once is enough.
+    told: bool,
 }
 
 impl Patience {
     pub(crate) fn of(patience: Duration) -> Self {
-        Patience { over: Instant::now() + patience, pause: Duration::from_millis(2) }
+        Patience { over: Instant::now() + patience, pause: Duration::from_millis(2), told: false }
     }
 
-    /// Whether another try is worth it; if so, waits until it is. A store that another process keeps from writing was
-    /// waited for already, and whoever asked can do something about it: they are told at once.
+    /// Whether another try is worth it; if so, waits until it is. Where a person can do something about it (another
+    /// process keeps everybody from writing, the disk is full), whoever asked is told at once.
     pub(crate) async fn another(&mut self, error: &StoreError) -> bool {
         !matches!(error, StoreError::Blocked { .. }) && self.one_more(error).await
     }
@@ -27,7 +29,10 @@ impl Patience {
         if !error.is_transient() || Instant::now() >= self.over {
             return false;
         }
-        tracing::warn!(%error, "the store is tried again");
+        match std::mem::replace(&mut self.told, true) {
+            false => tracing::warn!(%error, "the store is tried again"),
+            true => tracing::debug!(%error, "the store is tried again"),
+        }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(Duration::from_secs(1));
         true

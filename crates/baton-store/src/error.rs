@@ -123,10 +123,11 @@ pub enum StoreError {
     /// The store cannot be reached; nothing was written.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// Another process of this machine keeps everybody else from writing; nothing was written.
+    /// Something that a person can do something about keeps everybody from writing: another process of this machine, a
+    /// full disk, a folder that is read-only. Nothing was written.
     #[error("the store cannot be written to: {by}")]
     Blocked {
-        /// Which, and since when.
+        /// What it is.
         by: String,
         /// What helps.
         hint: String,
@@ -136,10 +137,29 @@ pub enum StoreError {
     Ambiguous(String),
 }
 
+/// What helps where a disk is full.
+const FREE_SPACE: &str = "free some space there, and say it again: nothing is lost that was acknowledged";
+
 impl StoreError {
     /// Whether the same call may work a moment later.
     pub fn is_transient(&self) -> bool {
         matches!(self, StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_))
+    }
+
+    /// The disk is full: whoever asked can do something about it.
+    pub fn full() -> Self {
+        StoreError::Blocked { by: "the disk is full".to_owned(), hint: FREE_SPACE.to_owned() }
+    }
+
+    /// The same, with the folder on whose disk it happened.
+    pub(crate) fn at(self, folder: &std::path::Path) -> Self {
+        if self != StoreError::full() {
+            return self;
+        }
+        StoreError::Blocked {
+            by: format!("the disk of {} is full", folder.display()),
+            hint: FREE_SPACE.to_owned(),
+        }
     }
 
     pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
@@ -168,7 +188,7 @@ impl From<rusqlite::Error> for StoreError {
                 let why = format!("{error}; restore a copy of the data folder");
                 StoreError::Corrupt { what: "file", id: "baton.db".to_owned(), why }
             }
-            Some(DiskFull) => StoreError::Unavailable("the disk is full".to_owned()),
+            Some(DiskFull) => StoreError::full(),
             _ => StoreError::Unavailable(error.to_string()),
         }
     }

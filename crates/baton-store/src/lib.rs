@@ -103,6 +103,7 @@ impl Store {
                 store.register(id);
                 Life::Memory(store.clone())
             }
+            Store::Sqlite(store) if store.is_read_only() => Life::Reader,
             Store::Sqlite(store) => Life::Lock(store.enlist(id)?),
             Store::Postgres(store) => Life::Lease(store.enlist(id)?),
             #[cfg(feature = "failpoints")]
@@ -682,6 +683,7 @@ impl Owner {
     pub fn is_current(&self) -> bool {
         match &self.life {
             Life::Memory(store) => store.is_alive(self.id),
+            Life::Reader => true,
             Life::Lock(lock) => lock.is_found(),
             Life::Lease(lease) => lease.is_current(),
         }
@@ -691,7 +693,7 @@ impl Owner {
     /// both are as they were, nobody can have taken it for dead in between. Locks say nothing of that and lapse never.
     pub fn lapses(&self) -> u64 {
         match &self.life {
-            Life::Memory(_) | Life::Lock(_) => 0,
+            Life::Memory(_) | Life::Reader | Life::Lock(_) => 0,
             Life::Lease(lease) => lease.lapses(),
         }
     }
@@ -708,6 +710,8 @@ impl Drop for Owner {
 #[derive(Debug)]
 enum Life {
     Memory(Arc<MemoryStore>),
+    /// It only reads, so it never holds anything.
+    Reader,
     /// Its OS lock is what others test.
     Lock(live::LifeLock),
     /// Its lease is, and on its machine its lock.

@@ -18,6 +18,7 @@ mod place;
 mod prune;
 mod queue;
 mod read;
+mod reading;
 mod runs;
 mod size;
 mod start;
@@ -37,6 +38,7 @@ use crate::error::StoreError;
 use crate::known::Known;
 use crate::live::{self, LifeLock};
 pub use migrate::OpenError;
+use reading::Access;
 use writer::Writer;
 
 /// How many readers stay open between reads.
@@ -51,10 +53,19 @@ pub struct SqliteStore {
 #[derive(Debug)]
 struct Shared {
     folder: PathBuf,
-    writer: Writer,
+    writing: Writing,
     readers: Mutex<Vec<Connection>>,
     /// Definitions that are known to be stored, so that a start need not write them again.
     definitions: Known<(Tenant, String)>,
+}
+
+/// Whether and how a store is written to.
+#[derive(Debug)]
+enum Writing {
+    /// By the thread that does so.
+    By(Writer),
+    /// Not at all, and why.
+    Never(Access, StoreError),
 }
 
 /// A store that was just opened, and what opening it did.
@@ -73,13 +84,23 @@ impl SqliteStore {
         live::private_folder(&folder.join("live"))?;
         let backup = migrate::bring_up_to_date(folder)?;
         let writer = Writer::begin(connect(&database(folder))?, folder)?;
-        let shared = Shared {
-            folder: folder.to_owned(),
-            writer,
-            readers: Mutex::default(),
-            definitions: Known::default(),
-        };
-        Ok(Opened { store: SqliteStore { shared: Arc::new(shared) }, backup })
+        Ok(Opened { store: SqliteStore::of(folder, Writing::By(writer)), backup })
+    }
+
+    /// Opens the store of a folder that cannot be written to. Nothing is made or changed there, and every write fails
+    /// with `refusal`. What it holds belongs to nobody who lives in this process.
+    pub fn open_to_read(folder: &Path, refusal: StoreError) -> Result<SqliteStore, OpenError> {
+        Ok(SqliteStore::of(folder, Writing::Never(Access::find(folder)?, refusal)))
+    }
+
+    fn of(folder: &Path, writing: Writing) -> SqliteStore {
+        let (readers, definitions) = (Mutex::default(), Known::default());
+        SqliteStore { shared: Arc::new(Shared { folder: folder.to_owned(), writing, readers, definitions }) }
+    }
+
+    /// Whether it was opened to be read only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.shared.writing, Writing::Never(..))
     }
 
     /// The folder of the store.
@@ -105,7 +126,10 @@ impl SqliteStore {
         &self,
         job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.shared.writer.run(job).await
+        match &self.shared.writing {
+            Writing::By(writer) => writer.run(job).await.map_err(|error| error.at(&self.shared.folder)),
+            Writing::Never(_, refusal) => Err(refusal.clone()),
+        }
     }
 
     /// Runs a read on a thread of its own.
@@ -118,9 +142,7 @@ impl SqliteStore {
             let idle = shared.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let reader = match idle {
                 Some(reader) => reader,
-                None => {
-                    connect(&database(&shared.folder)).map_err(|e| StoreError::Unavailable(e.to_string()))?
-                }
+                None => shared.connect().map_err(|e| StoreError::Unavailable(e.to_string()))?,
             };
             // One snapshot for the whole job: what it reads fits together.
             let result =
@@ -171,6 +193,16 @@ impl SqliteStore {
     }
 }
 
+impl Shared {
+    /// Another connection that reads.
+    fn connect(&self) -> Result<Connection, OpenError> {
+        match self.writing {
+            Writing::By(_) => connect(&database(&self.folder)),
+            Writing::Never(access, _) => access.connect(&self.folder),
+        }
+    }
+}
+
 /// The SQLite that is linked.
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
@@ -185,8 +217,13 @@ fn open(path: &Path) -> Result<Connection, OpenError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(std::time::Duration::from_secs(10))?;
+    patient(&db)?;
     Ok(db)
+}
+
+/// Lets a connection wait for others.
+fn patient(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(std::time::Duration::from_secs(10))
 }
 
 /// The same with our settings.

@@ -32,6 +32,11 @@ impl App {
         self.engine.store()
     }
 
+    /// Whether its data can only be looked at.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self.store(), Store::Sqlite(store) if store.is_read_only())
+    }
+
     /// A message to those who were chosen to answer, as the settings have it.
     pub(crate) fn request(&self, text: String, chosen: &Chosen) -> Result<RunRequest, Failure> {
         let mut request = RunRequest::new(text, &chosen.model);
@@ -79,12 +84,21 @@ impl App {
         decided.map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// Says which patterns of `approve` fit no tool: they look like protection, and protect nothing.
-    pub(crate) fn doubt_approvals(&self) {
+    /// Refuses a name in `approve` that no tool has, and says which patterns there fit none: they look like protection,
+    /// and protect nothing.
+    pub(crate) fn check_approvals(&self) -> Result<(), Failure> {
         let tools = self.engine.tools().specs();
-        for unfit in unfit(&self.config.tool_lists, &tools).iter().filter(|unfit| unfit.list.asks()) {
-            note(styled(CARE, format!("{}: {unfit}", unfit.list.key)));
-        }
+        let unfit = unfit(&self.config.tool_lists, &tools);
+        let (wrong, doubtful): (Vec<_>, Vec<_>) =
+            unfit.iter().filter(|it| it.list.asks()).partition(|it| self.config.is_mistaken(it));
+        let wrong = wrong.into_iter().map(|it| {
+            let why = format!("{}`{}`: {it}", it.list.place(), it.list.key);
+            Failure::usage(why)
+                .hint("baton tools ls shows what there is; a call that is meant to wait would not")
+        });
+        Failure::of_all(wrong.collect())?;
+        doubtful.iter().for_each(|it| note(styled(CARE, format!("{}: {it}", it.list.key))));
+        Ok(())
     }
 
     /// A run by its id, or by the beginning or the end of it.

@@ -134,6 +134,11 @@ impl OnData {
         }
     }
 
+    /// Whether it is there to look at what is stored, if not for that alone.
+    fn looks(&self) -> bool {
+        !matches!(self, OnData::Ask(_) | OnData::Chat(_) | OnData::Gc(_))
+    }
+
     /// Whether it may drive runs, beside which events are sent and tools come and go.
     fn drives(&self) -> bool {
         matches!(self, OnData::Ask(_) | OnData::Chat(_) | OnData::Runs(_) | OnData::Approvals(_))
@@ -228,8 +233,10 @@ async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
     if let Some((variable, why)) = config.ignored {
         tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
     }
-    let app = App::open(config, Purpose { json: globals.json, test_tools: false }).await?;
+    let purpose = Purpose { json: globals.json, may_read_only: command.looks(), ..Purpose::default() };
+    let app = App::open(config, purpose).await?;
     let services = match &command {
+        _ if app.is_read_only() => None,
         command if command.drives() => Some(Services::begin(&app).await?),
         OnData::Tools(_) => services::discover(&app).await.map(|()| None)?,
         _ => None,

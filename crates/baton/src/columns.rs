@@ -1,7 +1,69 @@
-//! Lists for people: columns that stand below one another, without frames or colours.
+//! Lists for people: columns that stand below one another, without frames or colours; on a terminal too narrow for them,
+//! one below the other.
 
-/// Lines with a heading; columns are as wide as their longest cell, and the last one ends ragged.
+use crate::terminal;
+
+/// How wide a heading is that stands beside its value, and the gap behind it.
+const GAP: usize = 2;
+/// The narrowest place that is given to a value before its words are broken.
+const NARROWEST: usize = 12;
+
+/// Lines with a heading; columns are as wide as their longest cell, and the last one ends ragged. On a terminal that is
+/// narrower, the values of each row stand one below the other, and words stay whole.
 pub(crate) fn columns<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    within(terminal::width(), heading, rows)
+}
+
+fn within<const N: usize>(most: Option<usize>, heading: [&str; N], rows: &[[String; N]]) -> String {
+    let table = table(heading, rows);
+    match most {
+        Some(most) if table.lines().any(|line| width(line) > most) => {
+            rows.iter().map(|row| stacked(most, &heading, row)).collect::<Vec<_>>().join("\n\n")
+        }
+        _ => table,
+    }
+}
+
+/// A row, one value a line. What there is nothing to say of is left out.
+fn stacked<const N: usize>(most: usize, heading: &[&str; N], row: &[String; N]) -> String {
+    let widest = heading.iter().map(|name| width(name)).max().unwrap_or_default();
+    let room = most.saturating_sub(widest + GAP).max(NARROWEST);
+    let said = heading.iter().zip(row).filter(|(_, value)| !matches!(value.as_str(), "" | "-"));
+    let lines = said.flat_map(|(name, value)| {
+        let value = wrapped(value, room);
+        value.into_iter().enumerate().map(move |(nth, line)| {
+            let name = if nth == 0 { *name } else { "" };
+            format!("{name:<widest$}{:GAP$}{line}", "")
+        })
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A text in lines of at most so many characters: broken between words, and inside one only where it is longer itself.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut word = word.to_owned();
+        loop {
+            let Some(line) = lines.last_mut() else { return lines };
+            let gap = usize::from(!line.is_empty());
+            if width(line) + gap + width(&word) <= most {
+                line.push_str(&" ".repeat(gap));
+                line.push_str(&word);
+                break;
+            }
+            if line.is_empty() {
+                let rest = word.chars().skip(most).collect();
+                line.extend(word.chars().take(most));
+                word = rest;
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
+}
+
+fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let mut widths = heading.map(width);
     for row in rows {
         for (widest, cell) in widths.iter_mut().zip(row) {
@@ -49,6 +111,30 @@ mod tests {
         let rows = [["a".to_owned(), "one".to_owned()], ["bé".to_owned(), "two three".to_owned()]];
         assert_eq!(columns(["ID", "WHAT"], &rows), "ID  WHAT\na   one\nbé  two three");
         assert_eq!(columns(["ID", "WHAT"], &[]), "ID  WHAT");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_stands_one_value_below_the_other() {
+        let id = "019a9d5c-0000-7000-8000-00005d0c7b1e".to_owned();
+        let rows = [
+            [id, "How is this machine doing today".to_owned(), "-".to_owned()],
+            ["trip".to_owned(), "Rome".to_owned(), "0.01 USD".to_owned()],
+        ];
+        let heading = ["THREAD", "TITLE", "COST"];
+        let narrow = "\
+THREAD  019a9d5c-0000-7000-8000-00005d0c
+        7b1e
+TITLE   How is this machine doing today
+
+THREAD  trip
+TITLE   Rome
+COST    0.01 USD";
+        assert_eq!(within(Some(40), heading, &rows), narrow);
+        assert!(narrow.lines().all(|line| width(line) <= 40));
+        assert_eq!(within(Some(120), heading, &rows), table(heading, &rows));
+        assert_eq!(within(None, heading, &rows), table(heading, &rows));
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("", 7), [""]);
     }
 
     #[test]

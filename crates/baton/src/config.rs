@@ -12,6 +12,7 @@ mod doubts;
 mod file;
 mod groups;
 mod instructions;
+mod logging;
 mod named;
 mod nearest;
 mod pages;
@@ -35,11 +36,10 @@ use baton_engine::spans::Telling;
 use baton_engine::{Audit, Settings};
 use baton_tools::execution::SERVICE;
 use directories::ProjectDirs;
-use tracing::level_filters::LevelFilter;
 
 use crate::cli::Globals;
 use crate::failure::Failure;
-use crate::log::{Format, Logging};
+use crate::log::Logging;
 use crate::models::built_in;
 use crate::telemetry::Collector;
 pub(crate) use database::DatabaseUrl;
@@ -178,11 +178,15 @@ impl Outside<'_> {
             Some(path) => file::read(path, config.origin != Origin::Default)?,
             None => file::Contents::default(),
         };
-        let mut fixed = vec![config, data];
+        let (mut fixed, mut mistakes) = (vec![config, data], Vec::new());
         for setting in SETTINGS.iter().filter(|setting| !setting.is_place()) {
-            fixed.push(self.one(setting, &lines)?);
+            match self.one(setting, &lines) {
+                Ok(found) => fixed.push(found),
+                Err(failure) => mistakes.push(failure),
+            }
         }
-        groups::from_environment(&mut groups, self.environment)?;
+        mistakes.extend(groups::from_environment(&mut groups, self.environment).err());
+        Failure::of_all(mistakes)?;
         let serving = Serving::of(&groups, &built_in::ollama_address())?;
         Ok(Settled { fixed, groups, serving })
     }
@@ -316,27 +320,40 @@ impl Config {
             let text = found.value.as_ref().and_then(Value::as_text)?;
             Some((text.to_owned(), found.origin.clone()))
         };
-        let template = named("behavior_template").map(|(text, origin)| Template::of(&text, &origin));
-        let (collector, ignored) = collecting::collector(settled)?;
-        let services = ServicesSetting::of(settled)?;
+        let template =
+            named("behavior_template").map(|(text, origin)| Template::of(&text, &origin)).transpose();
+        let (services, collecting) = (ServicesSetting::of(settled), collecting::collector(settled));
+        let (render, policy) = (rendering::rendering(settled), policy::table(settled));
+        let (web, serve) = (WebSetting::of(settled), ServeSetting::of(settled));
+        let mistakes = [
+            mistake(&template),
+            mistake(&collecting),
+            mistake(&services),
+            mistake(&render),
+            mistake(&policy),
+            mistake(&web),
+            mistake(&serve),
+        ];
+        Failure::of_all(mistakes.into_iter().flatten().collect())?;
+        let ((collector, ignored), services) = (collecting?, services?);
         Ok(Config {
             data: settled.path("data"),
             model: named("model"),
             serving: settled.serving.clone(),
             system: settled.text("system"),
-            template: template.transpose()?,
-            render: rendering::rendering(settled)?,
+            template: template?,
+            render: render?,
             last_n: settled.whole("last_n").map(narrow),
-            policy: Policy::Table(policy::table(settled)?),
+            policy: Policy::Table(policy?),
             tool_lists: settled.tool_lists(),
-            web: WebSetting::of(settled)?,
+            web: web?,
             engine: engine(settled, &services),
             services,
             files: service::folders(settled),
             shown_files: settled.names("files.allow"),
             is_service: false,
-            log: logging(settled),
-            serve: ServeSetting::of(settled)?,
+            log: logging::logging(settled),
+            serve: serve?,
             store: StoreSetting::of(settled),
             retention: Retention::of(settled),
             collector,
@@ -345,16 +362,8 @@ impl Config {
     }
 }
 
-fn logging(settled: &Settled) -> Logging {
-    Logging {
-        level: settled.text("log.level").parse().unwrap_or(LevelFilter::WARN),
-        is_stated: settled.get("log.level").is_some_and(|found| found.origin != Origin::Default),
-        format: match settled.text("log.format").as_str() {
-            "text" => Some(Format::Text),
-            "json" => Some(Format::Json),
-            _ => None,
-        },
-    }
+fn mistake<T>(read: &Result<T, Failure>) -> Option<Failure> {
+    read.as_ref().err().cloned()
 }
 
 fn engine(settled: &Settled, services: &ServicesSetting) -> Settings {

@@ -20,7 +20,7 @@ pub(crate) mod exit {
 }
 
 /// A command that did not work.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failure {
     /// The exit code.
     pub(crate) code: u8,
@@ -39,6 +39,23 @@ impl Failure {
     /// Wrong use or configuration.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure { code: exit::USAGE, message: message.into(), hint: None }
+    }
+
+    /// Several failures as one that tells all of them, each with what to do about it; none is fine.
+    pub(crate) fn of_all(mut failures: Vec<Failure>) -> Result<(), Failure> {
+        let many = failures.len();
+        match many {
+            0 => return Ok(()),
+            1 => return Err(failures.remove(0)),
+            _ => {}
+        }
+        let code = failures[0].code;
+        let mut lines = vec![format!("the settings have {many} mistakes")];
+        for failure in failures {
+            lines.push(format!("  {}", failure.message));
+            lines.extend(failure.hint.map(|hint| format!("    {hint}")));
+        }
+        Err(Failure { code, message: lines.join("\n"), hint: None })
     }
 
     /// With what to do about it.
@@ -85,5 +102,20 @@ impl From<EngineError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::failed(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_failures_are_told_as_one_and_none_is_none() {
+        assert!(Failure::of_all(Vec::new()).is_ok());
+        let one = Failure::of_all(vec![Failure::usage("a").hint("b")]).unwrap_err();
+        assert_eq!((one.message.as_str(), one.hint.as_deref()), ("a", Some("b")));
+        let two = Failure::of_all(vec![Failure::usage("a").hint("b"), Failure::failed("c")]).unwrap_err();
+        let told = "the settings have 2 mistakes\n  a\n    b\n  c";
+        assert_eq!((two.code, two.message.as_str(), two.hint), (exit::USAGE, told, None));
     }
 }

@@ -4,6 +4,7 @@
 //! one leaves at once. [`tail`] only looks at a run that may be driven elsewhere.
 
 mod asked;
+mod leaving;
 mod silence;
 mod steps;
 
@@ -117,8 +118,13 @@ pub(crate) async fn watch(
                     Rested::Released => return Ok(Rest::Left),
                     Rested::Failed(error) => {
                         screen.end()?;
-                        let hint = format!("baton runs resume {} goes on with it", run.short());
-                        return Err(Failure::from(error).hint(hint));
+                        let failure = Failure::from(error);
+                        let resume = format!("baton runs resume {} goes on with it", run.short());
+                        let hint = match &failure.hint {
+                            Some(first) => format!("{first}; then {resume}"),
+                            None => resume,
+                        };
+                        return Err(failure.hint(hint));
                     }
                 }
             }
@@ -137,11 +143,7 @@ pub(crate) async fn watch(
                 }
                 Interrupt::Leave => {
                     screen.end()?;
-                    note(format!("leaving; baton runs resume {} goes on with this run", run.short()));
-                    tokio::select! {
-                        () = app.engine.shutdown() => {}
-                        _ = interrupts.next() => {}
-                    }
+                    leaving::leave(app, run, &mut reader, screen, interrupts).await?;
                     return Ok(Rest::Left);
                 }
             },

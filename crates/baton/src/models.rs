@@ -171,6 +171,12 @@ impl Models {
         self.intended().await
     }
 
+    /// Who answers if somebody names a model while they talk: as if they had named it with `--model`.
+    pub(crate) fn choose_named(&self, name: &str) -> Result<Chosen, Failure> {
+        let name = self.checked(name)?;
+        Ok(choose(&self.facts(Some((name, Origin::Flag("/model"))))?))
+    }
+
     /// Finds out who is meant to answer, for commands that show what is: a key may be missing.
     pub(crate) async fn intended(&self) -> Result<Chosen, Failure> {
         let named = match &self.it.named {

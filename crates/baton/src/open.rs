@@ -1,19 +1,19 @@
 //! Putting an [`App`] together: the store, the tools, the models, the engine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_core::id::Tenant;
 use baton_engine::{Clock, Engine, Parts, SystemClock};
-use baton_store::{OpenError, PgOptions, PgStore, SqliteStore, Store};
+use baton_store::{OpenError, PgOptions, PgStore, SqliteStore, Store, StoreError};
 use baton_tools::{BlobSource, Builtin, Registry, Secrets, Tool, builtin, testing};
 
 use crate::app::App;
 use crate::config::{Config, DatabaseUrl, KeyPlace, StoreSetting};
 use crate::failure::Failure;
 use crate::models::Models;
-use crate::terminal::note;
+use crate::terminal::{DIM, note, styled};
 use crate::web;
 
 /// What an app is opened for.
@@ -23,12 +23,17 @@ pub(crate) struct Purpose {
     pub(crate) json: bool,
     /// Whether the tools with effects, which only tests and demonstrations have, are there.
     pub(crate) test_tools: bool,
+    /// Whether it may be enough to read: data that cannot be written to can still be looked at.
+    pub(crate) may_read_only: bool,
 }
 
 impl App {
     /// Opens the data of a configuration and starts an engine on it.
     pub(crate) async fn open(config: Config, purpose: Purpose) -> Result<App, Failure> {
-        let store = store(&config).await?;
+        let store = match store(&config).await {
+            Err(failure) if purpose.may_read_only => to_read(&config, failure)?,
+            opened => opened?,
+        };
         let tenant = Tenant::local();
         let tools = registry(&store, &config, purpose.test_tools || cfg!(feature = "failpoints"))?;
         let models = Models::new(&config);
@@ -65,16 +70,57 @@ async fn database(config: &Config, url: &DatabaseUrl) -> Result<Store, Failure> 
 
 /// Opens the file; says so if a copy was made before it was brought up to date.
 fn file(config: &Config) -> Result<Store, Failure> {
-    let opened = SqliteStore::open(&config.data).map_err(|error| match error {
-        OpenError::Newer { .. } | OpenError::Io(_) => Failure::usage(error.to_string())
-            .hint("--data DIR or BATON_DATA names another data folder; baton doctor looks for what is wrong"),
-        OpenError::Blocked { ref hint, .. } => Failure::failed(error.to_string()).hint(hint),
-        other => Failure::failed(other.to_string()).hint("baton doctor looks for what is wrong"),
-    })?;
+    let opened = SqliteStore::open(&config.data).map_err(|error| unopened(&config.data, error))?;
     if let Some(copy) = opened.backup {
         note(format!("the data was brought up to date; a copy from before is in {}", copy.display()));
     }
     Ok(Store::Sqlite(opened.store))
+}
+
+/// Why the file of a folder was not opened, and what helps.
+fn unopened(folder: &Path, error: OpenError) -> Failure {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+    match error {
+        OpenError::Blocked { ref hint, .. } => Failure::failed(named(&error)).hint(hint),
+        OpenError::Newer { .. } => Failure::usage(error.to_string()).hint(ANOTHER_FOLDER),
+        error if error.is_full() || (error.is_unwritable() && is_full(folder)) => {
+            let full = format!("the disk of {} is full", folder.display());
+            Failure::failed(full).hint("free some space there, or name another folder with --data DIR")
+        }
+        OpenError::Io(_) => Failure::usage(named(&error)).hint(ANOTHER_FOLDER),
+        other => Failure::failed(named(&other)).hint("baton doctor looks for what is wrong"),
+    }
+}
+
+/// What helps where a folder cannot be used.
+const ANOTHER_FOLDER: &str =
+    "--data DIR or BATON_DATA names another data folder; baton doctor looks for what is wrong";
+
+/// How much has to be free for anything to be written.
+const SOMETHING: u64 = 128 << 10;
+
+fn is_full(folder: &Path) -> bool {
+    let there = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
+    rustix::fs::statvfs(there).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < SOMETHING)
+}
+
+/// Opens data that can be read and not written to. `why` says why it cannot be written to, and is the answer if it cannot
+/// be read either.
+fn to_read(config: &Config, why: Failure) -> Result<Store, Failure> {
+    if config.store.url.is_some() || !config.data.join("baton.db").is_file() {
+        return Err(why);
+    }
+    let by = why.message.clone();
+    let hint =
+        "baton --data DIR names a folder that can be written to; a copy of this one would do".to_owned();
+    match SqliteStore::open_to_read(&config.data, StoreError::Blocked { by, hint }) {
+        Ok(store) => {
+            note(styled(DIM, format!("nothing can be written here, so it is only read: {}", why.message)));
+            Ok(Store::Sqlite(store))
+        }
+        Err(error @ OpenError::Older { found: 1.., .. }) => Err(unopened(&config.data, error)),
+        Err(_) => Err(why),
+    }
 }
 
 /// The built-in tools as the operator sees them. File tools read the current folder; those of a service the folders of

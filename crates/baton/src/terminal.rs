@@ -33,6 +33,12 @@ pub(crate) fn shows_answers() -> bool {
     io::stdout().is_terminal()
 }
 
+/// How many characters fit a line of the answer, if it goes to a terminal that says so.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (shows_answers() && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// Whether notes go to a person.
 pub(crate) fn shows_notes() -> bool {
     io::stderr().is_terminal()

@@ -93,7 +93,7 @@ pub(super) fn is_taken(error: &tokio_postgres::Error) -> bool {
 /// What a failure means before anything was committed.
 pub(super) fn unavailable(error: &tokio_postgres::Error) -> StoreError {
     match error.code() {
-        Some(code) if *code == SqlState::DISK_FULL => StoreError::Unavailable("the disk is full".to_owned()),
+        Some(code) if *code == SqlState::DISK_FULL => StoreError::full(),
         Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
             StoreError::corrupt("database", "", format!("{}; restore a copy of it", said(error)))
         }

@@ -43,6 +43,16 @@ pub enum OpenError {
         /// The Baton that it asks for.
         needs: String,
     },
+    /// An older Baton wrote it, and it cannot be brought up to date where it is.
+    #[error(
+        "it is of format {found}, and this Baton reads {newest}: copy it to where it can be written to, which brings it up to date"
+    )]
+    Older {
+        /// Its version.
+        found: i64,
+        /// What it would be brought to.
+        newest: i64,
+    },
     /// The SQLite that was linked is too old.
     #[error("SQLite {0} is too old: 3.51.3 or newer is needed")]
     OldSqlite(&'static str),
@@ -60,6 +70,39 @@ pub enum OpenError {
     /// The file system said no.
     #[error("the data folder cannot be used: {0}")]
     Io(#[from] io::Error),
+}
+
+impl OpenError {
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            OpenError::Io(error) => error.kind() == io::ErrorKind::StorageFull,
+            OpenError::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
+            _ => false,
+        }
+    }
+
+    /// Whether the folder or its disk cannot be written to, so that reading may still work.
+    pub fn is_unwritable(&self) -> bool {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        use rusqlite::ErrorCode as Code;
+        match self {
+            OpenError::Io(error) => {
+                matches!(error.kind(), ReadOnlyFilesystem | PermissionDenied | StorageFull)
+            }
+            OpenError::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                Some(
+                    Code::ReadOnly
+                        | Code::CannotOpen
+                        | Code::PermissionDenied
+                        | Code::DiskFull
+                        | Code::SystemIoFailure
+                )
+            ),
+            _ => false,
+        }
+    }
 }
 
 impl From<NoTurn> for OpenError {
@@ -86,11 +129,9 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
     let turnstile = Turnstile::open(folder)?;
     let _turn = turnstile.enter()?;
     let db = connect(&path)?;
-    let found = version(&db)?;
-    let newest = newest();
+    let (found, newest) = (version(&db)?, newest());
     if found > newest {
-        let needs = needed(&db).unwrap_or_else(|| "of a later version".to_owned());
-        return Err(OpenError::Newer { folder: folder.to_owned(), found, known: newest, needs });
+        return Err(newer(&db, folder, found));
     }
     if found == newest {
         return Ok(None);
@@ -109,6 +150,20 @@ pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenErr
         db.execute_batch("COMMIT")?;
     }
     Ok(backup)
+}
+
+fn newer(db: &Connection, folder: &Path, found: i64) -> OpenError {
+    let needs = needed(db).unwrap_or_else(|| "of a later version".to_owned());
+    OpenError::Newer { folder: folder.to_owned(), found, known: newest(), needs }
+}
+
+/// Refuses a file that could be read only after it was brought up to date.
+pub(super) fn fits(db: &Connection, folder: &Path) -> Result<(), OpenError> {
+    match version(db)? {
+        found if found > newest() => Err(newer(db, folder, found)),
+        found if found < newest() => Err(OpenError::Older { found, newest: newest() }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a file can be used as it is. One without a log is given it by one process at a time: SQLite refuses all but

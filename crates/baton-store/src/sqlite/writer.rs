@@ -196,7 +196,8 @@ fn write_batch(
     if let Err(failed) = &done {
         let _ = db.execute_batch("ROLLBACK");
         let left = match failed {
-            Failed::Batch(error) => StoreError::Unavailable(error.to_string()),
+            Failed::Batch(StoreError::Ambiguous(why)) => StoreError::Unavailable(why.clone()),
+            Failed::Batch(error) => error.clone(),
             Failed::Member => neighbour(),
         };
         refuse(jobs, &left);
@@ -243,11 +244,18 @@ fn try_batch(
         return Err(Failed::Member);
     }
     failpoint::point("store.pre_commit");
-    // A full disk is undone here; an fsync that failed may have reached the disk or not.
-    let unknown = |error: rusqlite::Error| Failed::Batch(StoreError::Ambiguous(error.to_string()));
-    db.prepare_cached("COMMIT")?.execute([]).map_err(unknown)?;
+    db.prepare_cached("COMMIT")?.execute([]).map_err(uncommitted)?;
     failpoint::point("store.post_commit");
     Ok(())
+}
+
+/// What a commit that failed comes to. The frame that makes it count is written last and whole, so on a full disk it is
+/// not there; an fsync that failed may have reached the disk or not.
+fn uncommitted(error: rusqlite::Error) -> Failed {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => error.into(),
+        _ => Failed::Batch(StoreError::Ambiguous(error.to_string())),
+    }
 }
 
 #[cfg(test)]
@@ -282,7 +290,7 @@ mod tests {
             all
         );
         assert!(before.unwrap_err().is_transient() && after.unwrap_err().is_transient());
-        assert_eq!(full, Err(StoreError::Unavailable("the disk is full".to_owned())));
+        assert_eq!(full, Err(StoreError::full()));
         let count =
             |db: &Connection| Ok(db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))?);
         assert_eq!(writer.run(count).await, Ok(0), "nothing of the batch is there");

@@ -5,7 +5,8 @@
 
 use baton_core::json;
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice};
-use baton_engine::EngineError;
+use baton_core::time::Timestamp;
+use baton_engine::{Clock, EngineError, SystemClock};
 use baton_store::StoreError;
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -117,10 +118,11 @@ async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
         note("there are none");
         return Ok(exit::OK);
     }
+    let now = SystemClock.now();
     let row = |approval: &Approval| {
         [
             approval.id.clone(),
-            approval.status.as_str().to_owned(),
+            standing(approval, now).as_str().to_owned(),
             approval.run_id.short(),
             moment(approval.expires_at),
             call(approval),
@@ -177,7 +179,7 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
     }
     lines.extend(indented(&shown.args));
     lines.extend(asking::warned(&findings).into_iter().map(|warning| format!("  {warning}")));
-    match (approval.status, approval.kind) {
+    match (standing(approval, SystemClock.now()), approval.kind) {
         (ApprovalStatus::Pending, ApprovalKind::Call) => {
             lines.push(format!("decide with: baton approvals approve|deny|edit {id}"));
         }
@@ -190,11 +192,24 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
     lines.join("\n")
 }
 
+/// Where an approval stands. One whose time is over is expired, whether or not its run was told already.
+fn standing(approval: &Approval, now: Timestamp) -> ApprovalStatus {
+    match approval.status {
+        ApprovalStatus::Pending if approval.expires_at <= now => ApprovalStatus::Expired,
+        status => status,
+    }
+}
+
 /// Where it stands, and who decided when.
 fn decided(approval: &Approval) -> String {
     let by = approval.by.as_ref().map(|by| format!(" by {}", brief(by, 80)));
     let at = approval.at.map(|at| format!(" at {}", moment(at)));
-    format!("{}{}{}", approval.status.as_str(), by.unwrap_or_default(), at.unwrap_or_default())
+    format!(
+        "{}{}{}",
+        standing(approval, SystemClock.now()).as_str(),
+        by.unwrap_or_default(),
+        at.unwrap_or_default()
+    )
 }
 
 async fn decide(

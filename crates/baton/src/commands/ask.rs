@@ -66,7 +66,7 @@ pub(crate) struct AskArgs {
 }
 
 /// How much a caller lets an agent do.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum ModeArg {
     /// As little as possible
@@ -92,7 +92,7 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     let show = if app.json { Show::Json } else { Show::Text };
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
     args.channel = app.channel(&args.channel)?;
-    app.doubt_approvals();
+    app.check_approvals()?;
     app.note_policy().await;
     let chosen = app.models.choose().await?;
     let request = request(app, args, &chosen).await?;

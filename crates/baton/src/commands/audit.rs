@@ -63,7 +63,9 @@ struct LsArgs {
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: AuditArgs) -> Result<u8, Failure> {
     // What was written and is not in the chain yet belongs to what is shown and checked.
-    seal(&app.engine).await?;
+    if !app.is_read_only() {
+        seal(&app.engine).await?;
+    }
     match args.command {
         AuditCommand::Ls(args) => ls(app, args).await,
         AuditCommand::Verify { head } => verify(app, head.as_deref()).await,

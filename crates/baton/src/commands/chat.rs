@@ -18,12 +18,13 @@ use uuid::Uuid;
 use super::ask::ModeArg;
 use crate::app::App;
 use crate::failure::{Failure, exit};
-use crate::follow::{Rest, watch};
-use crate::interrupts::Interrupts;
+use crate::follow::{Rest, tail, taken_up, watch};
+use crate::interrupts::{Interrupt, Interrupts};
 use crate::models::Chosen;
 use crate::screen::{Screen, Show};
 use crate::terminal::{BAD, DIM, note, plain, styled};
-use prompt::{Prompt, Said};
+use prompt::{Prompt, Said, YOU};
+use slash::Undo;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,6 +55,9 @@ pub(crate) struct ChatArgs {
     channel: String,
 }
 
+/// How many entries of a conversation are shown when it goes on.
+const LAST_SHOWN: u32 = 6;
+
 /// A conversation under way.
 struct Chat<'a> {
     app: &'a App,
@@ -63,12 +67,16 @@ struct Chat<'a> {
     channel: String,
     prompt: Prompt,
     interrupts: Interrupts,
+    /// What the last rewind left behind.
+    rewound: Option<Undo>,
 }
 
 /// Whether the conversation goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Going {
     On,
+    /// On, and what the run still asked is not asked any more.
+    Over,
     /// In order, with this exit code.
     Leave(u8),
     /// At once, with this exit code.
@@ -78,7 +86,7 @@ enum Going {
 /// Runs the command.
 pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
     args.channel = app.channel(&args.channel)?;
-    app.doubt_approvals();
+    app.check_approvals()?;
     let decision = app.decide(args.mode.into(), &args.channel)?;
     app.note_policy().await;
     let chosen = app.models.choose().await?;
@@ -89,21 +97,23 @@ pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
     note(styled(DIM, "/help lists the commands; Ctrl-C cancels a turn; Ctrl-D leaves"));
     let prompt = Prompt::open(&app.config.data)?;
     let (mode, channel, interrupts) = (args.mode, args.channel, Interrupts::listen()?);
-    let mut chat = Chat { app, thread, chosen, mode, channel, prompt, interrupts };
+    let mut chat = Chat { app, thread, chosen, mode, channel, prompt, interrupts, rewound: None };
     app.engine.adopt(app.models.may_adopt(&chat.chosen));
+    if args.last || args.thread.is_some() {
+        chat.show(LAST_SHOWN).await?;
+    }
     let mut going = chat.take_up().await?;
-    while going == Going::On {
+    while matches!(going, Going::On | Going::Over) {
         going = chat.next().await?;
     }
     match going {
         Going::Drop(code) => Ok(code),
         Going::Leave(code) => Ok(leaving::leave(app, &mut chat.interrupts, code).await),
-        Going::On => Ok(exit::OK),
+        Going::On | Going::Over => Ok(exit::OK),
     }
 }
 
 async fn thread(app: &App, args: &ChatArgs) -> Result<ThreadId, Failure> {
-    let bad = |error: baton_core::id::BadId| Failure::usage(error.to_string());
     if args.last {
         let latest = app.store().threads(&app.tenant, 1, None).await?.pop();
         return latest
@@ -112,8 +122,14 @@ async fn thread(app: &App, args: &ChatArgs) -> Result<ThreadId, Failure> {
     }
     match &args.thread {
         Some(text) => super::ask::thread_named(app, text).await,
-        None => Uuid::now_v7().to_string().parse().map_err(bad),
+        None => new_thread(),
     }
+}
+
+/// The id of a thread that begins with the first message.
+fn new_thread() -> Result<ThreadId, Failure> {
+    let bad = |error: baton_core::id::BadId| Failure::usage(error.to_string());
+    Uuid::now_v7().to_string().parse().map_err(bad)
 }
 
 impl Chat<'_> {
@@ -131,8 +147,8 @@ impl Chat<'_> {
 
     /// One line of the person.
     async fn next(&mut self) -> Result<Going, Failure> {
-        match self.prompt.read("you", &mut self.interrupts).await? {
-            Said::Nothing => Ok(Going::On),
+        match self.prompt.read(YOU, &mut self.interrupts).await? {
+            Said::Nothing | Said::Overtaken => Ok(Going::On),
             Said::End => Ok(Going::Leave(exit::OK)),
             Said::Gone => Ok(Going::Leave(exit::TERMINATED)),
             Said::Line(line) if line.trim().is_empty() => Ok(Going::On),
@@ -177,11 +193,36 @@ impl Chat<'_> {
         }
     }
 
+    /// Shows what comes of a run that another process drives, or that has ended meanwhile.
+    async fn attend_elsewhere(&mut self, run: RunId) -> Result<Going, Failure> {
+        let (app, from) = (self.app, taken_up(self.app, run).await?);
+        let mut shown = std::pin::pin!(tail(app, run, from, false));
+        loop {
+            tokio::select! {
+                code = &mut shown => {
+                    match code {
+                        Ok(exit::SUSPENDED) => return Box::pin(self.answer(run)).await,
+                        Ok(_) => {}
+                        Err(failure) => complain(&failure),
+                    }
+                    return Ok(Going::On);
+                }
+                told = self.interrupts.next() => match told {
+                    Interrupt::Cancel => {
+                        note(styled(DIM, "cancelling"));
+                        app.engine.cancel(&app.tenant, run).await?;
+                    }
+                    Interrupt::Leave => return Ok(Going::Leave(exit::TERMINATED)),
+                },
+            }
+        }
+    }
+
     /// Goes on with a run after something was said to it.
     async fn go_on(&mut self, run: RunId) -> Result<Going, Failure> {
         match self.app.engine.drive(&self.app.tenant, run).await {
             Ok(Some(handle)) => self.attend(handle).await,
-            Ok(None) => Ok(Going::On),
+            Ok(None) => self.attend_elsewhere(run).await,
             Err(error) => {
                 complain(&error.into());
                 Ok(Going::On)

@@ -61,7 +61,7 @@ pub(crate) async fn run(globals: &Globals, args: PolicyArgs) -> Result<u8, Failu
     match args.command {
         PolicyCommand::Show => show::run(table(&config)?, globals.json),
         PolicyCommand::Explain(args) => {
-            let app = App::open(config, Purpose { json: globals.json, test_tools: false }).await?;
+            let app = App::open(config, Purpose { json: globals.json, ..Purpose::default() }).await?;
             explain::run(&app, &args)
         }
     }

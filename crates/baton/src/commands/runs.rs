@@ -4,6 +4,7 @@
 //! that nobody living drives is taken up here and driven to its next rest.
 
 mod account;
+mod listed;
 mod trace;
 
 use baton_core::id::{Cursor, RunId};
@@ -21,6 +22,7 @@ use crate::follow::{FollowOptions, follow, tail};
 use crate::screen::Show;
 use crate::shape;
 use crate::terminal::{line, note};
+pub(crate) use listed::{ModelNames, cost, model, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -147,23 +149,25 @@ async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
         note("there are no such runs; baton ask \"…\" starts one");
         return Ok(exit::OK);
     }
-    let mut rows = Vec::with_capacity(found.len());
+    let (mut rows, mut models) = (Vec::with_capacity(found.len()), ModelNames::new());
     for row in &found {
-        rows.push(cells(app, row).await);
+        rows.push(cells(app, row, &mut models).await);
     }
-    line(columns(["RUN", "STATUS", "CREATED", "ENDED", "BRANCH", "THREAD"], &rows))?;
+    line(columns(["RUN", "STATUS", "CREATED", "TITLE", "MODEL", "COST", "BRANCH", "THREAD"], &rows))?;
     if let Some(next) = next {
         note(format!("there are more: baton runs ls --after {next}"));
     }
     Ok(exit::OK)
 }
 
-async fn cells(app: &App, row: &RunRow) -> [String; 6] {
+async fn cells(app: &App, row: &RunRow, models: &mut ModelNames) -> [String; 8] {
     [
         row.id.short(),
         standing(app, row).await,
         moment(row.created),
-        row.ended.map_or_else(|| "-".to_owned(), moment),
+        listed::title(app, row).await,
+        listed::model(app, row, models).await,
+        listed::cost(row.budget.cost_micro_usd, u64::from(row.budget.unpriced)),
         row.branch.to_string(),
         row.thread.to_string(),
     ]

@@ -82,7 +82,7 @@ async fn open(config: Config, json: bool) -> Result<u8, Failure> {
         tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
     }
     tell_panics();
-    let app = App::open(config, Purpose { json, test_tools: false }).await?;
+    let app = App::open(config, Purpose { json, ..Purpose::default() }).await?;
     let ended = serve(app).await;
     if let Some(telemetry) = telemetry {
         telemetry.end().await;
@@ -96,6 +96,7 @@ async fn serve(app: App) -> Result<u8, Failure> {
     auth.refresh().await?;
     refuse_strangers(&setting, &auth)?;
     auth.note_fixed().await?;
+    app.check_approvals()?;
     app.note_policy().await;
     let chosen = app.models.choose().await?;
     allow_files(setting.limits.connections);

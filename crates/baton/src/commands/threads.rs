@@ -12,24 +12,31 @@ mod transcript;
 mod transfer;
 mod tree;
 
+use std::io::{IsTerminal, stdin};
+
 use baton_core::id::{BranchName, EntryId, ThreadId};
 use baton_core::json;
 use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
 use baton_engine::{Clock, SystemClock};
-use baton_store::{Slice, ThreadView};
+use baton_store::{RunFilter, Slice, ThreadView};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::runs::{ModelNames, cost, model, words};
 use crate::app::App;
 use crate::columns::{columns, count, moment};
 use crate::failure::{Failure, exit};
 use crate::shape;
-use crate::terminal::{line, note};
+use crate::terminal::{line, note, note_part};
 
-use args::{ListArgs, PushArgs, ShowArgs, ThreadsCommand};
+use args::{ListArgs, PushArgs, RmArgs, ShowArgs, ThreadsCommand};
 pub(crate) use args::{PolicyArg, ThreadsArgs, milliseconds};
 pub(crate) use render::{Rendered, shown};
+pub(crate) use transcript::transcript;
+
+/// How many runs of a thread are added up in a list.
+const MOST_RUNS: u32 = 1000;
 
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {
@@ -45,7 +52,7 @@ pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {
         ThreadsCommand::Prune(args) => branches::prune(app, args).await,
         ThreadsCommand::Finish(args) => push(app, &args.thread, args.branch, Entry::Finished).await,
         ThreadsCommand::Push(args) => push_given(app, args).await,
-        ThreadsCommand::Rm(args) => rm(app, &args.thread).await,
+        ThreadsCommand::Rm(args) => rm(app, args).await,
         ThreadsCommand::Export(args) => transfer::export(app, args).await,
         ThreadsCommand::Import(args) => transfer::import(app, args).await,
     }?;
@@ -67,23 +74,40 @@ async fn ls(app: &App, args: ListArgs) -> Result<(), Failure> {
         note("there are no threads yet: baton ask \"…\" begins one");
         return Ok(());
     }
-    let rows: Vec<_> = found.iter().map(row).collect();
-    line(columns(["THREAD", "CREATED", "CURRENT", "BRANCHES", "ENTRIES"], &rows))?;
+    let (mut rows, mut models) = (Vec::with_capacity(found.len()), ModelNames::new());
+    for thread in &found {
+        rows.push(row(app, thread, &mut models).await?);
+    }
+    line(columns(["THREAD", "CREATED", "TITLE", "MODEL", "COST", "CURRENT", "BRANCHES", "ENTRIES"], &rows))?;
     if let Some(next) = next {
         note(format!("there are more: baton threads ls --after {next}"));
     }
     Ok(())
 }
 
-fn row(thread: &ThreadView) -> [String; 5] {
+async fn row(app: &App, thread: &ThreadView, models: &mut ModelNames) -> Result<[String; 8], Failure> {
     let current = thread.branches.iter().find(|branch| branch.name == thread.current);
-    [
+    let first = Slice { before: Some(1), last_n: Some(1) };
+    // A thread that cannot be read, or is deleted meanwhile, is listed without what is in it.
+    let first = app.store().entries(&app.tenant, &thread.id, None, first).await.unwrap_or_default();
+    let filter = RunFilter { thread: Some(thread.id.clone()), limit: MOST_RUNS, ..RunFilter::default() };
+    let runs = app.store().runs(&app.tenant, &filter).await?;
+    let unpriced = runs.iter().map(|run| u64::from(run.budget.unpriced)).sum();
+    let spent = runs.iter().map(|run| run.budget.cost_micro_usd).sum();
+    let (who, cost) = match runs.first() {
+        Some(latest) => (model(app, latest, models).await, cost(spent, unpriced)),
+        None => Default::default(),
+    };
+    Ok([
         thread.id.to_string(),
         moment(thread.created),
+        first.first().map(|entry| words(&entry.entry)).unwrap_or_default(),
+        who,
+        cost,
         thread.current.to_string(),
         thread.branches.len().to_string(),
         current.map_or(0, |branch| branch.head.index + 1).to_string(),
-    ]
+    ])
 }
 
 async fn show(app: &App, args: ShowArgs) -> Result<(), Failure> {
@@ -102,7 +126,7 @@ async fn show(app: &App, args: ShowArgs) -> Result<(), Failure> {
     let shown = count(entries.len() as i64, "entry", "entries");
     note(format!("thread {id}, branch {branch}, {shown}"));
     note(session::in_words(&session));
-    Ok(line(transcript::transcript(&entries))?)
+    Ok(line(transcript(&entries))?)
 }
 
 async fn show_tree(app: &App, thread: &str) -> Result<(), Failure> {
@@ -139,11 +163,26 @@ async fn push(app: &App, thread: &str, branch: Option<BranchName>, entry: Entry)
     Ok(line(format!("{} is entry {index} of thread {id}", placed.entry.type_name()))?)
 }
 
-async fn rm(app: &App, thread: &str) -> Result<(), Failure> {
-    let id = app.thread_id(thread).await?;
+async fn rm(app: &App, args: RmArgs) -> Result<(), Failure> {
+    let id = app.thread_id(&args.thread).await?;
+    if !args.yes && stdin().is_terminal() && !is_sure(app, &id).await? {
+        note("nothing is deleted");
+        return Ok(());
+    }
     let told = app.config.engine.audit.thread_deleted(now(), &id, "cli");
     app.store().delete_thread(&app.tenant, &id, Some(told)).await?;
     say(app, &json!({"deleted": id}), || format!("thread {id} is deleted, with its runs"))
+}
+
+/// Whether the person at the terminal means it: what is deleted does not come back.
+async fn is_sure(app: &App, id: &ThreadId) -> Result<bool, Failure> {
+    let thread = app.store().thread(&app.tenant, id).await?;
+    let entries = thread.branches.iter().map(|branch| branch.head.index + 1).max().unwrap_or_default();
+    let what = count(entries, "entry", "entries");
+    note_part(&format!("delete thread {id} with its {what} and its runs? [y/N] "));
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// The thread that a command names, and what it looks like now.

@@ -6,10 +6,11 @@ use baton_core::id::excerpt;
 use baton_core::policy::table::{WORDS, fits};
 use baton_core::role::{CODING, REASONING, ROUTER};
 use baton_core::tool::ToolSpec;
+use baton_tools::FILE_TOOLS;
 
 use super::groups::Group;
 use super::nearest::{asked, nearest};
-use super::{Origin, Settled, ToolList};
+use super::{Config, Origin, Settled, ToolList};
 
 /// What is probably not meant, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,19 @@ pub(crate) struct Unfit<'a> {
     pub(crate) list: &'a ToolList,
     pattern: &'a str,
     meant: Option<&'a str>,
+}
+
+impl Unfit<'_> {
+    /// Whether it is the name of one tool, not a pattern that may fit more one day.
+    fn is_literal(&self) -> bool {
+        !self.pattern.contains('*') && !self.pattern.starts_with('@')
+    }
+
+    /// Whether it is a mistake: it names a tool whose calls should wait for a person, and there is no such tool. `may_come`
+    /// says that tools come from a service, which need not be there yet, and `known` are tools that are not there now.
+    pub(crate) fn is_mistake(&self, may_come: bool, known: &dyn Fn(&str) -> bool) -> bool {
+        self.list.asks() && self.is_literal() && !may_come && !known(self.pattern)
+    }
 }
 
 impl fmt::Display for Unfit<'_> {
@@ -42,6 +56,16 @@ pub(crate) fn unfit<'a>(lists: &'a [ToolList], tools: &'a [ToolSpec]) -> Vec<Unf
     all.filter(|(_, pattern)| fits_none(pattern))
         .map(|(list, pattern)| Unfit { list, pattern, meant: nearest(pattern, names()) })
         .collect()
+}
+
+impl Config {
+    /// Whether what fits no tool should have been one. What `[tools.NAME]` describes may be switched off, a service reads no
+    /// files unless folders are named, and a search service or an execution service may bring what is not there now.
+    pub(crate) fn is_mistaken(&self, unfit: &Unfit<'_>) -> bool {
+        let elsewhere = |name: &str| name == "web_search" || FILE_TOOLS.contains(&name);
+        let known = |name: &str| elsewhere(name) || self.web.tools.contains_key(name);
+        unfit.is_mistake(self.services.execution.is_some(), &known)
+    }
 }
 
 impl Settled {

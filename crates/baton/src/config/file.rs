@@ -1,6 +1,7 @@
 //! Reading `baton.toml`. What is not understood is refused with its file, its line and the nearest
-//! setting that there is, if one is near. Values never stand in an error: one of them might be a secret.
+//! setting that there is, if one is near; all of it at once, in the order of the file. Values never stand in an error: one of them might be a secret.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
@@ -56,13 +57,16 @@ fn text(path: &Path) -> io::Result<String> {
 
 /// Reads the text of a file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Failure> {
-    let reading = Reading { path, text };
+    let mut reading = Reading { path, text, mistakes: RefCell::default() };
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         reading.wrong(at, &format!("this is not TOML: {}", error.message()))
     })?;
     let mut contents = Contents::default();
-    reading.table("", document.get_ref(), &mut contents)?;
+    reading.table("", document.get_ref(), &mut contents);
+    let mut mistakes = std::mem::take(reading.mistakes.get_mut());
+    mistakes.sort_by_key(|(at, _)| *at);
+    Failure::of_all(mistakes.into_iter().map(|(_, failure)| failure).collect())?;
     let number = |group: &Group| match &group.origin {
         Origin::File(_, number) => *number,
         _ => 0,
@@ -75,10 +79,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Failure> {
 pub(super) struct Reading<'a> {
     path: &'a Path,
     text: &'a str,
+    /// What is refused so far, and where.
+    mistakes: RefCell<Vec<(usize, Failure)>>,
 }
 
 impl Reading<'_> {
-    fn table(&self, prefix: &str, table: &DeTable<'_>, contents: &mut Contents) -> Result<(), Failure> {
+    fn table(&self, prefix: &str, table: &DeTable<'_>, contents: &mut Contents) {
         for (name, value) in table {
             let key = if prefix.is_empty() {
                 name.get_ref().to_string()
@@ -87,24 +93,30 @@ impl Reading<'_> {
             };
             let at = name.span().start;
             if let Some(section) = named::section(&key) {
-                self.section(section, at, value.get_ref(), &mut contents.groups)?;
+                self.section(section, at, value.get_ref(), &mut contents.groups);
                 continue;
             }
             let is_section =
                 SETTINGS.iter().any(|s| s.key.strip_prefix(&key).is_some_and(|rest| rest.starts_with('.')));
             match (table::setting(&key), value.get_ref()) {
-                (Some(setting), _) if setting.is_place() => return Err(self.wrong(at, &place(setting))),
-                (Some(setting), found) => {
-                    let value = value::from_toml(setting.kind, found).map_err(|why| {
-                        self.wrong(at, &format!("`{key}`: {why}, like {}", setting.example))
-                    })?;
-                    contents.lines.push(Line { key: setting.key, value, origin: self.origin(at) });
-                }
-                (None, DeValue::Table(inner)) if is_section => self.table(&key, inner, contents)?,
-                (None, found) => return Err(self.unknown(&key, at, found)),
+                (Some(setting), _) if setting.is_place() => self.refuse(at, self.wrong(at, &place(setting))),
+                (Some(setting), found) => match value::from_toml(setting.kind, found) {
+                    Ok(value) => {
+                        contents.lines.push(Line { key: setting.key, value, origin: self.origin(at) });
+                    }
+                    Err(why) => {
+                        self.refuse(at, self.wrong(at, &format!("`{key}`: {why}, like {}", setting.example)));
+                    }
+                },
+                (None, DeValue::Table(inner)) if is_section => self.table(&key, inner, contents),
+                (None, found) => self.refuse(at, self.unknown(&key, at, found)),
             }
         }
-        Ok(())
+    }
+
+    /// Takes down a mistake, and goes on: all of them are told at once.
+    pub(super) fn refuse(&self, at: usize, failure: Failure) {
+        self.mistakes.borrow_mut().push((at, failure));
     }
 
     fn unknown(&self, key: &str, at: usize, value: &DeValue<'_>) -> Failure {

@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file::{Reading, secret};
@@ -84,35 +83,32 @@ impl Reading<'_> {
         at: usize,
         value: &DeValue<'_>,
         groups: &mut Vec<Group>,
-    ) -> Result<(), Failure> {
+    ) {
         let DeValue::Table(names) = value else {
-            return Err(self
-                .wrong(at, &format!("`{}`: expected tables", section.key))
-                .hint(example(section)));
+            let why = format!("`{}`: expected tables", section.key);
+            return self.refuse(at, self.wrong(at, &why).hint(example(section)));
         };
         for (name, value) in names {
             let (at, name) = (name.span().start, name.get_ref().as_ref());
             match (section.is_list, value.get_ref()) {
-                (false, DeValue::Table(table)) => groups.push(self.group(section, name, None, at, table)?),
+                (false, DeValue::Table(table)) => groups.push(self.group(section, name, None, at, table)),
                 (true, DeValue::Array(items)) => {
                     for (nth, item) in items.iter().enumerate() {
                         let DeValue::Table(table) = item.get_ref() else {
-                            return Err(self.misshapen(section, name, at));
+                            self.refuse(at, self.misshapen(section, name, at));
+                            continue;
                         };
                         // A head like `[[roles.x]]` is where its table begins; in the middle of a line there is none.
                         let at = table.iter().map(|(key, _)| key.span().start).min().unwrap_or(at);
-                        groups.push(self.group(section, name, Some(nth), at, table)?);
+                        groups.push(self.group(section, name, Some(nth), at, table));
                     }
                 }
                 (_, found) => {
-                    if let Some(refused) = self.secret_in(name, at, found) {
-                        return Err(refused);
-                    }
-                    return Err(self.misshapen(section, name, at));
+                    let refused = self.secret_in(name, at, found);
+                    self.refuse(at, refused.unwrap_or_else(|| self.misshapen(section, name, at)));
                 }
             }
         }
-        Ok(())
     }
 
     fn misshapen(&self, section: &Section, name: &str, at: usize) -> Failure {
@@ -128,23 +124,29 @@ impl Reading<'_> {
         nth: Option<usize>,
         at: usize,
         table: &DeTable<'_>,
-    ) -> Result<Group, Failure> {
+    ) -> Group {
         let origin = self.origin(at);
         let mut group = Group { section, name: name.to_owned(), nth, origin, values: Vec::new() };
-        self.no_secrets(section, table)?;
         for (key, value) in table {
-            let at = key.span().start;
+            let (at, origin) = (key.span().start, self.origin(key.span().start));
             let Some(field) = section.field(key.get_ref()) else {
-                return Err(self.no_field(&group, key.get_ref(), at, value.get_ref()));
+                let refused = self.secret_in(key.get_ref(), at, value.get_ref());
+                let refused =
+                    refused.unwrap_or_else(|| self.no_field(&group, key.get_ref(), at, value.get_ref()));
+                self.refuse(at, refused);
+                continue;
             };
-            let value = value::from_toml(field.kind, value.get_ref()).map_err(|why| {
-                self.wrong(at, &format!("`{}.{}`: {why}, like {}", group.key(), field.name(), field.example))
-            })?;
-            group.values.push(Stated { field, value, origin: self.origin(at) });
+            match value::from_toml(field.kind, value.get_ref()) {
+                Ok(value) => group.values.push(Stated { field, value, origin }),
+                Err(why) => {
+                    let key = format!("{}.{}", group.key(), field.name());
+                    self.refuse(at, self.wrong(at, &format!("`{key}`: {why}, like {}", field.example)));
+                }
+            }
         }
         let place = |stated: &Stated| section.fields.iter().position(|field| field == stated.field);
         group.values.sort_by_key(place);
-        Ok(group)
+        group
     }
 
     /// What a table of this section does not hold.
@@ -169,15 +171,6 @@ impl Reading<'_> {
             section.head("NAME"),
             names.join(", ")
         ))
-    }
-
-    /// A secret is told before anything else that might be wrong with its table.
-    fn no_secrets(&self, section: &Section, table: &DeTable<'_>) -> Result<(), Failure> {
-        let unknown = table.iter().filter(|(key, _)| section.field(key.get_ref()).is_none());
-        let refused = |(key, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
-            self.secret_in(key.get_ref(), key.span().start, value.get_ref())
-        };
-        unknown.into_iter().find_map(refused).map_or(Ok(()), Err)
     }
 
     fn secret_in(&self, key: &str, at: usize, value: &DeValue<'_>) -> Option<Failure> {

@@ -206,6 +206,14 @@ impl ToolList {
     pub(crate) fn asks(&self) -> bool {
         self.key.ends_with(".approve")
     }
+
+    /// Where it stands, before what is said of it.
+    pub(crate) fn place(&self) -> String {
+        match &self.origin {
+            Origin::File(file, line) => format!("{}:{line}: ", file.display()),
+            _ => String::new(),
+        }
+    }
 }
 
 impl Settled {

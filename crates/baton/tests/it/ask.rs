@@ -167,35 +167,6 @@ fn an_approval_suspends_and_names_the_commands_that_decide() {
 }
 
 #[test]
-fn an_approval_that_fits_no_tool_is_told_where_it_would_be_missed() {
-    let world = World::new();
-    world.settings(
-        "[policy]\napprove = [\"calculater\", \"clock\"]\n\n\
-         [policy.modes.CONSERVATIVE]\napprove = [\"@configured\", \"zzz*\"]\n\n\
-         [policy.channels.CHAT]\napprove = [\"read_fiel\"]\n\n\
-         [policy.cells.CHAT-MODERATE]\napprove = [\"lst_files\"]\n",
-    );
-    let script = world.script(&json!({"v": 1, "replies": [], "otherwise": {"do": [{"text": "hi"}]}}));
-    let notes = "policy.approve: \"calculater\" fits no tool; did you mean `calculator`?\n\
-                 policy.modes.CONSERVATIVE.approve: \"zzz*\" fits no tool\n\
-                 policy.channels.CHAT.approve: \"read_fiel\" fits no tool; did you mean `read_file`?\n\
-                 policy.cells.CHAT-MODERATE.approve: \"lst_files\" fits no tool; did you mean `list_files`?\n";
-    for args in [
-        vec!["ask", "--model", &script, "hi"],
-        vec!["ask", "--json", "--model", &script, "hi"],
-        vec!["chat", "--model", &script],
-        vec!["policy", "explain", "hi"],
-    ] {
-        let did = world.baton(&args);
-        assert_eq!((did.code, did.err.starts_with(notes)), (0, true), "{args:?} {did:?}");
-        assert_eq!(did.err.matches("fits no tool").count(), 4, "{args:?} {did:?}");
-    }
-    world.settings("[policy]\ntools = [\"clok\"]\napprove = [\"clock\"]\n");
-    let did = world.baton(&["ask", "--model", &script, "hi"]);
-    assert!(!did.err.contains("fits no tool"), "what allows too little protects: {did:?}");
-}
-
-#[test]
 fn ctrl_c_cancels_the_run_and_prints_the_receipt() {
     let world = World::new();
     let mut running = world.start(&["ask", "--model", &world.script(&stalls()), "hi"]);
@@ -235,18 +206,6 @@ fn a_thread_is_shortened_only_where_that_cannot_mean_another() {
     assert_eq!(thread(&["--thread", &made[made.len() - 8..]]), made);
     assert_eq!(thread(&["--thread", "trip-to-rome"]), "trip-to-rome");
     assert_eq!(thread(&["--thread", "trip"]), "trip", "a name is taken as it is");
-}
-
-#[test]
-fn a_process_that_is_told_to_go_lets_go_of_its_run() {
-    let world = World::new();
-    world.settings("[engine]\nshutdown_s = 0\n");
-    let mut running = world.start(&["ask", "--model", &world.script(&stalls()), "hi"]);
-    running.until("then ");
-    running.signal(Signal::TERM);
-    let did = running.end();
-    assert_eq!(did.code, 143, "{did:?}");
-    assert!(did.err.contains("leaving; baton runs resume "), "{}", did.err);
 }
 
 #[test]

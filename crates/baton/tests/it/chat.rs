@@ -51,7 +51,7 @@ You said three.
   fork-1 ends at 3, from main at 3
   main ends at 3
 * other ends at 3, from main at 1
-branch other ends at 1 (before: 3)
+branch other ends at 1 (before: 3); /undo brings the rest back
   fork-1 ends at 3, from main at 3
   main ends at 3
 * other ends at 1, from main at 1
@@ -68,7 +68,8 @@ fn a_new_thread_is_begun_unless_the_last_is_wanted() {
     let world = World::new();
     let model = echo(&world);
     chat(&world, &["--model", &model], &["one"]);
-    assert_eq!(chat(&world, &["--model", &model, "--last"], &["/branches"]), "* main ends at 1\n");
+    let shown = "[0] user\n    one\n[1] assistant\n    You said one.\n* main ends at 1\n";
+    assert_eq!(chat(&world, &["--model", &model, "--last"], &["/branches"]), shown);
     assert_eq!(
         chat(&world, &["--model", &model, "--thread", "mine"], &["two", "/branches"]),
         "You said two.\n* main ends at 1\n"
@@ -148,7 +149,7 @@ fn an_orphaned_run_of_the_thread_is_taken_up() {
     running.end();
     world.script(&json!({"v": 1, "replies": [{"do": [{"text": "Finished after all."}]}]}));
     let out = chat(&world, &["--thread", "t", "--model", &script], &["/branches"]);
-    assert!(out.starts_with("Finished after all.\n* main ends at 1\n"), "{out}");
+    assert!(out.ends_with("Finished after all.\n* main ends at 1\n"), "{out}");
 }
 
 /// A chat that waits at its prompt, on a terminal.

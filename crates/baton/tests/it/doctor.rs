@@ -205,7 +205,7 @@ fn the_doctor_renders_the_template_once() {
 }
 
 #[test]
-fn names_that_fit_nothing_are_warnings() {
+fn names_that_fit_nothing_are_warnings_and_one_that_should_wait_for_a_person_is_a_failure() {
     let world = World::new();
     world.settings(
         "model = \"offline\"\n[policy]\ntools = [\"clock\", \"read_*\", \"write_*\"]\napprove = [\"clok\"]\n\
@@ -223,10 +223,8 @@ fn names_that_fit_nothing_are_warnings() {
     let warning = |detail: String, fix: &str| json!({"name": "settings", "state": "warning", "detail": detail, "fix": fix});
     let expected = [
         warning(format!("`policy.tools` (file {file}:3): \"write_*\" fits no tool"), tools),
-        warning(
-            format!("`policy.approve` (file {file}:4): \"clok\" fits no tool; did you mean `clock`?"),
-            tools,
-        ),
+        json!({"name": "settings", "state": "failed", "fix": tools,
+               "detail": format!("`policy.approve` (file {file}:4): \"clok\" fits no tool; did you mean `clock`?")}),
         warning(
             format!(
                 "`render.exclude` (file {file}:6): \"Toolcall\" is no type that a model sees; did you mean `ToolCall`?"
@@ -234,7 +232,7 @@ fn names_that_fit_nothing_are_warnings() {
             types,
         ),
     ];
-    assert_eq!((did.code, told), (0, expected.to_vec()));
+    assert_eq!((did.code, told), (1, expected.to_vec()));
 }
 
 #[test]

@@ -27,11 +27,16 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Starts a command on a new terminal.
-    pub(crate) fn start(mut command: Command) -> Terminal {
+    pub(crate) fn start(command: Command) -> Terminal {
+        Terminal::start_wide(command, 80)
+    }
+
+    /// The same on one of so many columns.
+    pub(crate) fn start_wide(mut command: Command, columns: u16) -> Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&controller, size).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

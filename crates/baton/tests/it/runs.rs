@@ -55,10 +55,11 @@ fn a_run_is_listed_and_shown() {
     assert_eq!(listed["items"].take(), json!([run]));
     let text = mask.text(&stage.baton(&["runs", "ls"]).ok());
     let short = &id[id.len() - 8..];
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["RUN", "STATUS", "CREATED", "TITLE", "MODEL", "COST", "BRANCH", "THREAD"]);
     assert_eq!(
-        text,
-        format!("RUN       STATUS  CREATED  ENDED  BRANCH  THREAD\n{short}  ok      TIME  TIME  main    t\n")
-            .replace("CREATED  ENDED", "CREATED               ENDED               ")
+        (&lines[1][..3], &lines[1][lines[1].len() - 4..]),
+        (&[short, "ok", "TIME"][..], &["0", "USD", "main", "t"][..])
     );
     let text = mask.text(&stage.baton(&["runs", "show", short]).ok());
     assert!(

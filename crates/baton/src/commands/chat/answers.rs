@@ -1,16 +1,19 @@
 //! Asking the person what a suspended run asks: its questions, and whether its calls may run.
 
+use std::time::Duration;
+
 use baton_core::flow::WaitingOn;
 use baton_core::id::RunId;
 use baton_core::json;
-use baton_core::run::{Approval, ApprovalKind, Choice};
+use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice, RunStatus};
 use baton_core::thread::WaitingKind;
-use baton_engine::EngineError;
-use baton_store::StoreError;
+use baton_engine::{Clock, EngineError, SystemClock};
+use baton_store::{RunRow, StoreError};
 use serde_json::Value;
 
 use super::prompt::Said;
 use super::{Chat, Going, complain};
+use crate::app::App;
 use crate::asking;
 use crate::failure::{Failure, exit};
 use crate::terminal::{BOLD, DIM, brief, line, note, styled};
@@ -24,10 +27,13 @@ impl Chat<'_> {
         let waiting = self.app.engine.view(&self.app.tenant, run).await?.waiting;
         for waiting in waiting {
             let answered = match waiting.kind {
-                WaitingKind::Approval => self.decide(&waiting.id).await?,
+                WaitingKind::Approval => self.decide(run, &waiting.id).await?,
                 WaitingKind::UserInput => self.question(run, &waiting).await?,
                 _ => Going::On,
             };
+            if answered == Going::Over {
+                break;
+            }
             if answered != Going::On {
                 note(styled(
                     DIM,
@@ -49,21 +55,36 @@ impl Chat<'_> {
         line(question)?;
         warnings.iter().for_each(note);
         loop {
-            match self.prompt.read("answer", &mut self.interrupts).await? {
+            let settled = overtaken(self.app, run, None);
+            match self.prompt.read_unless("answer", &mut self.interrupts, settled).await? {
                 Said::Line(text) if !text.trim().is_empty() => {
                     return gone_is_fine(
                         self.app.engine.input(&self.app.tenant, run, &text).await.map(|_| ()),
                     );
                 }
-                Said::Line(_) | Said::Nothing => {}
+                Said::Line(_) => {}
+                Said::Nothing => return self.cancel(run).await,
+                Said::Overtaken => return Ok(settled_elsewhere("it was answered, or its time is over")),
                 Said::End => return Ok(Going::Leave(exit::OK)),
                 Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
             }
         }
     }
 
+    /// Ctrl-C where a run waits for a person: the turn is over, and what became of its calls is shown.
+    async fn cancel(&mut self, run: RunId) -> Result<Going, Failure> {
+        note(styled(DIM, "cancelling the turn"));
+        match self.app.engine.cancel(&self.app.tenant, run).await {
+            Ok(_) => Ok(Going::Over),
+            Err(error) => {
+                complain(&error.into());
+                Ok(Going::Over)
+            }
+        }
+    }
+
     /// Whether a call may run; the person may leave instead of deciding.
-    async fn decide(&mut self, id: &str) -> Result<Going, Failure> {
+    async fn decide(&mut self, run: RunId, id: &str) -> Result<Going, Failure> {
         let approval = self.app.store().approval(&self.app.tenant, id).await?;
         let (visible, findings) = approval.visible();
         let args = brief(&visible.args.to_string(), BRIEF);
@@ -85,9 +106,18 @@ impl Chat<'_> {
             note(help); // its keys do not say enough
         }
         loop {
-            let text = match self.prompt.read(keys, &mut self.interrupts).await? {
+            let settled = overtaken(self.app, run, Some(id));
+            let text = match self.prompt.read_unless(keys, &mut self.interrupts, settled).await? {
                 Said::Line(text) => text,
-                Said::Nothing => continue,
+                Said::Nothing => return self.cancel(run).await,
+                Said::Overtaken => {
+                    let now = self.app.store().approval(&self.app.tenant, id).await?;
+                    let why = match now.status {
+                        ApprovalStatus::Pending => "its time is over".to_owned(),
+                        status => format!("{} is {} elsewhere", brief(&now.name, 80), status.as_str()),
+                    };
+                    return Ok(settled_elsewhere(&why));
+                }
                 Said::End => return Ok(Going::Leave(exit::OK)),
                 Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
             };
@@ -144,6 +174,33 @@ impl Chat<'_> {
             }
         }
     }
+}
+
+/// How often it is looked whether somebody else answered, or time did.
+const LOOKS: Duration = Duration::from_millis(200);
+
+/// Waits until what a run asks needs no answer any more: it is decided elsewhere, its time is over, or the run went on.
+async fn overtaken(app: &App, run: RunId, approval: Option<&str>) {
+    loop {
+        let row = app.store().run(&app.tenant, run).await;
+        let goes_on = |row: &RunRow| {
+            row.status != RunStatus::Suspended || row.wake_at.is_some_and(|at| at <= SystemClock.now())
+        };
+        if row.is_ok_and(|row| goes_on(&row)) || is_decided(app, approval).await {
+            return;
+        }
+        tokio::time::sleep(LOOKS).await;
+    }
+}
+
+async fn is_decided(app: &App, approval: Option<&str>) -> bool {
+    let Some(id) = approval else { return false };
+    app.store().approval(&app.tenant, id).await.is_ok_and(|it| it.status != ApprovalStatus::Pending)
+}
+
+fn settled_elsewhere(why: &str) -> Going {
+    note(styled(DIM, format!("nothing is left to answer: {why}")));
+    Going::On
 }
 
 /// Somebody else may have answered, or time may have: then there is nothing left to say.

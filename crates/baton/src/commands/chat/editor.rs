@@ -14,7 +14,7 @@ use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline,
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::prompt::Said;
+use super::prompt::{Said, YOU};
 use crate::failure::Failure;
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::terminal::{colours_answers, note};
@@ -47,26 +47,46 @@ impl Editor {
         let line = Reedline::create()
             .with_history(Box::new(history))
             .with_ansi_colors(colours_answers())
+            // A text of several lines that is pasted is one message, which Enter sends.
+            .use_bracketed_paste(true)
             .with_break_signal(stop.clone())
             .with_poll_interval(LOOKS);
         Ok(Editor { line: Some(Box::new(line)), stop, usual: tcgetattr(stdin()).ok() })
     }
 
-    /// The next line.
-    pub(super) async fn read(&mut self, name: &str, interrupts: &mut Interrupts) -> Result<Said, Failure> {
+    /// The next line, unless it becomes needless first.
+    pub(super) async fn read(
+        &mut self,
+        name: &str,
+        interrupts: &mut Interrupts,
+        settled: impl Future<Output = ()>,
+    ) -> Result<Said, Failure> {
         let Some(mut line) = self.line.take() else { return Ok(Said::Gone) };
         let prompt =
             DefaultPrompt::new(DefaultPromptSegment::Basic(name.to_owned()), DefaultPromptSegment::Empty);
+        self.stop.store(false, Ordering::Relaxed); // it may have stopped by itself before it was told to
         let mut reading = tokio::task::spawn_blocking(move || {
             let read = line.read_line(&prompt);
             (line, read)
         });
+        let mut settled = std::pin::pin!(settled);
+        let mut is_settled = false;
         loop {
             tokio::select! {
                 read = &mut reading => {
                     let (line, read) = read.map_err(|error| Failure::failed(error.to_string()))?;
                     self.line = Some(line);
-                    return said(read);
+                    let said = said(read)?;
+                    match said {
+                        Said::Nothing if is_settled => note(""),
+                        Said::Nothing if name == YOU => note("(Ctrl-D or /quit leaves)"),
+                        _ => {}
+                    }
+                    return Ok(if is_settled && said == Said::Nothing { Said::Overtaken } else { said });
+                }
+                () = &mut settled, if !is_settled => {
+                    is_settled = true;
+                    self.stop.store(true, Ordering::Relaxed);
                 }
                 told = interrupts.next() => match told {
                     Interrupt::Cancel => {} // there is nothing to cancel
@@ -90,10 +110,6 @@ impl Editor {
 fn said(read: std::io::Result<Signal>) -> Result<Said, Failure> {
     match read {
         Ok(Signal::Success(line)) => Ok(Said::Line(line)),
-        Ok(Signal::CtrlC) => {
-            note("(Ctrl-D or /quit leaves)");
-            Ok(Said::Nothing)
-        }
         Ok(Signal::CtrlD) => Ok(Said::End),
         Ok(_) => Ok(Said::Nothing),
         Err(_) if is_gone() => Ok(Said::Gone),

@@ -1,20 +1,39 @@
 //! The commands of a chat.
 
-use baton_core::id::{BadId, BranchName};
+use baton_core::id::{BadId, BranchName, EntryId, ThreadId};
+use baton_core::policy::Mode;
 use baton_engine::{Clock, SystemClock};
-use baton_store::{ForkAt, ThreadView};
+use baton_store::{ForkAt, Slice, StoreError, ThreadView};
+use clap::ValueEnum;
 
+use super::super::ask::ModeArg;
+use super::super::threads::transcript;
 use super::{Chat, Going, complain};
 use crate::failure::{Failure, exit};
-use crate::terminal::line;
+use crate::terminal::{line, plain};
 
 const HELP: &str = "\
+/show [N]              shows the last N entries of the conversation (10, if left out)
+/model [NAME]          says who answers; with a name, that one does from now on
+/mode [MODE]           says how much the agent may do; CONSERVATIVE, MODERATE or EXPLORATORY changes it
+/new                   goes on in a new thread
 /fork [INDEX] [NAME]   adds a branch that ends at INDEX (the end, if left out); does not switch
 /checkout BRANCH       goes on with another branch
 /rewind INDEX          the branch now ends at INDEX (-1: empty); what came after stays until prune
+/undo                  brings back what the last /rewind took, on a branch of its own, and goes on there
 /branches              lists the branches; * marks the current one
 /help                  shows this
 /quit                  leaves, as Ctrl-D does";
+
+/// How many entries `/show` shows where nobody says how many.
+const SHOWN: u32 = 10;
+
+/// What a rewind left behind, which a fork brings back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Undo {
+    thread: ThreadId,
+    entry: EntryId,
+}
 
 /// A command, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +41,11 @@ enum Slash {
     Fork { index: Option<i64>, name: Option<BranchName> },
     Checkout(BranchName),
     Rewind(i64),
+    Undo,
+    Show(u32),
+    Model(Option<String>),
+    Mode(Option<ModeArg>),
+    New,
     Branches,
     Help,
     Quit,
@@ -40,6 +64,18 @@ fn parse(text: &str) -> Result<Slash, String> {
         ["fork", at, called] => Ok(Slash::Fork { index: Some(index(at)?), name: Some(name(called)?) }),
         ["checkout", branch] => Ok(Slash::Checkout(name(branch)?)),
         ["rewind", at] => Ok(Slash::Rewind(index(at)?)),
+        ["undo"] => Ok(Slash::Undo),
+        ["show"] => Ok(Slash::Show(SHOWN)),
+        ["show", many] => {
+            many.parse().map(Slash::Show).map_err(|_| format!("{many:?} is no number of entries"))
+        }
+        ["model"] => Ok(Slash::Model(None)),
+        ["model", name] => Ok(Slash::Model(Some((*name).to_owned()))),
+        ["mode"] => Ok(Slash::Mode(None)),
+        ["mode", name] => ModeArg::from_str(name, true).map(|mode| Slash::Mode(Some(mode))).map_err(|_| {
+            format!("there is no mode {name:?}: CONSERVATIVE, MODERATE and EXPLORATORY are modes")
+        }),
+        ["new"] => Ok(Slash::New),
         ["branches"] => Ok(Slash::Branches),
         ["help"] => Ok(Slash::Help),
         ["quit" | "exit"] => Ok(Slash::Quit),
@@ -77,10 +113,40 @@ impl Chat<'_> {
             }
             Slash::Rewind(index) => {
                 let rewound = store.rewind(tenant, id, None, index).await?;
+                let undo = rewound.previous_entry.filter(|_| rewound.previous_head > index);
+                let hint = if undo.is_some() { "; /undo brings the rest back" } else { "" };
                 line(format!(
-                    "branch {} ends at {index} (before: {})",
+                    "branch {} ends at {index} (before: {}){hint}",
                     rewound.branch, rewound.previous_head
                 ))?;
+                self.rewound = undo.map(|entry| Undo { thread: id.clone(), entry });
+            }
+            Slash::Undo => {
+                let undo = self.rewound.as_ref().filter(|undo| undo.thread == *id);
+                let undo = undo.ok_or_else(|| Failure::usage("there is no /rewind to undo"))?;
+                let name = unused(&store.thread(tenant, id).await?)?;
+                let at = ForkAt::Entry(undo.entry);
+                let place = store.fork(tenant, id, None, &at, name.clone(), SystemClock.now()).await?;
+                store.checkout(tenant, id, &name).await?;
+                line(format!("on branch {name}, which ends at {} as before", place.index))?;
+                self.rewound = None;
+            }
+            Slash::Show(many) => self.show(many).await?,
+            Slash::Model(None) => line(plain(&self.chosen.in_short()))?,
+            Slash::Model(Some(name)) => {
+                self.chosen = self.app.models.choose_named(&name)?;
+                self.app.engine.adopt(self.app.models.may_adopt(&self.chosen));
+                line(format!("from now on: {}", plain(&self.chosen.in_short())))?;
+            }
+            Slash::Mode(None) => line(Mode::from(self.mode).as_str())?,
+            Slash::Mode(Some(mode)) => {
+                self.mode = mode;
+                line(format!("from now on: {}", Mode::from(mode).as_str()))?;
+            }
+            Slash::New => {
+                self.thread = super::new_thread()?;
+                self.rewound = None;
+                line(super::super::ask::thread_in_brief(&self.thread))?;
             }
             Slash::Branches => {
                 let thread = store.thread(tenant, id).await?;
@@ -98,6 +164,18 @@ impl Chat<'_> {
             Slash::Help | Slash::Quit => line(HELP)?,
         }
         Ok(())
+    }
+}
+
+impl Chat<'_> {
+    /// Shows the last entries of the conversation.
+    pub(super) async fn show(&mut self, many: u32) -> Result<(), Failure> {
+        let slice = Slice { before: None, last_n: Some(many) };
+        let entries = match self.app.store().entries(&self.app.tenant, &self.thread, None, slice).await {
+            Err(StoreError::NotFound { .. }) => return Ok(()), // it begins with the first message
+            entries => entries?,
+        };
+        Ok(line(transcript(&entries))?)
     }
 }
 
@@ -123,6 +201,14 @@ mod tests {
             ("fork 3 other", Slash::Fork { index: Some(3), name: Some(name("other")) }),
             ("checkout main", Slash::Checkout(name("main"))),
             ("rewind -1", Slash::Rewind(-1)),
+            ("undo", Slash::Undo),
+            ("show", Slash::Show(10)),
+            ("show 3", Slash::Show(3)),
+            ("model", Slash::Model(None)),
+            ("model ollama/x", Slash::Model(Some("ollama/x".to_owned()))),
+            ("mode", Slash::Mode(None)),
+            ("mode conservative", Slash::Mode(Some(ModeArg::Conservative))),
+            ("new", Slash::New),
             ("branches", Slash::Branches),
             ("help", Slash::Help),
             ("quit", Slash::Quit),

@@ -29,7 +29,7 @@ pub(super) async fn run(globals: &Globals, args: DriveArgs) -> Result<u8, Failur
     let mut config = Config::new(&Settled::find(globals, args.model.as_deref())?)?;
     config.store.url = None; // a demonstration leaves nothing where people keep things
     crate::log::begin(config.log);
-    let app = App::open(config, Purpose { json: true, test_tools: true }).await?;
+    let app = App::open(config, Purpose { json: true, test_tools: true, ..Purpose::default() }).await?;
     let handle = match args.run {
         Some(run) => app.engine.resume(&app.tenant, run, ClaimMode::IfFree).await?,
         None => {

@@ -175,7 +175,7 @@ async fn scenes(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failu
     let settled = Settled::find(&place.globals(), None)?;
     let mut config = Config::new(&settled)?;
     config.store.url = None; // a demonstration leaves nothing where people keep things
-    let app = App::open(config, Purpose { json: true, test_tools: true }).await?;
+    let app = App::open(config, Purpose { json: true, test_tools: true, ..Purpose::default() }).await?;
     let mut client = Client {
         reader: app.engine.events(&app.tenant, run, Cursor::default()).await?,
         sequence: Sequence::new(),

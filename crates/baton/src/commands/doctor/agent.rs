@@ -23,7 +23,7 @@ const NEVER_SHOWN: [&str; 2] = ["Waiting", "Finished"];
 
 /// Everything about the agent, given all tools.
 pub(super) fn checks(settled: &Settled, config: &Config, models: &Models, tools: &[ToolSpec]) -> Vec<Check> {
-    let mut checks = fits_nothing(settled, tools);
+    let mut checks = fits_nothing(settled, config, tools);
     checks.extend(never_first(&config.policy, tools));
     let asked = Request { mode: Mode::default(), channel: CHANNEL };
     let decision = match config.policy.evaluate(&asked, tools) {
@@ -104,14 +104,18 @@ fn too_small(candidates: &[Candidate], system: &str, tools: &[ToolSpec], allowed
 }
 
 /// Patterns and types in the settings that fit nothing that there is.
-fn fits_nothing(settled: &Settled, tools: &[ToolSpec]) -> Vec<Check> {
+fn fits_nothing(settled: &Settled, config: &Config, tools: &[ToolSpec]) -> Vec<Check> {
     let lists = settled.tool_lists();
     let unfit = unfit(&lists, tools);
     let mut checks: Vec<Check> = unfit
         .iter()
         .map(|unfit| {
             let detail = format!("`{}` ({}): {unfit}", unfit.list.key, unfit.list.origin);
-            Check::warning("settings", detail, "baton tools ls shows what there is")
+            let fix = "baton tools ls shows what there is";
+            match config.is_mistaken(unfit) {
+                true => Check::failed("settings", detail, fix),
+                false => Check::warning("settings", detail, fix),
+            }
         })
         .collect();
     let shown: Vec<&str> = ENTRY_TYPES.into_iter().filter(|t| !NEVER_SHOWN.contains(t)).collect();

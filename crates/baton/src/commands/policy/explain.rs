@@ -12,7 +12,7 @@ use crate::terminal::{line, plain};
 
 pub(super) fn run(app: &App, args: &ExplainArgs) -> Result<u8, Failure> {
     let channel = app.channel(&args.channel)?;
-    app.doubt_approvals();
+    app.check_approvals()?;
     let request = Request { mode: args.mode.into(), channel: &channel };
     let tools = app.engine.tools().specs();
     let explained = explain(table(&app.config)?, &request, &args.message, &tools)

@@ -44,8 +44,8 @@ pub(super) enum ThreadsCommand {
     /// Appends one entry by hand
     #[command(after_help = "Example: baton threads push 3f2a --t UserMessage '{\"text\": \"hello\"}'")]
     Push(PushArgs),
-    /// Deletes a thread with its runs
-    Rm(OneArgs),
+    /// Deletes a thread with its runs; asks first on a terminal
+    Rm(RmArgs),
     /// Writes a thread to a file (or standard output)
     Export(ExportArgs),
     /// Reads a thread from a file (or standard input)
@@ -66,6 +66,15 @@ pub(super) struct ListArgs {
 pub(super) struct OneArgs {
     /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RmArgs {
+    /// The thread: its name, or the beginning or end of an id that Baton made
+    pub(super) thread: String,
+    /// Does not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]

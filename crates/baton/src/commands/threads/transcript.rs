@@ -13,7 +13,7 @@ const MOST_ARGUMENTS: usize = 160;
 const MOST_RESULT: usize = 240;
 
 /// The whole transcript; an empty branch says that it is empty.
-pub(super) fn transcript(entries: &[PlacedEntry]) -> String {
+pub(crate) fn transcript(entries: &[PlacedEntry]) -> String {
     if entries.is_empty() {
         return "nothing has been said here yet".to_owned();
     }
