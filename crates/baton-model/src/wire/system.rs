@@ -1,6 +1,6 @@
 //! System messages, of which every format takes one, at the beginning.
 //!
-//! Several at the beginning become one text. A later one, such as the summary of what was left out, stays at
+//! Several at the beginning become one text. A later one, such as a remark of the engine's, stays at
 //! its place and becomes the user's, marked as what it is: many servers' templates refuse a second system
 //! message, and in the first one it would change the very beginning of the prompt, which caches are keyed
 //! by. What is blank says nothing and is left out.

@@ -127,6 +127,13 @@ impl Lab {
         self.models.requests().iter().map(Asked::of).collect()
     }
 
+    /// The texts of the messages that a model saw, of the call of that number.
+    pub(crate) fn read(&self, call: usize) -> Vec<String> {
+        let messages = body(&self.models.requests()[call])["messages"].clone();
+        let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+        messages.as_array().unwrap().iter().map(text).collect()
+    }
+
     /// Waits until the models were asked so often.
     pub(crate) fn until_asked(&self, count: usize) {
         self.models.until_requests(count);

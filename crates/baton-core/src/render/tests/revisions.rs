@@ -44,7 +44,11 @@ fn what_no_model_sees_may_stand_between_them() {
     let window = chosen(&entries, 0, 1, [Some(2), Some(0)], &[]);
     assert_eq!(
         serde_json::to_value(messages("", window)).unwrap(),
-        json!([said("system", "in short"), said("user", "?"), said("assistant", "forty-two")])
+        json!([
+            said("user", &crate::render::summarised("in short")),
+            said("user", "?"),
+            said("assistant", "forty-two")
+        ])
     );
 }
 
