@@ -10,6 +10,7 @@ mod inputs;
 mod last;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_core::budget::Budget;
@@ -23,6 +24,7 @@ use baton_core::thread::Tail;
 use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
 use baton_store::{Intent, RunRow};
+use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -135,20 +137,29 @@ impl Driver {
     /// Drives the run until it rests.
     pub(crate) async fn drive(mut self) -> Rested {
         self.span.begin(&self.performer.track, &self.row, &self.definition);
-        // What is done now and then has a box of its own: the task of a run that listens stays small.
-        let rested = match Box::pin(self.begin()).await {
-            Ok(Going::On) => self.go_on().await,
-            Ok(Going::Rest(rested)) => Ok(rested),
-            Err(error) => Err(error),
-        };
+        let rested = AssertUnwindSafe(self.driven()).catch_unwind().await;
+        // What the panic said may hold anything, so it is not passed on.
+        let rested = rested.unwrap_or_else(|_| {
+            self.shared.broke_down(self.run());
+            Err(EngineError::Invalid("what drives it broke down: this is a fault of Baton".to_owned()))
+        });
         self.flying.clear();
         self.hub.close();
         let rested = rested.unwrap_or_else(|error| self.gave_up(error));
         if let Rested::Ended(_) = rested {
             self.performer.recent.leave(self.run(), &self.performer.kept);
+            self.shared.mended(self.run());
         }
         self.span.rested(&rested);
         rested
+    }
+
+    async fn driven(&mut self) -> Result<Rested, EngineError> {
+        // What is done now and then has a box of its own: the task of a run that listens stays small.
+        match Box::pin(self.begin()).await? {
+            Going::On => self.go_on().await,
+            Going::Rest(rested) => Ok(rested),
+        }
     }
 
     async fn go_on(&mut self) -> Result<Rested, EngineError> {

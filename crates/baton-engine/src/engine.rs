@@ -8,6 +8,7 @@ mod fork;
 mod operate;
 mod queue;
 mod start;
+mod unsettled;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -42,6 +43,7 @@ use crate::settings::Settings;
 pub(crate) use attention::{is_poison, is_suspect};
 use execute::Making;
 pub(crate) use start::started;
+use unsettled::Unsettled;
 
 /// How many runs are claimed side by side, at most.
 const CLAIMS_AT_ONCE: usize = 32;
@@ -99,6 +101,9 @@ pub(crate) struct Shared {
     /// Runs that this process put in line, and that may still wait for their turn.
     waiting: Mutex<HashSet<RunId>>,
     turn_came: Notify,
+    unsettled: Unsettled,
+    /// How often what drives a run broke down in this process.
+    broken: Mutex<HashMap<RunId, u32>>,
     making: Mutex<Making>,
     pub(crate) figures: Counters,
     pub(crate) afar: Afar,
@@ -183,6 +188,8 @@ impl Engine {
             decisions: Mutex::default(),
             waiting: Mutex::default(),
             turn_came: Notify::new(),
+            unsettled: Unsettled::default(),
+            broken: Mutex::default(),
             making: Mutex::default(),
             figures: Counters::default(),
             afar: Afar::default(),
@@ -234,8 +241,8 @@ impl Engine {
         run: RunId,
         mode: ClaimMode,
     ) -> Result<RunHandle, EngineError> {
-        let resumed = self.try_resume(tenant, run, mode).await;
-        resumed.inspect_err(|error| self.see_to(tenant, run, error))
+        let attempt = self.attempt(tenant, run);
+        attempt.ended(self.try_resume(tenant, run, mode).await)
     }
 
     async fn try_resume(
@@ -383,6 +390,21 @@ impl Shared {
         if lives.get(&run).is_some_and(|live| live.hub.epoch == epoch) {
             lives.remove(&run);
         }
+    }
+
+    /// What drives a run broke down: it may do so again, and is not tried for ever.
+    pub(crate) fn broke_down(&self, run: RunId) {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner).entry(run).or_default() += 1;
+    }
+
+    /// A run is over: what broke down on the way does not matter any more.
+    pub(crate) fn mended(&self, run: RunId) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+
+    /// How often that happened in this process.
+    pub(crate) fn breakdowns(&self, run: RunId) -> u32 {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get(&run).copied().unwrap_or_default()
     }
 
     /// Completes when the process begins to go down.

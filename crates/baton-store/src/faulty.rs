@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_core::event::Event;
 use baton_core::id::Tenant;
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 
 use crate::error::StoreError;
-use crate::{Rest, Store, Transition};
+use crate::{NewRun, Rest, Store, Transition};
 
 /// A fault of a store that a checker of the promises has to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,13 +96,15 @@ pub struct FaultyStore {
     calls: Mutex<BTreeMap<String, u64>>,
     /// What happens at which call of which method.
     planned: Mutex<Vec<(&'static str, u64, Mishap)>>,
+    /// Whether starts land only later.
+    stalled: watch::Sender<bool>,
 }
 
 impl FaultyStore {
     /// Fails about `per_mille` of a thousand calls; if all of them, nothing is ever done.
     pub fn new(inner: Store, per_mille: u64, seed: u64) -> Self {
         let (state, calls, planned) = (AtomicU64::new(seed), Mutex::default(), Mutex::default());
-        FaultyStore { inner, per_mille, state, bug: None, calls, planned }
+        FaultyStore { inner, per_mille, state, bug: None, calls, planned, stalled: watch::Sender::new(false) }
     }
 
     /// Never fails but as planned: at this call of a method, counted from 1, this happens.
@@ -125,6 +128,26 @@ impl FaultyStore {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on nobody is told of a start; all of them land, one after the other, when this is taken back.
+    pub fn stall(&self, is_stalled: bool) {
+        self.stalled.send_replace(is_stalled);
+    }
+
+    /// What is told of a start that lands later.
+    pub(crate) fn late(&self, tenant: &Tenant, new: &NewRun, first: &Transition) -> Option<StoreError> {
+        if !*self.stalled.borrow() {
+            return None;
+        }
+        let (mut stalled, inner) = (self.stalled.subscribe(), self.inner.clone());
+        let (tenant, new, first) = (tenant.clone(), new.clone(), first.clone());
+        tokio::spawn(async move {
+            if stalled.wait_for(|is_stalled| !is_stalled).await.is_ok() {
+                let _ = inner.start(&tenant, new, first).await;
+            }
+        });
+        Some(StoreError::Ambiguous("the start is on its way".to_owned()))
     }
 
     /// What happens to this call, if anything does. A write may be done or not and be reported as one of which nobody

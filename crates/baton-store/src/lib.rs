@@ -283,6 +283,12 @@ impl Store {
     /// Begins a run with its first transition; answers the lane that it writes to. Refused while others wait for
     /// its branch: the first of them is next.
     pub async fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
+        #[cfg(feature = "failpoints")]
+        if let Store::Faulty(store) = self
+            && let Some(error) = store.late(tenant, &new, &first)
+        {
+            return Err(error);
+        }
         on_store!(self, start(tenant, new, first))
     }
 

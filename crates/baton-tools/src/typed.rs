@@ -88,7 +88,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| {
-        ToolError::new("The tool broke down. This is a fault of the tool, not of the arguments.")
+        ToolError::unknown("The tool broke down. This is a fault of the tool, not of the arguments.")
     })
 }
 

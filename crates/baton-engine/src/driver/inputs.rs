@@ -25,6 +25,7 @@ const AT_ONCE: usize = 256;
 impl Driver {
     /// What a run begins with in this process: what a crash left, and what was posted meanwhile.
     pub(super) async fn begin(&mut self) -> Result<Going, EngineError> {
+        self.row.attempts += self.shared.breakdowns(self.run());
         if is_poison(self.row.attempts, &self.shared.settings) {
             return self.poisoned().await;
         }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::run::{Definition, RunStatus};
@@ -16,9 +15,6 @@ use super::attention::{Attention, Refusal};
 use super::{Engine, RunHandle, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
-
-/// How long a write that nobody waits for any more may still be on its way to the store.
-const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// How many due runs are read at once.
 const PAGE: u32 = 256;
@@ -43,12 +39,12 @@ struct Looked {
 impl Engine {
     /// Listens for messages from other processes: one query for all runs, and none while there are none.
     pub(super) fn listen(&self) {
-        let shared = self.shared.clone();
+        let (engine, shared) = (self.clone(), self.shared.clone());
         let listening = async move {
             loop {
                 tokio::time::sleep(shared.settings.poll).await;
                 let driven: Vec<RunId> = shared.lives().keys().copied().collect();
-                if driven.is_empty() {
+                if driven.is_empty() && !shared.has_unsettled() {
                     continue;
                 }
                 // A store that does not answer is the drivers' business; here it is only asked again.
@@ -58,6 +54,7 @@ impl Engine {
                     shared.missed(run);
                 }
                 for pulse in pulses {
+                    engine.take_up(pulse.run);
                     shared.felt(pulse);
                 }
             }
@@ -165,36 +162,6 @@ impl Engine {
             Ok(None) => {}
         }
         false
-    }
-
-    /// Sees to a run whose start or claim failed and may have been written all the same: then it is ours, we live,
-    /// and nobody would ever drive it. It is gone on with as soon as the store says so.
-    pub(super) fn see_to(&self, tenant: &Tenant, run: RunId, error: &EngineError) {
-        if !matches!(error, EngineError::Store(error) if error.is_transient()) {
-            return;
-        }
-        let (engine, tenant, closing) = (self.clone(), tenant.clone(), self.shared.closing.clone());
-        let over = Instant::now() + ON_ITS_WAY;
-        let seeing = async move {
-            loop {
-                tokio::time::sleep(engine.shared.settings.adopt_every).await;
-                let is_ours = match engine.shared.store.run(&tenant, run).await {
-                    Ok(row) if row.status.has_ended() => return,
-                    Ok(row) => row.owner == Some(engine.shared.owner.id),
-                    Err(error) if error.is_transient() => continue,
-                    Err(_) => false,
-                };
-                if is_ours {
-                    match engine.try_resume(&tenant, run, ClaimMode::IfFree).await {
-                        Err(EngineError::Store(error)) if error.is_transient() => {}
-                        _ => return, // it goes on
-                    }
-                } else if Instant::now() >= over {
-                    return;
-                }
-            }
-        };
-        tokio::spawn(async move { closing.run_until_cancelled(seeing).await });
     }
 
     async fn may_adopt(&self, tenant: &Tenant, run: RunId, may: &May<'_>) -> Result<RunStatus, Unadopted> {

@@ -75,7 +75,8 @@ impl Engine {
         let mut driver =
             self.driver(RunRow { metadata, ..begun }, tenant, definition, flow, Recent::default());
         let intents = driver.first_intents();
-        let begun = driver.first(new, record, intents, None, None).await;
+        let attempt = self.attempt(tenant, id);
+        let begun = attempt.ended(driver.first(new, record, intents, None, None).await);
         submitted(begun.map(|()| self.spawn(driver)), key.as_ref())
     }
 

@@ -182,7 +182,8 @@ impl Engine {
         told: Option<AuditEvent>,
     ) -> Result<(), EngineError> {
         let shared = &self.shared;
-        let n = patiently!(shared, shared.post_once(tenant, run, &message, &by, told.as_ref()))?;
+        let mut unsure = false;
+        let n = patiently!(shared, shared.post_once(tenant, run, &message, &by, told.as_ref(), &mut unsure))?;
         let pulse = baton_store::Pulse {
             run,
             inbox: n,
@@ -275,7 +276,8 @@ impl Engine {
 }
 
 impl Shared {
-    /// Posts a message; one that nobody knows of is looked for before it is posted again.
+    /// Posts a message; one that nobody knows of is looked for before it is posted again. One that was still on its way
+    /// then can be why the next try is refused: then it is what counts all the same.
     async fn post_once(
         &self,
         tenant: &Tenant,
@@ -283,14 +285,27 @@ impl Shared {
         message: &Message,
         (by, at): &(Option<String>, Timestamp),
         told: Option<&AuditEvent>,
+        unsure: &mut bool,
     ) -> Result<u32, StoreError> {
-        match self.store.decide(tenant, run, message.clone(), by.clone(), *at, told.cloned()).await {
-            Err(StoreError::Ambiguous(why)) => {
-                let posted = patiently!(self, self.store.inbox(tenant, run, 0))?;
-                let there = posted.into_iter().rev().find(|posted| posted.message == *message);
-                there.map(|posted| posted.n).ok_or(StoreError::Unavailable(why))
+        let posted = self.store.decide(tenant, run, message.clone(), by.clone(), *at, told.cloned()).await;
+        let error = match posted {
+            Ok(n) => return Ok(n),
+            Err(error) => error,
+        };
+        *unsure |= matches!(error, StoreError::Ambiguous(_));
+        let may_be_there = matches!(
+            error,
+            StoreError::Ambiguous(_) | StoreError::AlreadyDecided { .. } | StoreError::Ended { .. }
+        );
+        if *unsure && may_be_there {
+            let posted = patiently!(self, self.store.inbox(tenant, run, 0))?;
+            if let Some(there) = posted.into_iter().rev().find(|posted| posted.message == *message) {
+                return Ok(there.n);
             }
-            other => other,
         }
+        Err(match error {
+            StoreError::Ambiguous(why) => StoreError::Unavailable(why),
+            other => other,
+        })
     }
 }

@@ -115,17 +115,16 @@ impl Engine {
     /// Begins a run on its branch, wherever that ends by then.
     pub(super) async fn begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
         let mut is_new = self.seems_new(beginning);
+        let attempt = self.attempt(&beginning.tenant, beginning.run);
         loop {
             match self.try_begin(beginning, is_new).await {
                 // Look again where the branch ends.
                 Err(EngineError::Store(StoreError::Moved { .. })) => is_new = false,
-                Err(error) => {
-                    self.see_to(&beginning.tenant, beginning.run, &error);
-                    return Err(error);
-                }
-                Ok(handle) => {
-                    self.shared.threads.learn((beginning.tenant.clone(), beginning.thread.clone()));
-                    return Ok(handle);
+                begun => {
+                    if begun.is_ok() {
+                        self.shared.threads.learn((beginning.tenant.clone(), beginning.thread.clone()));
+                    }
+                    return attempt.ended(begun);
                 }
             }
         }

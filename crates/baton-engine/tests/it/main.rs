@@ -10,6 +10,7 @@ mod folders;
 mod forgotten;
 mod governance;
 mod injection;
+mod late;
 mod malformed;
 mod models;
 mod now;

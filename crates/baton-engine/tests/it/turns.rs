@@ -20,6 +20,7 @@ everywhere!(
     a_retryable_failure_is_tried_again,
     a_cut_stream_is_no_answer,
     a_panicking_tool_is_a_tool_error,
+    a_tool_with_effects_that_panics_may_have_had_them,
     a_long_result_is_a_blob,
     open_calls_of_the_branch_are_closed_first,
     two_turns_see_each_other,
@@ -145,10 +146,19 @@ async fn a_cut_stream_is_no_answer(world: World) {
 }
 
 async fn a_panicking_tool_is_a_tool_error(world: World) {
+    world.script(json!([[{"call": {"name": "idem", "arguments": {"do": "panic"}}}], [{"text": "oh"}]]));
+    let (handle, rested, events) = world.turn(&world.engine(), "hi").await;
+    assert_eq!(rested, Rested::Ended(RunStatus::Ok));
+    assert!(kinds(&events).contains(&"tool_result idem Error".to_owned()), "{:?}", kinds(&events));
+    check(&world, handle.run, &[]).await.unwrap();
+}
+
+async fn a_tool_with_effects_that_panics_may_have_had_them(world: World) {
     world.script(json!([[{"call": {"name": "once", "arguments": {"do": "panic"}}}], [{"text": "oh"}]]));
     let (handle, rested, events) = world.turn(&world.engine(), "hi").await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));
-    assert_eq!(kinds(&events)[1..3], ["tool_start once", "tool_result once Error"]);
+    assert_eq!(kinds(&events)[1..3], ["tool_start once", "tool_result once Unknown"]);
+    assert_eq!(world.ledger.count("once"), 1);
     check(&world, handle.run, &[]).await.unwrap();
 }
 

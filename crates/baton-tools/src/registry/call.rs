@@ -61,8 +61,8 @@ impl Registry {
         match tokio::time::timeout(timeout, work).await {
             Ok(Ok(Ok(output))) => registered.accept(output),
             Ok(Ok(Err(error))) => Ran::failed(error),
-            // What the panic said may hold anything, so it is not passed on.
-            Ok(Err(_panic)) => Ran::failed(ToolError::new(format!(
+            // What the panic said may hold anything, so it is not passed on; what was done before it is not known.
+            Ok(Err(_panic)) => Ran::failed(ToolError::unknown(format!(
                 "`{name}` broke down. This is a fault of the tool, not of the arguments."
             ))),
             Err(_elapsed) => {
