@@ -30,12 +30,18 @@ impl SqliteStore {
     }
 }
 
+/// Runs that somebody drives, and those that somebody should: each kind has an index.
+const RUNNING: &str = "status = 1 AND run IN (
+      SELECT run FROM runs INDEXED BY runs_unfinished WHERE owner > x'' AND status < 3
+      UNION ALL SELECT run FROM runs INDEXED BY runs_let_go WHERE status = 1 AND owner IS NULL)";
+
 /// A page of runs, newest first. What is asked for stands in the text, because only then an index is found that serves
 /// it; the condition of the index on rare ones has to be there word for word.
 fn listing(filter: &RunFilter) -> String {
     let thread = if filter.thread.is_some() { "AND thread = ?2" } else { "AND ?2 IS NULL" };
     let status = match filter.status {
-        Some(status @ (RunStatus::Running | RunStatus::Ok)) => format!("AND status = {}", stored(status)),
+        Some(RunStatus::Running) => format!("AND {RUNNING}"),
+        Some(RunStatus::Ok) => format!("AND status = {}", stored(RunStatus::Ok)),
         Some(rare) => format!("AND status = {} AND status <> 1 AND status <> 3", stored(rare)),
         None => String::new(),
     };
