@@ -193,6 +193,12 @@ impl Store {
         on_store!(self, rename_thread(tenant, id, to))
     }
 
+    /// Everything on a thread is untrusted from now on, from the first entry of each of its branches: nobody here knows
+    /// who wrote it.
+    pub async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+        on_store!(self, distrust(tenant, id))
+    }
+
     /// Reads entries of a branch (absent: the current one), oldest first.
     pub async fn entries(
         &self,

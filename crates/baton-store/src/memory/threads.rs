@@ -89,6 +89,13 @@ impl MemoryStore {
         Ok(())
     }
 
+    pub(crate) fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let thread = inner.thread_mut(tenant, id)?;
+        thread.untrusted = thread.tree.lanes.keys().map(|lane| (*lane, 0)).collect();
+        Ok(())
+    }
+
     pub(crate) fn entries(
         &self,
         tenant: &Tenant,

@@ -6,9 +6,29 @@
 use baton_core::id::{Tenant, ThreadId};
 use baton_core::thread::Place;
 
-use super::Db;
-use super::tree::stored;
+use super::tree::{load, stored};
+use super::{Db, PgStore};
 use crate::error::StoreError;
+
+impl PgStore {
+    /// Notes the beginning of every lane, whatever stands there.
+    pub(crate) async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.write(move |db| {
+            Box::pin(async move {
+                let loaded = load(db, &tenant, &id, true).await?;
+                let sql = "DELETE FROM untrusted WHERE tenant = $1 AND thread = $2";
+                let statement = db.prepare_cached(sql).await?;
+                db.execute(&statement, &[&tenant.as_str(), &id.as_str()]).await?;
+                for lane in loaded.tree.lanes.keys() {
+                    note(db, &tenant, &id, Place { lane: *lane, index: 0 }).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+}
 
 /// Takes note of an untrusted entry that was just appended; only the first one of a lane counts.
 pub(crate) async fn note(

@@ -9,7 +9,26 @@ use baton_core::id::{Tenant, ThreadId};
 use baton_core::thread::Place;
 use rusqlite::Connection;
 
+use super::{SqliteStore, read};
 use crate::error::StoreError;
+
+impl SqliteStore {
+    /// Notes the beginning of every lane, whatever stands there.
+    pub(crate) async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.write(move |db| {
+            let loaded = read::tree(db, &tenant, &id)?;
+            let sql = "DELETE FROM untrusted WHERE tenant = ?1 AND thread = ?2";
+            db.execute(sql, (tenant.as_str(), id.as_str()))?;
+            loaded
+                .tree
+                .lanes
+                .keys()
+                .try_for_each(|lane| note(db, &tenant, &id, Place { lane: *lane, index: 0 }))
+        })
+        .await
+    }
+}
 
 /// Takes note of an untrusted entry that was just appended; only the first one of a lane counts.
 pub(super) fn note(

@@ -25,6 +25,7 @@ on_every_store!(
     a_new_lane_inherits_nothing_from_a_pruned_one_of_its_number,
     a_renamed_thread_keeps_it_and_a_deleted_one_does_not,
     another_tenants_thread_of_the_same_name_is_clean,
+    a_thread_that_is_distrusted_is_so_from_its_first_entry_on_every_branch,
 );
 
 async fn begins(store: &Store, on: &str) -> Option<i64> {
@@ -56,6 +57,29 @@ async fn read_a_page(store: &Store) {
 
 async fn prune(store: &Store) -> u64 {
     store.prune(&tenant(), &thread("t"), &PruneRequest::default()).await.unwrap().entries
+}
+
+async fn a_thread_that_is_distrusted_is_so_from_its_first_entry_on_every_branch(home: Home) {
+    let store = &home.store;
+    read_a_page(store).await;
+    fork(store, "main", ForkAt::Index(1), "side").await;
+    push_many(store, "t", "side", 20, 2).await;
+    fork(store, "main", ForkAt::Index(-1), "own").await;
+    push_many(store, "t", "own", 30, 1).await;
+    let missing = store.distrust(&tenant(), &thread("nothing")).await;
+    assert!(matches!(missing, Err(StoreError::NotFound { .. })), "{missing:?}");
+    for _ in 0..2 {
+        store.distrust(&tenant(), &thread("t")).await.unwrap();
+        let begun = [begins(store, "main").await, begins(store, "side").await, begins(store, "own").await];
+        assert_eq!(begun, [Some(0); 3]);
+    }
+    fork(store, "side", ForkAt::Index(0), "later").await;
+    fork(store, "main", ForkAt::Index(-1), "empty").await;
+    push_many(store, "t", "empty", 40, 2).await;
+    let begun = [begins(store, "later").await, begins(store, "empty").await];
+    assert_eq!(begun, [Some(0), None], "what is written afterwards beside it is somebody else's");
+    store.rename_thread(&tenant(), &thread("t"), &thread("u")).await.unwrap();
+    assert_eq!(store.end(&tenant(), &thread("u"), Some(&branch("side"))).await.unwrap().untrusted, Some(0));
 }
 
 async fn content_begins_at_the_first_untrusted_entry(home: Home) {

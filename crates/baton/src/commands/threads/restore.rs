@@ -95,6 +95,10 @@ async fn fill(store: &Store, tenant: &Tenant, id: &ThreadId, sound: &Sound) -> R
             Act::Delete { branch } => store.delete_branch(tenant, id, &branch).await?,
         }
     }
+    if !sound.entries.is_empty() {
+        // What the archive says of trust, anybody may have written.
+        store.distrust(tenant, id).await?;
+    }
     store.checkout(tenant, id, &sound.archive.current).await
 }
 

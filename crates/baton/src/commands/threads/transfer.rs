@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use baton_core::id::{Tenant, ThreadId};
@@ -64,7 +66,11 @@ fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
         }
         _ => Failure::failed(format!("{} cannot be written: {error}", file.display())),
     };
-    let mut out = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
+    let mut options = OpenOptions::new();
+    // A conversation is its owner's, whatever the mask of the shell says.
+    #[cfg(unix)]
+    options.mode(0o600);
+    let mut out = options.write(true).create_new(true).open(file).map_err(failed)?;
     let written = writeln!(out, "{text}").and_then(|()| out.sync_all());
     written.map_err(|error| {
         let _ = std::fs::remove_file(file);
