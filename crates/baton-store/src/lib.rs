@@ -633,6 +633,16 @@ impl Store {
         on_store!(self, require_no_tokens())
     }
 
+    /// Remembers a name for good.
+    pub async fn remember(&self, name: &str) -> Result<(), StoreError> {
+        on_store!(self, remember(name))
+    }
+
+    /// The remembered names that begin so.
+    pub async fn remembered(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
+        on_store!(self, remembered(beginning))
+    }
+
     /// Forgets a token by its id; the audit trail of a tenant is told of it in the same write. The service does not
     /// open to those who have none.
     pub async fn revoke_token(

@@ -4,12 +4,13 @@
 //! rule is what stands here.
 
 mod gc;
+mod marks;
 mod runs;
 mod service;
 mod threads;
 mod tokens;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
@@ -51,6 +52,8 @@ struct Inner {
     tokens: BTreeMap<String, Token>,
     /// Whether the service is closed to those who have no token, even when there is none left.
     requires_tokens: bool,
+    /// Names that are remembered for good.
+    marks: BTreeSet<String>,
 }
 
 #[derive(Debug)]

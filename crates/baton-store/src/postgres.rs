@@ -25,6 +25,7 @@ mod inbox;
 mod keeper;
 mod keys;
 mod lease;
+mod marks;
 mod migrate;
 mod outbox;
 mod pack;

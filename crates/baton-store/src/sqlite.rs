@@ -12,6 +12,7 @@ mod due;
 mod gc;
 mod keys;
 mod listing;
+mod marks;
 mod migrate;
 mod outbox;
 mod place;

@@ -12,6 +12,7 @@ mod answer;
 mod connection;
 mod offer;
 mod permitted;
+mod pin;
 mod remote;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ use crate::secret::Secret;
 use crate::tool::{Tool, ToolError};
 pub use connection::{Answer, BadService, Broken, Connection};
 pub use offer::{LeftOut, Offer};
+pub use pin::{PINS, accepted, pin};
 pub use remote::CONTEXT_HEADER;
 use remote::Remote;
 

@@ -153,7 +153,7 @@ impl fmt::Debug for Registry {
 }
 
 /// Whether it can be the name of a tool: what every provider accepts, and dots, for which each has its way.
-fn is_tool_name(name: &str) -> bool {
+pub(crate) fn is_tool_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }

@@ -15,6 +15,9 @@ use super::SERVICE;
 
 /// The most tools that are read of one list.
 const MOST_TOOLS: usize = 1000;
+/// The longest description and the longest schema of a tool: each model call carries them.
+const LONGEST_DESCRIPTION: usize = 8 << 10;
+const LONGEST_SCHEMA: usize = 64 << 10;
 /// The longest time that a tool may take by its own word.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -81,6 +84,10 @@ fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, LeftOut>
     if output_schema.as_ref().is_some_and(|schema| is_deeper_than(schema, MAX_DEPTH)) {
         return Err(left_out(&name, "its output schema is nested too deep"));
     }
+    let is_long = |schema: &Value| schema.to_string().len() > LONGEST_SCHEMA;
+    if is_long(&input_schema) || output_schema.as_ref().is_some_and(is_long) {
+        return Err(left_out(&name, &format!("its schema is longer than {} KiB", LONGEST_SCHEMA >> 10)));
+    }
     let is = |flag: &str| fields.get(flag) == Some(&Value::Bool(true));
     let class = match (is("side_effect_free"), is("idempotent")) {
         (true, _) => EffectClass::SideEffectFree,
@@ -91,6 +98,10 @@ fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, LeftOut>
     let own = own.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST));
     let timeout_ms = u64::try_from(own.unwrap_or(timeout).as_millis()).unwrap_or(u64::MAX).max(1);
     let description = fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if description.len() > LONGEST_DESCRIPTION {
+        let why = format!("its description is longer than {} KiB", LONGEST_DESCRIPTION >> 10);
+        return Err(left_out(&name, &why));
+    }
     Ok(ToolSpec {
         requires_context: is("requires_context"),
         name,

@@ -1,5 +1,7 @@
 //! `baton tools`: what agents can call, and calling it by hand.
 
+mod accept;
+
 use std::time::Instant;
 
 use baton_core::chat::RawCall;
@@ -24,7 +26,8 @@ Examples:
   baton tools ls
   baton tools show calculator
   baton tools call calculator expression=\"2 * 21\"
-  baton tools call calculator '{\"expression\": \"2 * 21\"}'";
+  baton tools call calculator '{\"expression\": \"2 * 21\"}'
+  baton tools accept search_tickets     offers a tool of a service again that has changed";
 
 /// The arguments of `baton tools`.
 #[derive(Debug, Args)]
@@ -45,6 +48,11 @@ enum ToolsCommand {
     },
     /// Calls a tool and prints its result
     Call(CallArgs),
+    /// Accepts a tool of the execution service as it is now, after it has changed
+    Accept {
+        /// The tool's name, as the service has it
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -65,6 +73,7 @@ pub(crate) async fn run(app: &App, args: ToolsArgs) -> Result<u8, Failure> {
         ToolsCommand::Ls => ls(app),
         ToolsCommand::Show { name } => show(app, &name),
         ToolsCommand::Call(args) => call(app, args).await,
+        ToolsCommand::Accept { name } => accept::run(app, &name).await,
     }
 }
 

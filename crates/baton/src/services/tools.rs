@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use baton_engine::Engine;
-use baton_tools::execution::{ExecutionService, Offer, Options};
+use baton_store::StoreError;
+use baton_tools::execution::{self, ExecutionService, Offer, Options, PINS};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -62,9 +63,16 @@ impl Discovery {
                 if std::mem::take(&mut self.is_down) {
                     tracing::warn!("the execution service answers again");
                 }
-                if self.offer.as_ref() != Some(&offer) {
-                    self.install(&offer);
-                    self.offer = Some(offer);
+                match self.accepted(offer).await {
+                    Ok(offer) if self.offer.as_ref() != Some(&offer) => {
+                        self.install(&offer);
+                        self.offer = Some(offer);
+                    }
+                    Ok(_) => {}
+                    // What was accepted is not known: what is in place stays.
+                    Err(error) => {
+                        tracing::warn!(why = %error, "the tools of the execution service stay as they are")
+                    }
                 }
             }
             Err(error) => {
@@ -73,6 +81,16 @@ impl Discovery {
                 }
             }
         }
+    }
+
+    /// The tools of an offer that are what was accepted. Those that were never seen are accepted as they are.
+    async fn accepted(&self, offer: Offer) -> Result<Offer, StoreError> {
+        let store = self.engine.store();
+        let (offer, new) = execution::accepted(offer, &store.remembered(PINS).await?);
+        for pin in new {
+            store.remember(&pin).await?;
+        }
+        Ok(offer)
     }
 
     /// Asks at once, says when that is done, and asks again until the process ends: now and then, and more often while

@@ -10,4 +10,5 @@ mod lists;
 mod modes;
 mod regex;
 mod secrets;
+mod tools;
 mod trust;

@@ -11,6 +11,7 @@ on_every_store!(
     tokens_are_kept_until_they_are_revoked,
     a_token_is_added_once,
     that_there_was_a_token_is_remembered_until_it_is_taken_back,
+    names_are_remembered_for_good_and_found_by_their_beginning,
 );
 
 pub(crate) fn token(id: &str, created_ms: u64) -> Token {
@@ -56,6 +57,16 @@ async fn a_token_is_added_once(home: Home) {
     assert_eq!(store.tokens().await, Ok(vec![first]));
     store.revoke_token("a", None).await.unwrap();
     assert_eq!(store.add_token(&same_hash, None).await, Ok(()), "what was revoked does not stand in the way");
+}
+
+async fn names_are_remembered_for_good_and_found_by_their_beginning(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    for name in ["tool b 2", "tool a 1", "tool a 1", "other", "tool_x"] {
+        store.remember(name).await.unwrap();
+    }
+    assert_eq!(elsewhere.remembered("tool ").await.unwrap(), ["tool a 1", "tool b 2"]);
+    assert_eq!(elsewhere.remembered("none").await.unwrap(), [] as [&str; 0]);
+    assert_eq!(elsewhere.requires_tokens().await, Ok(false));
 }
 
 async fn that_there_was_a_token_is_remembered_until_it_is_taken_back(home: Home) {

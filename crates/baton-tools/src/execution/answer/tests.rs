@@ -38,8 +38,7 @@ fn the_first_that_says_anything_is_what_went_wrong() {
 #[test]
 fn a_token_that_is_repeated_is_taken_out_wherever_it_stands() {
     let of = Connection::new("http://127.0.0.1:1", Some(Secret::new("s3cret42"))).unwrap();
-    let said =
-        json!({"a": ["s3cret42!", 1, {"x-s3cret42": "y", "z": "xs3cret42s3cret42"}], "b": null, "c": "secret"});
+    let said = json!({"a": ["s3cret42!", 1, {"x-s3cret42": "y", "z": "xs3cret42s3cret42"}], "b": null, "c": "secret"});
     let told = json!({
         "a": ["[redacted]!", 1, {"x-[redacted]": "y", "z": "x[redacted][redacted]"}], "b": null, "c": "secret",
     });

@@ -1,0 +1,95 @@
+//! What was accepted of a service's tools. Pure.
+//!
+//! A model is told what a tool is by the service itself, so a service that changes a description or a schema
+//! changes what an agent does. The first offer of a tool is accepted as it is; one that changes later is not
+//! offered until a person accepts it.
+
+use std::collections::BTreeSet;
+
+use baton_core::json;
+use baton_core::tool::ToolSpec;
+use serde_json::json;
+
+use super::{LeftOut, Offer};
+use crate::registry::is_tool_name;
+
+/// How the names begin under which a store remembers what was accepted.
+pub const PINS: &str = "tool execution ";
+
+/// The name under which a store remembers a tool as it is now.
+pub fn pin(spec: &ToolSpec) -> String {
+    let ToolSpec { name, description, input_schema, output_schema, class, requires_context, .. } = spec;
+    let said = json!([description, input_schema, output_schema, class, requires_context]);
+    let hash = json::sha256_hex(json::canonical(&said).as_bytes());
+    format!("{PINS}{hash} {name}")
+}
+
+/// An offer without the tools that are not what was accepted, and the pins of those that are new.
+pub fn accepted(mut offer: Offer, pins: &[String]) -> (Offer, Vec<String>) {
+    let pins: BTreeSet<&str> = pins.iter().map(String::as_str).collect();
+    let known: BTreeSet<&str> =
+        pins.iter().filter_map(|pin| Some(pin.strip_prefix(PINS)?.split_once(' ')?.1)).collect();
+    let (mut specs, mut new) = (Vec::new(), Vec::new());
+    for spec in offer.specs {
+        let pin = pin(&spec);
+        // What is no name is left out where tools are made, and need not be remembered.
+        if !is_tool_name(&spec.name) || pins.contains(pin.as_str()) {
+            specs.push(spec);
+        } else if known.contains(spec.name.as_str()) {
+            let why = format!(
+                "it is not what was accepted: its description, schema or flags have changed; `baton tools accept {}` \
+                 shows and accepts them",
+                spec.name
+            );
+            offer.left_out.push(LeftOut { name: spec.name, why });
+        } else {
+            new.push(pin);
+            specs.push(spec);
+        }
+    }
+    (Offer { specs, left_out: offer.left_out }, new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str, description: &str) -> ToolSpec {
+        ToolSpec { name: name.to_owned(), description: description.to_owned(), ..ToolSpec::default() }
+    }
+
+    fn offer(specs: &[ToolSpec]) -> Offer {
+        Offer { specs: specs.to_vec(), left_out: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_new_is_accepted_and_what_changes_is_not() {
+        let (a, b, changed) = (spec("a", "one"), spec("b.c", "two"), spec("a", "other"));
+        let (first, pins) = accepted(offer(&[a.clone(), b.clone()]), &[]);
+        assert_eq!((first, pins.clone()), (offer(&[a.clone(), b.clone()]), vec![pin(&a), pin(&b)]));
+        let (second, new) = accepted(offer(&[changed.clone(), b.clone()]), &pins);
+        assert_eq!((second.specs, new), (vec![b.clone()], vec![]));
+        assert_eq!(second.left_out.len(), 1);
+        assert!(second.left_out[0].name == "a" && second.left_out[0].why.contains("baton tools accept a"));
+        let pins = [pins, vec![pin(&changed)]].concat();
+        assert_eq!(accepted(offer(&[changed.clone(), b.clone()]), &pins), (offer(&[changed, b]), vec![]));
+        let odd = offer(&[spec("no\0name", "one")]);
+        assert_eq!(accepted(odd.clone(), &[]), (odd, vec![]));
+    }
+
+    #[test]
+    fn each_thing_that_a_model_or_a_crash_relies_on_is_pinned() {
+        let base = spec("a", "one");
+        let others = [
+            ToolSpec { description: "two".to_owned(), ..base.clone() },
+            ToolSpec { input_schema: json!({"type": "object"}), ..base.clone() },
+            ToolSpec { output_schema: Some(json!({})), ..base.clone() },
+            ToolSpec { class: baton_core::tool::EffectClass::Idempotent, ..base.clone() },
+            ToolSpec { requires_context: true, ..base.clone() },
+        ];
+        let pins: BTreeSet<String> = others.iter().chain([&base]).map(pin).collect();
+        assert_eq!(pins.len(), 6);
+        // How long a call may take is the operator's to say, and no promise.
+        assert_eq!(pin(&ToolSpec { timeout_ms: 1, ..base.clone() }), pin(&base));
+    }
+}
