@@ -1,6 +1,6 @@
 //! Pages of runs.
 
-use baton_core::id::{Tenant, ThreadId};
+use baton_core::id::Tenant;
 use baton_core::run::RunStatus;
 use uuid::Uuid;
 

@@ -1,9 +1,9 @@
 //! Threads in SQLite. An operation loads the tree, asks the core what it means, and writes what changed.
 
-use baton_core::id::{BranchName, EntryId, RunId, Tenant, ThreadId};
+use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::thread::{Lane, NewEntry, Place, PlacedEntry, Tree};
 use baton_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::Connection;
 
 use super::outbox::{self, PackedEvent};
 use super::read::{self, Uuid16};
