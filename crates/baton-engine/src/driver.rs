@@ -365,3 +365,8 @@ fn pauses(next: &Next) -> bool {
     let is_pause = |effect: &Effect| matches!(&effect.kind, EffectKind::Wait { what: Wait::Time, .. });
     matches!(next, Next::Want(wanted) if wanted.iter().any(is_pause))
 }
+
+/// The text of a piece.
+fn text_of(event: &Event) -> &str {
+    if let Event::Delta { text, .. } = event { text } else { "" }
+}

@@ -340,12 +340,6 @@ impl Engine {
 }
 
 impl Shared {
-    /// Nobody else claims this run here while the guard lives.
-    async fn claiming(&self, run: RunId) -> tokio::sync::MutexGuard<'_, ()> {
-        let which = (run.0.as_u128() % CLAIMS_AT_ONCE as u128) as usize;
-        self.claiming[which].lock().await
-    }
-
     /// The tools of now.
     pub(crate) fn tools(&self) -> Registry {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -18,7 +18,7 @@ use baton_store::{
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Driver, Queued};
+use super::{Driver, Queued, text_of};
 use crate::audit::{self, Told};
 use crate::bug::EngineBug;
 use crate::engine::Shared;
@@ -340,11 +340,6 @@ impl Driver {
             point("tool.post_commit");
         }
     }
-}
-
-/// The text of a piece.
-fn text_of(event: &Event) -> &str {
-    if let Event::Delta { text, .. } = event { text } else { "" }
 }
 
 /// Commits a transition; one that nobody knows of is read back, never blindly repeated.

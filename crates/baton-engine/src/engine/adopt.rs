@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::attention::{Attention, Refusal};
-use super::{Engine, RunHandle, Shared};
+use super::{CLAIMS_AT_ONCE, Engine, RunHandle, Shared};
 use crate::error::EngineError;
 use crate::patience::patiently;
 
@@ -191,6 +191,12 @@ impl Shared {
         if !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             self.turn_came.notify_one();
         }
+    }
+
+    /// Nobody else claims this run here while the guard lives.
+    pub(super) async fn claiming(&self, run: RunId) -> tokio::sync::MutexGuard<'_, ()> {
+        let which = (run.0.as_u128() % CLAIMS_AT_ONCE as u128) as usize;
+        self.claiming[which].lock().await
     }
 
     /// Whether a suspect is driven here: others wait.

@@ -97,16 +97,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    pub(crate) fn forgive(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        let found = inner.run_mut(tenant, run)?;
-        if found.row.epoch == epoch && found.row.status == RunStatus::Running {
-            found.row.attempts = 0;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn post(
+    pub(crate) fn decide(
         &self,
         tenant: &Tenant,
         run: RunId,

@@ -119,6 +119,15 @@ impl MemoryStore {
         Ok(())
     }
 
+    pub(crate) fn forgive(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let found = inner.run_mut(tenant, run)?;
+        if found.row.epoch == epoch && found.row.status == RunStatus::Running {
+            found.row.attempts = 0;
+        }
+        Ok(())
+    }
+
     pub(crate) fn queued(&self, tenant: &Tenant, run: RunId) -> Result<QueuedRun, StoreError> {
         let inner = self.lock();
         let row = &inner.run(tenant, run)?.row;
