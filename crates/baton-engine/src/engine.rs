@@ -5,6 +5,7 @@ mod attention;
 mod build;
 mod execute;
 mod fork;
+mod leaving;
 mod operate;
 mod queue;
 mod start;
@@ -310,33 +311,6 @@ impl Engine {
     ) -> Result<EventReader, EngineError> {
         EventReader::open(self.shared.clone(), tenant.clone(), run, from).await
     }
-
-    /// Dies as a killed process does: nothing is finished, nothing is let go. For tests.
-    #[cfg(feature = "failpoints")]
-    pub async fn crash(self) {
-        self.shared.closing.cancel();
-        for live in self.shared.lives().values() {
-            live.task.abort();
-            live.hub.close();
-        }
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
-        self.shared.store.bury(self.shared.owner.id);
-    }
-
-    /// Counts as dead from now on although it goes on: as a process that was stopped for too long. For tests.
-    #[cfg(feature = "failpoints")]
-    pub fn bury(&self) {
-        self.shared.store.bury(self.shared.owner.id);
-    }
-
-    /// Finishes or lets go of everything; returns when nothing is driven here any more.
-    pub async fn shutdown(&self) {
-        let _ = self.shared.closing_at.set(Instant::now() + self.shared.settings.shutdown);
-        self.shared.closing.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
-    }
 }
 
 impl Shared {
@@ -399,20 +373,6 @@ impl Shared {
     /// How often that happened in this process.
     pub(crate) fn breakdowns(&self, run: RunId) -> u32 {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).get(&run).copied().unwrap_or_default()
-    }
-
-    /// Completes when the process begins to go down.
-    pub(crate) async fn went_down(&self) {
-        self.closing.cancelled().await;
-    }
-
-    /// When a process that goes down lets go of what is still in flight.
-    pub(crate) fn goes_down_at(&self) -> Option<Instant> {
-        self.closing_at.get().copied()
-    }
-
-    pub(crate) fn is_out_of_time(&self) -> bool {
-        self.goes_down_at().is_some_and(|at| at <= Instant::now())
     }
 
     pub(crate) fn pulse(&self, run: RunId) -> Option<Pulse> {

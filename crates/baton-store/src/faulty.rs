@@ -31,7 +31,7 @@ pub enum StoreBug {
 }
 
 /// The methods that write.
-pub const WRITES: [&str; 27] = [
+pub const WRITES: [&str; 28] = [
     "add_token",
     "answer_key",
     "begin_key",
@@ -42,6 +42,7 @@ pub const WRITES: [&str; 27] = [
     "decide",
     "delete_branch",
     "delete_thread",
+    "distrust",
     "enqueue",
     "fork",
     "gc",

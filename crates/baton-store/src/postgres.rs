@@ -29,6 +29,7 @@ mod marks;
 mod migrate;
 mod outbox;
 mod pack;
+mod place;
 mod prune;
 mod queue;
 mod row;

@@ -7,6 +7,7 @@
 mod advance;
 mod approvals;
 mod audit;
+mod branches;
 mod claim;
 mod due;
 mod gc;

@@ -324,6 +324,7 @@ async fn a_long_run_gives_account_of_its_last_thousand_transitions() {
     short.script(json!([[{"text": "Done"}]]));
     let (handle, ..) = short.turn(&short.engine(), "hi").await;
     let long = World::new(Kept::Memory, Mode::Plain);
+    long.script(json!([]));
     let run = copy_prefix(&short, &long, handle.run, 1).await;
     let row = long.store.run(&TENANT, run).await.unwrap();
     let first = long.store.steps(&TENANT, run, 0, 1).await.unwrap().remove(0);

@@ -122,7 +122,7 @@ async fn a_decision_that_landed_unseen_is_no_other_one() {
     let asked = world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9).await.unwrap();
     let id = asked[0].id.clone();
     // The first try is not done; what is done before the second is the same decision.
-    faulty.plan("post", 1, Mishap::Undone);
+    faulty.plan("decide", 1, Mishap::Undone);
     let (store, decided, run) = (world.store.clone(), id.clone(), handle.run);
     let lands = move || -> futures_util::future::BoxFuture<'static, ()> {
         let (store, id) = (store.clone(), decided.clone());

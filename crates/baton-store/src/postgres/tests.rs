@@ -80,7 +80,7 @@ fn reads() -> Vec<(String, String)> {
         ("usage", runs::USAGE),
         ("steps", runs::STEPS),
         ("steps with", runs::STEPS_WITH),
-        ("an entry's place", super::threads::PLACE),
+        ("an entry's place", super::place::PLACE),
         ("claims", runs::CLAIMS),
         ("definition", runs::DEFINITION),
         ("pulses", runs::PULSES),

@@ -169,18 +169,19 @@ fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Do
 /// The place of a page's last row, and the runs on it.
 type RunPage = (Option<i64>, Vec<(Tenant, RunId)>);
 
-/// Runs have numbers in the order in which they were stored, so whatever follows one that began too late to have
-/// ended before is not looked at.
+/// Runs have numbers in the order in which they were stored: what follows a page of runs that began too late to have ended
+/// before is not looked at.
 fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, StoreError> {
     let sql =
         "SELECT n, tenant, run, created < ?2, status >= 3 AND ended < ?2 FROM runs WHERE n > ?1 ORDER BY n";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query((from, before.0))?;
-    let (mut last, mut page) = (None, Vec::new());
-    while page.len() < RUNS {
-        let Some(row) = rows.next()?.filter(|row| row.get(3).unwrap_or(false)) else { break };
-        last = Some(row.get(0)?);
+    let (mut last, mut page, mut too_late) = (None, Vec::new(), 0);
+    while page.len() < RUNS && too_late < PAGE {
+        let Some(row) = rows.next()? else { break };
+        too_late = if row.get(3)? { 0 } else { too_late + 1 };
         if row.get::<_, Option<bool>>(4)? == Some(true) {
+            last = Some(row.get(0)?);
             let run = RunId(row.get::<_, Uuid16>(2)?.0);
             page.extend(read::listed(read::name("tenant", row.get(1)?))?.map(|tenant| (tenant, run)));
         }

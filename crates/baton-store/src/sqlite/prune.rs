@@ -5,8 +5,8 @@ use baton_core::thread::Place;
 use rusqlite::Connection;
 
 use super::SqliteStore;
+use super::branches::remove_branch;
 use super::read;
-use super::threads::remove_branch;
 use crate::error::StoreError;
 use crate::failpoint;
 use crate::view::{PruneRequest, Pruned};

@@ -17,6 +17,7 @@ use super::outbox::{self, PackedEvent};
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
 use crate::error::StoreError;
 use crate::record;
+use crate::service::AuditEvent;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
 use crate::view::{ClaimRow, Posted, Pulse, RunRow, StepRow, ThreadUsage};
 
@@ -55,7 +56,7 @@ impl SqliteStore {
         done
     }
 
-    pub(crate) async fn post(
+    pub(crate) async fn decide(
         &self,
         tenant: &Tenant,
         run: RunId,

@@ -55,6 +55,9 @@ fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
+/// After so many mistakes nobody reads on: neither does this.
+const MOST_MISTAKES: usize = 50;
+
 /// Reads the text of a file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Failure> {
     let mut reading = Reading { path, text, mistakes: RefCell::default() };
@@ -86,6 +89,9 @@ pub(super) struct Reading<'a> {
 impl Reading<'_> {
     fn table(&self, prefix: &str, table: &DeTable<'_>, contents: &mut Contents) {
         for (name, value) in table {
+            if self.mistakes.borrow().len() >= MOST_MISTAKES {
+                return;
+            }
             let key = if prefix.is_empty() {
                 name.get_ref().to_string()
             } else {

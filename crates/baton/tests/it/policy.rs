@@ -309,7 +309,7 @@ fn every_table_on_the_page_about_the_policy_can_be_read() {
     let page = std::fs::read_to_string(root().join("docs/policy.md")).unwrap();
     let blocks: Vec<&str> =
         page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(blocks.len(), 5);
+    assert_eq!(blocks.len(), 6);
     for block in blocks {
         let world = World::new();
         world.settings(block);

@@ -55,6 +55,7 @@ impl Copy {
         Copy { world, data, baton }
     }
 
+    #[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
     fn run(&self, args: &[&str]) -> Did {
         let template = self.world.command(&[]);
         let mut command = std::process::Command::new(&self.baton);

@@ -137,7 +137,7 @@ fn steps_are_read_line_by_line() {
     let did = world.baton(&["ask", "--steps", "--model", &model, "What is 1/0?"]);
     let told = Mask::default().text(&did.err).replace(&model, "MODEL");
     let (_, steps) = told.split_once("steps (trace ").unwrap();
-    let expected = "ID2):\n  \
+    let expected = "ID1):\n  \
                     llm_call   MODEL asked for calculator · role router · a short question for a fact\n  \
                     tool_call  calculator did not work · error Division by zero.\n  \
                     llm_call   MODEL answered · role reasoning · tools have run\n";

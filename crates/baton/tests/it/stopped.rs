@@ -50,7 +50,7 @@ fn wait_in_line(world: &World, pid: u32) {
 #[test]
 fn a_process_that_is_stopped_in_its_turn_is_named_and_blocks_nobody_for_ever() {
     let (world, model) = world();
-    let owner = stopped_at(&world, &model, "store.pre_commit:3");
+    let owner = stopped_at(&world, &model, "store.pre_commit:4");
     let pid = owner.id();
     let run = only_run(&world)["id"].as_str().unwrap().to_owned(); // reading works
     let expected = format!(

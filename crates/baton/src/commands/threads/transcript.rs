@@ -3,6 +3,7 @@
 use baton_core::json::as_text;
 use baton_core::thread::{Closing, Entry, PlacedEntry, WaitingKind};
 use baton_core::time::Timestamp;
+use baton_core::visible::{self, Findings};
 use serde_json::Value;
 
 use crate::columns::moment;
@@ -71,8 +72,9 @@ fn long(text: &str) -> String {
     plain(text).into_owned()
 }
 
+/// What a call was to do, and what came of it: nothing in it is invisible, wherever it is shown again.
 fn short(value: &Value, most: usize) -> String {
-    brief(&as_text(value), most)
+    brief(&visible::text(&as_text(value), &mut Findings::default()), most)
 }
 
 fn closed(status: Closing) -> &'static str {
