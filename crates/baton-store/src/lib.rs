@@ -551,9 +551,9 @@ impl Store {
         on_store!(self, receive(tenant, event, key))
     }
 
-    /// Events that are to be sent, in order.
-    pub async fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
-        on_store!(self, outbox(limit))
+    /// Events beyond a number that are to be sent, in order.
+    pub async fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+        on_store!(self, outbox(after, limit))
     }
 
     /// How much room the data takes, in bytes.

@@ -185,7 +185,7 @@ async fn a_step_that_is_not_there_is_refused(world: World) {
 
 /// The trail as `(type, run, payload without ids)`.
 async fn trail(world: &World) -> Vec<(String, String, Value)> {
-    let rows = insist(|| world.store.outbox(99)).await;
+    let rows = insist(|| world.store.outbox(0, 99)).await;
     let tell = |row: baton_store::Outgoing| {
         let mut payload = row.event.payload;
         for name in ["thread_id", "trace_id", "usage", "run_id"] {

@@ -88,7 +88,7 @@ impl Bench {
         })
         .await;
         self.ask("idle: events to send", async |of, _| {
-            assert!(of.store().outbox(256).await.unwrap().is_empty())
+            assert!(of.store().outbox(0, 256).await.unwrap().is_empty())
         })
         .await;
         self.ask("idle: how many are to be sent", async |of, _| {

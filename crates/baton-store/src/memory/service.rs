@@ -206,9 +206,10 @@ impl MemoryStore {
         Ok(true)
     }
 
-    pub(crate) fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+    pub(crate) fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         let inner = self.lock();
-        let unsent = inner.outbox.iter().filter(|(_, row)| row.event.send).take(limit as usize);
+        let unsent =
+            inner.outbox.iter().filter(|(n, row)| **n > after && row.event.send).take(limit as usize);
         let outgoing = |(n, row): (&i64, &MemEvent)| Outgoing {
             n: *n,
             tenant: row.tenant.clone(),

@@ -15,9 +15,9 @@ use crate::error::StoreError;
 use crate::record;
 use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing};
 
-/// The oldest events that are to be sent.
+/// The oldest events beyond a number that are to be sent.
 pub(super) const UNSENT: &str = "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
-    WHERE send ORDER BY n LIMIT $1";
+    WHERE send AND n > $2 ORDER BY n LIMIT $1";
 
 /// How many there are of those, up to a number.
 pub(super) const DEPTH: &str = "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE send LIMIT $1) u";
@@ -50,9 +50,9 @@ impl PgStore {
         .await
     }
 
-    pub(crate) async fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+    pub(crate) async fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         let mut out = Vec::new();
-        for row in self.rows(UNSENT, &[&i64::from(limit)]).await? {
+        for row in self.rows(UNSENT, &[&i64::from(limit), &after]).await? {
             out.extend(listed(outgoing(&row))?);
         }
         Ok(out)

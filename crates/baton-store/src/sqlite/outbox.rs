@@ -71,12 +71,12 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn outbox(&self, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+    pub(crate) async fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         self.read(move |db| {
             let sql = "SELECT n, tenant, at, correlation, kind, source, body, crc FROM outbox
-                       WHERE send = 1 ORDER BY n LIMIT ?1";
+                       WHERE send = 1 AND n > ?1 ORDER BY n LIMIT ?2";
             let mut statement = db.prepare_cached(sql)?;
-            let mut rows = statement.query([limit])?;
+            let mut rows = statement.query((after, limit))?;
             let mut out = Vec::new();
             while let Some(row) = rows.next()? {
                 out.extend(read::listed(outgoing(row))?);

@@ -1,7 +1,7 @@
 //! Sending what happened to the context service: at least once, in order for each correlation id, never in the way of
 //! a run.
 //!
-//! Events wait in the outbox, where the transitions that they tell of put them. A round takes the oldest, sends those of
+//! Events wait in the outbox, where the transitions that they tell of put them. A round takes a page of them, sends those of
 //! one correlation id one after the other and those of different ones side by side, and notes which were taken.
 //! Each goes under a key of its own, the same for every attempt, so that one that is sent twice counts once.
 //!
@@ -9,6 +9,9 @@
 //! over when that process is gone. Should two send all the same (one was stopped for a while, and does not know yet that
 //! it is not meant any more), each goes through the events of a correlation id from the oldest that was not taken,
 //! and a next one only when the one before was taken: what arrives first still arrives in order.
+//!
+//! It goes through all that waits, a page at a time, and then begins again. What a correlation id could not send keeps
+//! only that id waiting, for a while that grows, however much of it there is: the pages behind are reached all the same.
 //!
 //! It tries for ever. A service that cannot be reached, is too slow, or says that it takes nothing for now (401, 403, 429,
 //! 503) is left alone for a while. Any other status is about one event: the rest of its correlation id waits behind it,
@@ -27,7 +30,7 @@ use baton_store::{AuditEvent, NewKey, Outgoing, Store, StoreError};
 use baton_tools::Permit;
 use baton_tools::execution::Connection;
 use futures_util::{StreamExt, stream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::wait;
@@ -55,6 +58,58 @@ const FOR_EVER_MS: i64 = 100 * 365 * 24 * 60 * 60 * 1000;
 pub(super) struct Sender {
     engine: Engine,
     connection: Connection,
+    /// The number after which the next page begins.
+    from: i64,
+    held: Held,
+}
+
+/// Whose events wait: those of a correlation id, which nobody shares with another tenant.
+type Whose = (Tenant, String);
+
+/// Whose next event was not taken.
+#[derive(Debug, Default)]
+struct Held(HashMap<Whose, Hold>);
+
+#[derive(Debug)]
+struct Hold {
+    why: String,
+    /// When it is tried again, and how long it was left alone.
+    until: Instant,
+    pause: Duration,
+    /// Whether its time had come when the first page was taken: whoever began in the middle would not keep the order.
+    is_open: bool,
+}
+
+impl Held {
+    /// Everything is gone through from the beginning: what has waited long enough is tried again.
+    fn begin(&mut self, now: Instant) {
+        self.0.values_mut().for_each(|hold| hold.is_open = hold.until <= now);
+    }
+
+    fn may_send(&self, whose: &Whose) -> bool {
+        self.0.get(whose).is_none_or(|hold| hold.is_open)
+    }
+
+    /// Notes what came of the events of somebody: why the next one was not taken, if it was not.
+    fn note(&mut self, whose: Whose, left: Option<&str>, now: Instant) {
+        let Some(why) = left else {
+            self.0.remove(&whose);
+            return;
+        };
+        let pause = self.0.get(&whose).map_or(SOON, |hold| (hold.pause * 2).min(DOWN));
+        let hold = Hold { why: why.to_owned(), until: now + pause, pause, is_open: false };
+        self.0.insert(whose, hold);
+    }
+
+    /// Everything was gone through: who might have sent and was not met has nothing left to send.
+    fn end(&mut self) {
+        self.0.retain(|_, hold| !hold.is_open);
+    }
+
+    /// Why somebody waits, if anybody does.
+    fn why(&self) -> Option<&str> {
+        self.0.values().next().map(|hold| hold.why.as_str())
+    }
 }
 
 /// What came of a round.
@@ -62,8 +117,10 @@ pub(super) struct Sender {
 enum Round {
     /// There was nothing to do, or it is for another process to do.
     Idle,
-    /// All were taken. Whether more may wait.
-    Sent { is_full: bool },
+    /// There is another page; whether anything of this one was taken.
+    More { took: bool },
+    /// All were taken.
+    Sent,
     /// Some were not taken, and why; the others were.
     Partly(String),
     /// It takes none for now, and why.
@@ -88,11 +145,11 @@ impl Sender {
         let token = super::token("services.context", &setting.token)?;
         let connection = Connection::new(&setting.url, token)
             .map_err(|error| Failure::usage(format!("the context service: {error}")))?;
-        Ok(Sender { engine: engine.clone(), connection })
+        Ok(Sender { engine: engine.clone(), connection, from: 0, held: Held::default() })
     }
 
     /// Sends until the process ends, and then what is left.
-    pub(super) async fn run(self, closing: CancellationToken) {
+    pub(super) async fn run(mut self, closing: CancellationToken) {
         let (mut pause, mut is_down) = (SOON, false);
         loop {
             pause = told(self.round().await, pause, &mut is_down);
@@ -103,27 +160,44 @@ impl Sender {
         while !is_down && told(self.round().await, SOON, &mut is_down).is_zero() {}
     }
 
-    async fn round(&self) -> Result<Round, StoreError> {
-        let store = self.engine.store();
-        let events = store.outbox(BATCH).await?;
-        if events.is_empty() || !self.is_ours(store).await? {
+    async fn round(&mut self) -> Result<Round, StoreError> {
+        let store = self.engine.store().clone();
+        let after = std::mem::take(&mut self.from);
+        let events = store.outbox(after, BATCH).await?;
+        if after == 0 {
+            self.held.begin(Instant::now());
+        }
+        let more = events.last().filter(|_| events.len() == BATCH as usize).map(|last| last.n);
+        if (events.is_empty() && after == 0) || !self.is_ours(&store).await? {
             return Ok(Round::Idle);
         }
-        let is_full = events.len() == BATCH as usize;
         let has_failed = AtomicBool::new(false);
-        let mut sending = stream::iter(by_correlation(events))
-            .map(|events| self.in_order(events, &has_failed))
+        let groups = by_correlation(events).into_iter().filter(|(whose, _)| self.held.may_send(whose));
+        let mut sending = stream::iter(groups.collect::<Vec<_>>())
+            .map(async |(whose, events)| (whose, self.in_order(events, &has_failed).await))
             .buffer_unordered(SIDE_BY_SIDE);
-        let (mut taken, mut left) = (Vec::new(), None);
-        while let Some((numbers, why)) = sending.next().await {
+        let (mut taken, mut ended) = (Vec::new(), Vec::new());
+        while let Some((whose, (numbers, why))) = sending.next().await {
             taken.extend(numbers);
-            left = left.or(why);
+            ended.push((whose, why));
         }
+        drop(sending);
         store.sent(&taken).await?;
-        Ok(match left {
-            None => Round::Sent { is_full },
-            Some(why) if has_failed.load(Ordering::Relaxed) => Round::Down(why),
-            Some(why) => Round::Partly(why),
+        if has_failed.load(Ordering::Relaxed) {
+            let why = ended.into_iter().find_map(|(_, why)| why).unwrap_or_default();
+            return Ok(Round::Down(why));
+        }
+        for (whose, why) in ended {
+            self.held.note(whose, why.as_deref(), Instant::now());
+        }
+        self.from = more.unwrap_or(0);
+        if more.is_none() {
+            self.held.end();
+        }
+        Ok(match (more, self.held.why()) {
+            (Some(_), _) => Round::More { took: !taken.is_empty() },
+            (None, Some(why)) => Round::Partly(why.to_owned()),
+            (None, None) => Round::Sent,
         })
     }
 
@@ -210,11 +284,13 @@ fn answered(status: u16) -> Taken {
 /// How long to wait after a round. When the service goes down, and when it is back, is said once.
 fn told(round: Result<Round, StoreError>, pause: Duration, is_down: &mut bool) -> Duration {
     match round {
-        Ok(Round::Sent { is_full }) => {
+        Ok(Round::More { took: true }) => Duration::ZERO,
+        Ok(Round::More { took: false }) => SOON, // all of it waits: that is looked through without haste
+        Ok(Round::Sent) => {
             if std::mem::take(is_down) {
                 tracing::warn!("the context service takes events again");
             }
-            if is_full { Duration::ZERO } else { SOON }
+            SOON
         }
         Ok(Round::Idle) => (pause * 2).clamp(SOON, SELDOM),
         Ok(Round::Partly(why)) => {
@@ -236,16 +312,16 @@ fn told(round: Result<Round, StoreError>, pause: Duration, is_down: &mut bool) -
     }
 }
 
-/// The events of each correlation id, in order. Nobody shares one with another tenant.
-fn by_correlation(events: Vec<Outgoing>) -> Vec<Vec<Outgoing>> {
-    let mut places: HashMap<(Tenant, String), usize> = HashMap::new();
-    let mut groups: Vec<Vec<Outgoing>> = Vec::new();
+/// The events of each correlation id, in order.
+fn by_correlation(events: Vec<Outgoing>) -> Vec<(Whose, Vec<Outgoing>)> {
+    let mut places: HashMap<Whose, usize> = HashMap::new();
+    let mut groups: Vec<(Whose, Vec<Outgoing>)> = Vec::new();
     for event in events {
         let whose = (event.tenant.clone(), event.event.correlation.clone());
-        let place = *places.entry(whose).or_insert(groups.len());
+        let place = *places.entry(whose.clone()).or_insert(groups.len());
         match groups.get_mut(place) {
-            Some(group) => group.push(event),
-            None => groups.push(vec![event]),
+            Some((_, group)) => group.push(event),
+            None => groups.push((whose, vec![event])),
         }
     }
     groups

@@ -72,7 +72,7 @@ pub(super) async fn kept(store: &Store) -> Kept {
         keys,
         queued: store.queued(&tenant(), run(4)).await,
         due: store.due(at(0)).await.unwrap(),
-        outbox: store.outbox(99).await.unwrap(),
+        outbox: store.outbox(0, 99).await.unwrap(),
         audit: store.audit(None, 0, 99).await.unwrap(),
         tokens: store.tokens().await.unwrap(),
         requires_tokens: store.requires_tokens().await.unwrap(),

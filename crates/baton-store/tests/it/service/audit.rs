@@ -134,7 +134,7 @@ async fn another_policy_is_told_of_once(home: Home) {
         assert_eq!(elsewhere.note_policy(hash, event(2, true)).await, Ok(false), "{hash}");
     }
     // An event of ours that is to be sent: one for each change.
-    let told: Vec<_> = store.outbox(9).await.unwrap().into_iter().map(|it| it.event.payload).collect();
+    let told: Vec<_> = store.outbox(0, 9).await.unwrap().into_iter().map(|it| it.event.payload).collect();
     let expected = ["a", "b"].map(|previous| serde_json::json!({"n": 1, "previous": previous}));
     assert_eq!(told, expected);
 }

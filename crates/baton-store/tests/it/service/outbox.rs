@@ -21,7 +21,7 @@ on_every_store!(
 );
 
 async fn outbox(store: &Store) -> Vec<AuditEvent> {
-    store.outbox(1000).await.unwrap().into_iter().map(|outgoing| outgoing.event).collect()
+    store.outbox(0, 1000).await.unwrap().into_iter().map(|outgoing| outgoing.event).collect()
 }
 
 /// A run that says these things of itself, one a transition after the first.
@@ -48,14 +48,14 @@ async fn events_are_written_with_their_transition(home: Home) {
     let last = Transition { audit: vec![event(3, false), event(4, true)], ..pen.ends(RunStatus::Ok) };
     pen.commit(store, last).await.unwrap();
 
-    let outgoing = elsewhere.outbox(1000).await.unwrap();
+    let outgoing = elsewhere.outbox(0, 1000).await.unwrap();
     assert!(outgoing.is_sorted_by(|a, b| a.n < b.n), "{outgoing:?}");
     let numbers: Vec<i64> = outgoing.iter().map(|outgoing| outgoing.n).collect();
     let sent = [1, 2, 4].map(|n| event(n, true));
     let expected: Vec<_> =
         numbers.iter().zip(sent).map(|(n, event)| Outgoing { n: *n, tenant: tenant(), event }).collect();
     assert_eq!(outgoing, expected, "what is not to be sent is not among them");
-    assert_eq!(elsewhere.outbox(2).await.as_deref(), Ok(&expected[..2]));
+    assert_eq!(elsewhere.outbox(0, 2).await.as_deref(), Ok(&expected[..2]));
     let sealed = store.seal(1000).await;
     assert_eq!((sealed, outbox(store).await), (Ok(4), [1, 2, 4].map(|n| event(n, true)).to_vec()));
 }
@@ -75,7 +75,7 @@ async fn a_transition_that_is_refused_leaves_no_event(home: Home) {
 async fn what_was_sent_is_not_sent_again(home: Home) {
     let (store, elsewhere) = (&home.store, home.elsewhere());
     told(store, &[1, 2, 3].map(|n| event(n, true))).await;
-    let numbers: Vec<i64> = store.outbox(9).await.unwrap().iter().map(|outgoing| outgoing.n).collect();
+    let numbers: Vec<i64> = store.outbox(0, 9).await.unwrap().iter().map(|outgoing| outgoing.n).collect();
     elsewhere.sent(&numbers[..1]).await.unwrap();
     assert_eq!(outbox(store).await, [event(2, true), event(3, true)], "sent before it was sealed");
     assert_eq!(store.seal(2).await, Ok(2));
@@ -174,7 +174,7 @@ async fn what_is_dropped_before_it_is_sealed_is_sealed_all_the_same(home: Home) 
 async fn a_row_leaves_when_it_was_sent_and_sealed(home: Home) {
     let store = &home.store;
     told(store, &[1, 2, 3].map(|n| event(n, n != 3))).await;
-    let first = store.outbox(1).await.unwrap()[0].n;
+    let first = store.outbox(0, 1).await.unwrap()[0].n;
     store.sent(&[first]).await.unwrap();
     assert_eq!(counted(&home, "outbox"), 3, "none is sealed");
     store.seal(9).await.unwrap();
@@ -200,7 +200,7 @@ async fn what_is_still_to_be_sent_is_counted(home: Home) {
     assert_eq!(store.outbox_depth().await, Ok(3));
     store.seal(1000).await.unwrap();
     assert_eq!(home.elsewhere().outbox_depth().await, Ok(3), "sealed is not sent");
-    let numbers: Vec<i64> = store.outbox(2).await.unwrap().iter().map(|outgoing| outgoing.n).collect();
+    let numbers: Vec<i64> = store.outbox(0, 2).await.unwrap().iter().map(|outgoing| outgoing.n).collect();
     store.sent(&numbers).await.unwrap();
     assert_eq!(home.elsewhere().outbox_depth().await, Ok(1));
 }

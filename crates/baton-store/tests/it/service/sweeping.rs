@@ -81,7 +81,7 @@ async fn what_is_sent_and_sealed_at_once_is_done_once(home: Home) {
     let send = tokio::spawn(async move {
         let mut sent = Vec::new();
         loop {
-            let page = elsewhere.outbox(3).await.unwrap();
+            let page = elsewhere.outbox(0, 3).await.unwrap();
             if page.is_empty() {
                 return sent;
             }

@@ -24,8 +24,10 @@ fn events_of_one_correlation_id_stay_in_order_and_tenants_apart() {
         event(5, "a", "x"),
         event(9, "a", "y"),
     ];
-    let groups: Vec<Vec<i64>> =
-        by_correlation(events).into_iter().map(|group| group.iter().map(|event| event.n).collect()).collect();
+    let groups: Vec<Vec<i64>> = by_correlation(events)
+        .into_iter()
+        .map(|(_, group)| group.iter().map(|event| event.n).collect())
+        .collect();
     assert_eq!(groups, [vec![1, 5], vec![2, 9], vec![4]]);
 }
 
@@ -68,6 +70,33 @@ fn one_event_that_is_not_taken_does_not_slow_down_the_others() {
     assert_eq!((pause, is_down), (SELDOM, true));
     let pause = told(Ok(Round::Down("down".to_owned())), DOWN, &mut is_down);
     assert_eq!((pause, is_down), (DOWN, true));
-    let pause = told(Ok(Round::Sent { is_full: false }), DOWN, &mut is_down);
+    let pause = told(Ok(Round::Sent), DOWN, &mut is_down);
     assert_eq!((pause, is_down), (SOON, false));
+}
+
+#[test]
+fn whose_event_was_not_taken_waits_longer_each_time_and_begins_only_at_the_first_page() {
+    let (mut held, now) = (Held::default(), Instant::now());
+    let whose = |id: &str| ("a".parse().unwrap(), id.to_owned());
+    held.note(whose("x"), Some("500"), now);
+    assert_eq!(
+        (held.may_send(&whose("x")), held.may_send(&whose("y")), held.why()),
+        (false, true, Some("500"))
+    );
+    held.begin(now);
+    assert!(!held.may_send(&whose("x")), "its time has not come");
+    let mut pauses = Vec::new();
+    for _ in 0..10 {
+        held.begin(now + DOWN * 100);
+        assert!(held.may_send(&whose("x")));
+        held.note(whose("x"), Some("500"), now);
+        pauses.push(held.0[&whose("x")].pause.as_millis());
+    }
+    assert_eq!(pauses, [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
+    held.begin(now + DOWN * 100);
+    held.end();
+    assert_eq!(held.why(), None, "nothing of it was met: it was dropped");
+    held.note(whose("x"), Some("500"), now);
+    held.note(whose("x"), None, now);
+    assert_eq!((held.may_send(&whose("x")), held.why()), (true, None));
 }

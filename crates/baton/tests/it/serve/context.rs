@@ -1,8 +1,12 @@
 //! Telling a context service what happens: in order, at least once, and never in anybody's way.
 
+use std::sync::{Arc, OnceLock};
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::mask::Mask;
+use crate::postgres_server::until;
 use crate::server::{Answer, Server};
 use crate::world::World;
 
@@ -150,4 +154,42 @@ fn a_service_that_never_answers_holds_nobody_up_for_long() {
     let did = world.baton(&["ask", "--model", &model(&world), "What is 1 + 1?"]);
     assert_eq!((did.code, did.out.as_str()), (0, "391\n"), "{}", did.err);
     assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_correlation_id_whose_events_are_not_taken_holds_up_no_other_however_many_they_are() {
+    let stuck = Arc::new(OnceLock::new());
+    let first = stuck.clone();
+    let server = Server::deciding(move |_, request| {
+        let body: Value = serde_json::from_str(&request.body).unwrap();
+        let id = body["correlation_id"].as_str().unwrap().to_owned();
+        match *first.get_or_init(|| id.clone()) == id {
+            true => Answer::json(500, ""),
+            false => Answer::whole(202, &[], ""),
+        }
+    });
+    let world = with(&server.url(), "");
+    let model = model(&world);
+    world.baton(&["ask", "--thread", "stuck", "--model", &model, "What is 1 + 1?"]).ok();
+    let db = rusqlite::Connection::open(world.path("home/data/baton/baton.db")).unwrap();
+    let unsent: i64 =
+        db.query_row("SELECT count(*) FROM outbox WHERE send = 1", [], |row| row.get(0)).unwrap();
+    assert_eq!(unsent, 2);
+    let columns = "tenant, at, correlation, kind, source, digest, send, bytes, body, crc, external";
+    let copies = format!(
+        "WITH RECURSIVE c(k) AS (VALUES(1) UNION ALL SELECT k + 1 FROM c WHERE k < 600)
+         INSERT INTO outbox({columns}) SELECT {columns} FROM outbox, c WHERE kind = 'agent.started'"
+    );
+    assert_eq!(db.execute(&copies, []).unwrap(), 600);
+    world.baton(&["ask", "--thread", "other", "--model", &model, "What is 1 + 1?"]).ok();
+    let service = world.start(&["serve", "--port", "0", "--model", &model, "--json"]);
+    let stuck = stuck.get().unwrap();
+    until("the events behind are sent", || {
+        kinds(&server).iter().any(|(id, kind)| id != stuck && kind == "agent.completed")
+    });
+    service.signal(Signal::TERM);
+    service.end();
+    let unsent: i64 =
+        db.query_row("SELECT count(*) FROM outbox WHERE send = 1", [], |row| row.get(0)).unwrap();
+    assert_eq!(unsent, 602, "none of the others is lost");
 }
