@@ -113,7 +113,10 @@ impl MemoryStore {
     }
 
     pub(crate) fn put_blob(&self, tenant: &Tenant, hash: &str, bytes: Vec<u8>, at: Timestamp) {
-        self.lock().blobs.insert((tenant.clone(), hash.to_owned()), MemBlob { bytes, touched: at });
+        let mut inner = self.lock();
+        let blob = inner.blobs.entry((tenant.clone(), hash.to_owned()));
+        let blob = blob.or_insert(MemBlob { bytes, touched: at });
+        blob.touched = blob.touched.max(at);
     }
 
     pub(crate) fn blob(&self, tenant: &Tenant, hash: &str) -> Option<Vec<u8>> {

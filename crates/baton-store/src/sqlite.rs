@@ -169,7 +169,7 @@ impl SqliteStore {
         let (tenant, hash) = (tenant.clone(), hash.to_owned());
         self.write(move |db| {
             let sql = "INSERT INTO blobs(tenant, hash, size, touched_at, body) VALUES (?1, ?2, ?3, ?4, ?5)
-                       ON CONFLICT(tenant, hash) DO UPDATE SET touched_at = excluded.touched_at";
+                       ON CONFLICT(tenant, hash) DO UPDATE SET touched_at = max(touched_at, excluded.touched_at)";
             let size = bytes.len() as i64;
             db.prepare_cached(sql)?.execute((tenant.as_str(), hash, size, at.0, bytes))?;
             Ok(())

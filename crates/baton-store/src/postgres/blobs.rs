@@ -19,7 +19,7 @@ impl PgStore {
             Box::pin(async move {
                 let sql =
                     "INSERT INTO blobs(tenant, hash, size, touched_at, body) VALUES ($1, $2, $3, $4, $5)
-                           ON CONFLICT (tenant, hash) DO UPDATE SET touched_at = excluded.touched_at";
+                           ON CONFLICT (tenant, hash) DO UPDATE SET touched_at = greatest(blobs.touched_at, excluded.touched_at)";
                 let size = bytes.len() as i64;
                 let statement = db.prepare_cached(sql).await?;
                 db.execute(&statement, &[&tenant.as_str(), &hash, &size, &at.0, &bytes]).await?;

@@ -2,7 +2,7 @@
 
 use baton_core::event::NumberedEvent;
 use baton_core::run::RunStatus;
-use baton_store::{ClaimMode, RunFilter, Store, StoreError};
+use baton_store::{ClaimMode, GcRequest, RunFilter, Store, StoreError};
 
 use crate::home::Home;
 use crate::pen::Pen;
@@ -15,6 +15,7 @@ on_every_store!(
     steps_are_read_in_pages,
     runs_are_listed_newest_first,
     blobs_are_kept_under_their_hash,
+    what_touches_a_blob_with_an_earlier_moment_makes_it_no_older,
 );
 
 async fn events_are_numbered_across_steps_and_claims(home: Home) {
@@ -161,4 +162,17 @@ async fn blobs_are_kept_under_their_hash(home: Home) {
         store.put_blob(&tenant(), &hash, bytes.clone(), at(ms)).await.unwrap();
         assert_eq!(store.blob(&tenant(), &hash).await, Ok(Some(bytes.clone())));
     }
+}
+
+async fn what_touches_a_blob_with_an_earlier_moment_makes_it_no_older(home: Home) {
+    let (store, hash) = (&home.store, baton_core::json::sha256_hex(b"x"));
+    for ms in [100, 5] {
+        store.put_blob(&tenant(), &hash, b"x".to_vec(), at(ms)).await.unwrap();
+    }
+    let gone = async |before| {
+        let request =
+            GcRequest { now: at(200), runs_before: None, blobs_before: Some(at(before)), dry_run: false };
+        store.gc(&request).await.unwrap().blobs
+    };
+    assert_eq!((gone(50).await, gone(101).await), (0, 1));
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use baton_core::id::{BranchName, EntryId, Tenant, ThreadId};
+use baton_core::thread::Entry;
 use baton_core::time::Timestamp;
 use baton_store::{ForkAt, NewThread, Store, StoreError};
 
@@ -40,10 +41,9 @@ pub(super) async fn restore(
     tenant: &Tenant,
     id: &ThreadId,
     sound: &Sound,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
-    for (hash, bytes) in &sound.blobs {
-        store.put_blob(tenant, hash, bytes.clone(), sound.archive.created).await?;
-    }
+    keep_blobs(store, tenant, sound, now).await?;
     match store.thread(tenant, id).await {
         Err(StoreError::NotFound { .. }) => {}
         found => return found.and(Err(StoreError::Exists { what: "thread", id: id.to_string() })),
@@ -67,11 +67,34 @@ pub(super) async fn restore(
     if made.is_ok() {
         made = store.rename_thread(tenant, &site, id).await;
     }
+    if made.is_ok() {
+        // Whoever cleared away meanwhile may have looked where the entries were not yet, or not any more.
+        return keep_blobs(store, tenant, sound, now).await;
+    }
     if made.is_err() {
         // If this fails too, the first failure is what matters.
         let _ = store.delete_thread(tenant, &site, None).await;
     }
     made
+}
+
+/// Keeps the long results, touched now: whoever clears away leaves them alone. An entry whose result is nowhere is
+/// refused.
+async fn keep_blobs(store: &Store, tenant: &Tenant, sound: &Sound, now: Timestamp) -> Result<(), StoreError> {
+    for (hash, bytes) in &sound.blobs {
+        store.put_blob(tenant, hash, bytes.clone(), now).await?;
+    }
+    let there: BTreeSet<&String> = sound.blobs.iter().map(|(hash, _)| hash).collect();
+    let named = sound.entries.iter().filter_map(|new| match &new.entry {
+        Entry::ToolResult(result) => result.blob.as_ref().map(|blob| &blob.hash),
+        _ => None,
+    });
+    for hash in named.filter(|hash| !there.contains(hash)) {
+        if store.blob(tenant, hash).await?.is_none() {
+            return Err(StoreError::NotFound { what: "blob", id: hash.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Where a thread is built: the same place each time, so that what a dead process left is cleared away.

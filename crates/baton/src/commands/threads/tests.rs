@@ -5,7 +5,7 @@ use baton_core::id::{BranchName, EntryId, Tenant, ThreadId};
 use baton_core::json::sha256_hex;
 use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
-use baton_store::{ForkAt, NewThread, PruneRequest, Slice, Store, StoreError};
+use baton_store::{ForkAt, GcRequest, NewThread, PruneRequest, Slice, Store, StoreError};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -107,7 +107,7 @@ async fn there_and_back(archive: &Archive) -> Archive {
     let text = serde_json::to_string(archive).unwrap();
     let sound = Archive::read(&text).unwrap().check().unwrap();
     let (store, tenant) = (Store::memory(), Tenant::local());
-    restore(&store, &tenant, &archive.id, &sound).await.unwrap();
+    restore(&store, &tenant, &archive.id, &sound, Timestamp(0)).await.unwrap();
     archived(&store, &tenant, &archive.id).await.unwrap()
 }
 
@@ -155,8 +155,40 @@ async fn long_results_come_along() {
     bench.push(&main, "ToolResult", result).await.unwrap();
     let archive = bench.archived().await;
     assert_eq!(there_and_back(&archive).await, archive);
+    let mut document = serde_json::to_value(&archive).unwrap();
     let sound = archive.check().unwrap();
-    assert_eq!(sound.blobs, [(blob.hash, bytes)]);
+    assert_eq!(sound.blobs, [(blob.hash.clone(), bytes.clone())]);
+
+    document["blobs"] = json!({});
+    let without = Archive::read(&document.to_string()).unwrap().check().unwrap();
+    let (store, id) = (Store::memory(), "t".parse().unwrap());
+    let error = restore(&store, &bench.tenant, &id, &without, Timestamp(0)).await.unwrap_err();
+    assert_eq!(error, StoreError::NotFound { what: "blob", id: blob.hash.clone() });
+    assert_eq!(store.threads(&bench.tenant, 10, None).await, Ok(vec![]));
+    store.put_blob(&bench.tenant, &blob.hash, bytes, Timestamp(0)).await.unwrap();
+    restore(&store, &bench.tenant, &id, &without, Timestamp(0)).await.unwrap();
+}
+
+/// Clearing away goes by when a result was touched last, which is when it was imported.
+#[tokio::test]
+async fn what_was_imported_is_as_young_as_its_import() {
+    let mut bench = Bench::new(1).await;
+    let hash = sha256_hex(b"long");
+    let blob = BlobRef { hash: hash.clone(), size: 4, dropped: 0 };
+    bench.store.put_blob(&bench.tenant, &hash, b"long".to_vec(), Timestamp(0)).await.unwrap();
+    let main = BranchName::main();
+    let call = json!({"id": "c", "function_name": "f", "arguments": {}});
+    bench.push(&main, "ToolCall", call).await.unwrap();
+    let result = json!({"tool_call_id": "c", "tool_name": "f", "result": "…", "blob": blob});
+    bench.push(&main, "ToolResult", result).await.unwrap();
+    let sound = bench.archived().await.check().unwrap();
+    let (store, id) = (Store::memory(), "t".parse().unwrap());
+    let imported = Timestamp(sound.archive.created.0 + 1000);
+    restore(&store, &bench.tenant, &id, &sound, imported).await.unwrap();
+    store.delete_thread(&bench.tenant, &id, None).await.unwrap();
+    let request =
+        GcRequest { now: imported, runs_before: None, blobs_before: Some(imported), dry_run: false };
+    assert_eq!(store.gc(&request).await.unwrap().blobs, 0);
 }
 
 #[tokio::test]
@@ -247,7 +279,7 @@ async fn a_thread_that_cannot_be_finished_is_not_left_half_made() {
     document["branches"][0]["head"] = json!(ids[1]);
     let sound = Archive::read(&document.to_string()).unwrap().check().unwrap();
     let (store, id) = (Store::memory(), "t".parse().unwrap());
-    let error = restore(&store, &bench.tenant, &id, &sound).await.unwrap_err();
+    let error = restore(&store, &bench.tenant, &id, &sound, Timestamp(0)).await.unwrap_err();
     assert!(matches!(error, StoreError::Order(_)), "{error}");
     assert_eq!(store.threads(&bench.tenant, 10, None).await, Ok(vec![]));
 }

@@ -87,7 +87,7 @@ pub(super) async fn import(app: &App, args: ImportArgs) -> Result<(), Failure> {
     };
     let sound = Archive::read(&text).and_then(Archive::check).map_err(bad)?;
     let id = args.id.unwrap_or_else(|| sound.archive.id.clone());
-    restore(app.store(), &app.tenant, &id, &sound).await.map_err(|error| {
+    restore(app.store(), &app.tenant, &id, &sound, super::now()).await.map_err(|error| {
         let exists = matches!(error, StoreError::Exists { .. });
         let failure = Failure::from(error);
         if exists { failure.hint("--id gives the imported one another id") } else { failure }
