@@ -18,8 +18,8 @@ use crate::serve::shapes as takes;
 use crate::serve::shapes::answers as gives;
 use crate::serve::state::Service;
 use crate::serve::{
-    approvals, checkpoints, docs, entries, events, execute, health, metrics, openapi, process, requests, run,
-    runs, threads,
+    approvals, checkpoints, docs, entries, events, execute, health, metrics, openapi, policy, process,
+    requests, run, runs, threads,
 };
 pub(crate) use row::{Answer, Method, Route, Schema};
 use row::{of, row};
@@ -218,6 +218,11 @@ pub(crate) const ROUTES: &[Route] = &[
         .keyed()
         .json(200, of::<execute::ExecuteAnswer>)
         .fails(&[409]),
+    row(Method::Get, "/v1/policy", "explainPolicy", || get(policy::read))
+        .about(SERVICE, "Says what a message may do, and which row of the policy says so")
+        .for_scope(Read)
+        .query(of::<takes::PolicyQuery>)
+        .json(200, of::<gives::Anything>),
     row(Method::Post, "/events", "receiveEvent", || post(events::receive))
         .about(SERVICE, "Takes an event into the audit trail")
         .for_scope(Run)
@@ -232,14 +237,21 @@ pub(crate) const ROUTES: &[Route] = &[
         .about(SERVICE, "What was done so far, in numbers, for Prometheus")
         .for_scope(Admin)
         .bytes(200, "application/openmetrics-text"),
+    row(Method::Get, "/", "getRoot", || get(docs::root))
+        .about(SERVICE, "Leads to the page about this API")
+        .open()
+        .nothing(307),
     row(Method::Get, "/openapi.json", "getOpenApi", || get(openapi::openapi))
         .about(SERVICE, "Describes this API")
+        .open()
         .json(200, of::<gives::Anything>),
     row(Method::Get, "/docs", "getDocs", || get(docs::page))
         .about(SERVICE, "Shows this description as a page")
+        .open()
         .bytes(200, "text/html"),
     row(Method::Get, "/docs.js", "getDocsScript", || get(docs::script))
         .about(SERVICE, "The script of that page")
+        .open()
         .bytes(200, "text/javascript"),
 ];
 

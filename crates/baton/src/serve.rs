@@ -23,6 +23,7 @@ pub(crate) mod metrics;
 pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod page;
+pub(crate) mod policy;
 pub(crate) mod problem;
 pub(crate) mod process;
 pub(crate) mod requests;
@@ -51,6 +52,8 @@ use tower_service::Service as _;
 use guard::Page;
 use problem::{Code, PROBLEM_JSON, Problem, internal};
 use state::Service;
+
+use crate::router::ROUTES;
 
 /// What is said of a route that there is not.
 const NO_ROUTE: &str = "-";
@@ -135,7 +138,7 @@ async fn inside(
             }
             request.extensions_mut().insert(caller);
         }
-        Err(_) if is_health => {}
+        Err(_) if is_health || is_open(&request) => {}
         Err(problem) => return problem.into_response(),
     }
     // What nobody behind this needs to know cannot be told by anybody behind this.
@@ -150,6 +153,12 @@ async fn inside(
 
 fn is_health(request: &Request<Body>) -> bool {
     request.uri().path() == "/health" && (request.method() == Method::GET || request.method() == Method::HEAD)
+}
+
+/// Whether it asks for what holds nothing secret.
+fn is_open(request: &Request<Body>) -> bool {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    is_read && ROUTES.iter().any(|route| route.is_open && route.path == request.uri().path())
 }
 
 fn is_cancel(request: &Request<Body>) -> bool {

@@ -3,6 +3,7 @@
 //! Every function here is pure. Nothing is left out silently: an optional field is absent where there
 //! is nothing to say, and present otherwise.
 
+use baton_core::budget::Limits;
 use baton_core::chat::{ChatCall, ChatMessage};
 use baton_core::run::Approval;
 use baton_core::thread::PlacedEntry;
@@ -112,9 +113,22 @@ pub(crate) fn run(view: &RunView) -> Value {
         ("result", view.result.as_ref().and_then(value)),
         ("waiting", value(&view.waiting)),
         ("usage", value(&row.budget.usage())),
+        ("limits", view.definition.as_ref().map(|definition| limits(&definition.decision.limits))),
         ("steps", value(&view.steps)),
         ("created", value(&row.created)),
         ("ended", row.ended.as_ref().and_then(value)),
+    ])
+}
+
+/// What a run may use, in the words of the settings.
+fn limits(limits: &Limits) -> Value {
+    object([
+        ("iterations", value(&limits.iterations)),
+        ("active_s", value(&(limits.active_ms / 1000))),
+        ("tokens", limits.tokens.as_ref().and_then(value)),
+        ("tool_calls", limits.tool_calls.as_ref().and_then(value)),
+        ("cost_usd", limits.cost_micro_usd.map(|cost| json!(cost as f64 / 1e6))),
+        ("answer_tokens", value(&limits.answer_tokens)),
     ])
 }
 

@@ -93,12 +93,15 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
     args.channel = app.channel(&args.channel)?;
     app.check_approvals()?;
-    app.note_policy().await;
     let chosen = app.models.choose().await?;
     let request = request(app, args, &chosen).await?;
     let mut interrupts = Interrupts::listen()?;
+    let submitting = async {
+        app.note_policy().await;
+        app.engine.submit(request).await
+    };
     let submitted = tokio::select! {
-        submitted = app.engine.submit(request) => submitted,
+        submitted = submitting => submitted,
         told = interrupts.next() => return Ok(left_before(told)),
     };
     let handle = match submitted {

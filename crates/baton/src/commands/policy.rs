@@ -2,7 +2,7 @@
 //!
 //! Both commands read; what they say of a request is what a run would be pinned to.
 
-mod explain;
+pub(crate) mod explain;
 mod show;
 
 use baton_core::policy::{Policy, Table};

@@ -4,16 +4,19 @@
 //! nothing that comes from the service is ever read as markup.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
-
-use super::auth::Caller;
+use axum::response::{IntoResponse, Redirect, Response};
 
 /// What the page may do.
 const POLICY: &str = "default-src 'none'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
+/// Leads whoever opens the address of the service to the page.
+pub(crate) async fn root() -> Redirect {
+    Redirect::temporary("/docs")
+}
+
 /// The page.
-pub(crate) async fn page(_caller: Caller) -> Response {
+pub(crate) async fn page() -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -23,7 +26,7 @@ pub(crate) async fn page(_caller: Caller) -> Response {
 }
 
 /// Its script.
-pub(crate) async fn script(_caller: Caller) -> Response {
+pub(crate) async fn script() -> Response {
     let headers = [(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
     (headers, include_str!("docs.js")).into_response()
 }

@@ -14,7 +14,6 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::auth::Caller;
 use super::problem::PROBLEM_JSON;
 use super::shapes::answers::Problem;
 use crate::router::ROUTES;
@@ -24,7 +23,7 @@ const ABOUT: &str = "Runs AI agents durably: messages in, events out; threads th
                      steered, approved, cancelled and resumed on any process.";
 
 /// Serves the document.
-pub(crate) async fn openapi(_caller: Caller) -> Response {
+pub(crate) async fn openapi() -> Response {
     static MADE: OnceLock<Bytes> = OnceLock::new();
     let made = MADE.get_or_init(|| Bytes::from(document().to_string()));
     ([(CONTENT_TYPE, "application/json")], made.clone()).into_response()

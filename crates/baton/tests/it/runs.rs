@@ -46,7 +46,7 @@ fn a_run_is_listed_and_shown() {
     );
     let expected = json!({
         "id": "ID1", "thread_id": "t", "branch": "main", "flow": "turn", "definition": "HASH", "status": "ok",
-        "result": "Done: wrote as asked", "waiting": [], "usage": null, "steps": null, "created": "TIME", "ended": "TIME",
+        "result": "Done: wrote as asked", "waiting": [], "usage": null, "limits": {"iterations": 3, "active_s": 120, "answer_tokens": 4096}, "steps": null, "created": "TIME", "ended": "TIME",
     });
     assert_eq!(run, expected);
 

@@ -1,7 +1,7 @@
 //! `baton policy explain`: what a request may do, and which row says so.
 
-use baton_core::policy::Request;
 use baton_core::policy::explain::{Explained, From, Line, Verdict, explain};
+use baton_core::policy::{Mode, Request};
 
 use super::{ExplainArgs, table};
 use crate::app::App;
@@ -13,10 +13,7 @@ use crate::terminal::{line, plain};
 pub(super) fn run(app: &App, args: &ExplainArgs) -> Result<u8, Failure> {
     let channel = app.channel(&args.channel)?;
     app.check_approvals()?;
-    let request = Request { mode: args.mode.into(), channel: &channel };
-    let tools = app.engine.tools().specs();
-    let explained = explain(table(&app.config)?, &request, &args.message, &tools)
-        .map_err(|error| Failure::usage(error.to_string()))?;
+    let explained = explained(app, args.mode.into(), &channel, &args.message)?;
     if app.json {
         let document =
             serde_json::to_value(&explained).map_err(|error| Failure::failed(error.to_string()))?;
@@ -36,6 +33,13 @@ pub(super) fn run(app: &App, args: &ExplainArgs) -> Result<u8, Failure> {
         .collect();
     line(format!("\n{}", plain(&columns(["TOOL", "CALLS", "WHY"], &rows))))?;
     Ok(exit::OK)
+}
+
+/// What a message may do, with the tools of now.
+pub(crate) fn explained(app: &App, mode: Mode, channel: &str, message: &str) -> Result<Explained, Failure> {
+    let tools = app.engine.tools().specs();
+    explain(table(&app.config)?, &Request { mode, channel }, message, &tools)
+        .map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Who is asked and what happens before, in order.

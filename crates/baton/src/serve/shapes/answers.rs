@@ -4,11 +4,15 @@
 
 #![allow(dead_code, reason = "described, never made")]
 
+mod limits;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::forms::{Id, Moment, Name};
+
+use limits::Limits;
 
 /// A list, and where the next page begins.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -159,6 +163,8 @@ pub(crate) struct Run {
     /// Whom it waits for.
     waiting: Vec<Waiting>,
     usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
     /// What it says of itself.
     steps: Vec<Step>,
     #[schemars(with = "Moment")]

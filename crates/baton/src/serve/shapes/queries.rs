@@ -1,12 +1,13 @@
 //! What callers write behind the `?` of an address.
 
 use baton_core::id::{BranchName, RunId, ThreadId};
+use baton_core::policy::Mode;
 use baton_core::run::{ApprovalStatus, RunStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::answers;
-use super::forms::{Id, Name, Place};
+use super::forms::{Id, ModeName, Name, Place};
 use crate::dialect::sse::Dialect;
 
 /// The query of `GET /v1/threads`.
@@ -131,6 +132,22 @@ pub(crate) struct StepsQuery {
     #[serde(default)]
     #[schemars(range(max = u32::MAX))]
     pub(crate) after: Option<u32>,
+}
+
+/// The query of `GET /v1/policy`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PolicyQuery {
+    /// How much the agent may do; MODERATE if left out, or less if the token may not do that.
+    #[serde(default)]
+    #[schemars(with = "Option<ModeName>")]
+    pub(crate) mode: Option<Mode>,
+    /// Where the request comes in.
+    #[serde(default)]
+    pub(crate) channel: Option<String>,
+    /// What would be said to the agent; nothing is sent.
+    #[serde(default)]
+    pub(crate) message: Option<String>,
 }
 
 /// The query of `GET /v1/approvals`.

@@ -48,7 +48,7 @@ fn a_run_says_where_it_stands() {
     assert_eq!(usage["cost_usd"], 0.0);
     let expected = json!({
         "id": document["id"], "thread_id": "t", "branch": "main", "flow": "turn", "definition": "HASH", "status": "ok",
-        "result": "It is {\"exact\":true,\"result\":\"42\"}.", "waiting": [], "usage": null, "steps": null,
+        "result": "It is {\"exact\":true,\"result\":\"42\"}.", "waiting": [], "usage": null, "limits": {"iterations": 3, "active_s": 120, "answer_tokens": 4096}, "steps": null,
         "created": "TIME", "ended": "TIME",
     });
     assert_eq!(document, expected);

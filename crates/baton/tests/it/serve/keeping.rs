@@ -255,7 +255,31 @@ fn what_there_is_not_is_a_problem_and_what_there_is_is_described() {
     assert_eq!(house.get(&format!("/v1/blobs/{hash}")).problem(), (404, "not_found".to_owned()));
     let api = house.get("/openapi.json");
     assert_eq!((api.header("content-type"), &api.json()["openapi"]), ("application/json", &json!("3.1.0")));
+    let root = house.get("/");
+    assert_eq!((root.status, root.header("location")), (307, "/docs"));
     let page = house.get("/docs");
     assert!(page.header("content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
     assert_eq!(house.get("/docs.js").header("content-type"), "text/javascript; charset=utf-8");
+}
+
+#[test]
+fn the_policy_is_explained_as_on_the_command_line() {
+    let world = World::new();
+    // Without folders, a service has no file tools.
+    let settings = format!("[files]\nroots = [{:?}]\n", world.path("home"));
+    let house = House::with(world, &json!({"v": 1, "replies": []}), &settings);
+    let said = |args: &[&str]| house.world.baton(&[&["policy", "explain", "--json"], args].concat()).json();
+    let asked = |query: &str| house.get(&format!("/v1/policy{query}")).json();
+    assert_eq!(asked(""), said(&[]));
+    assert_eq!(
+        asked("?mode=CONSERVATIVE&channel=code_task&message=Sort%20a%20list"),
+        said(&["--mode", "CONSERVATIVE", "--channel", "CODE_TASK", "Sort a list"])
+    );
+    let refused = house.get("/v1/policy?channel=CODE");
+    assert_eq!(refused.problem(), (400, "invalid_request".to_owned()));
+    assert!(
+        refused.json()["detail"].as_str().unwrap().contains("there is no channel \"CODE\""),
+        "{refused:?}"
+    );
+    assert_eq!(house.get("/v1/policy?mode=BOLD").problem().0, 400);
 }

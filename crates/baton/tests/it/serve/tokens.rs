@@ -80,17 +80,7 @@ fn without_a_token_nothing_is_told_but_that_it_works() {
         &[("authorization", "Basic YTpi")],
         &[("authorization", "Bearer \u{fe}\u{ff}")],
     ];
-    let paths = [
-        "/v1/runs",
-        "/metrics",
-        "/openapi.json",
-        "/docs",
-        "/tools",
-        "/nope",
-        "/",
-        "/health/",
-        "/v1/threads/x",
-    ];
+    let paths = ["/v1/runs", "/metrics", "/tools", "/nope", "/health/", "/v1/threads/x"];
     for headers in forms {
         for path in paths {
             let answer = served.send("GET", path, headers, None);
@@ -100,7 +90,12 @@ fn without_a_token_nothing_is_told_but_that_it_works() {
         let health = served.send("GET", "/health", headers, None);
         let expected = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")});
         assert_eq!((health.status, health.json()), (200, expected));
-        assert_eq!(served.send("POST", "/health", headers, Some("{}")).status, 401);
+        let open = ["/", "/docs", "/docs.js", "/openapi.json"];
+        let statuses = open.map(|path| served.send("GET", path, headers, None).status);
+        assert_eq!(statuses, [307, 200, 200, 200], "what holds nothing secret needs no token");
+        for path in ["/health", "/docs", "/openapi.json"] {
+            assert_eq!(served.send("POST", path, headers, Some("{}")).status, 401, "{path}");
+        }
     }
     let known = served.send("GET", "/health", &[("authorization", &bearer(&token))], None);
     assert_eq!((known.status, &known.json()["store"]), (200, &json!("sqlite")));

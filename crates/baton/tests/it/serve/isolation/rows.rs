@@ -74,11 +74,13 @@ pub(super) const ROWS: &[Row] = &[
     post("/execute", r#"{"tool_name": "read_blob", "arguments": {"hash": "{blob}"}}"#, 200),
     post("/execute", r#"{"tool_name": "search_blob", "arguments": {"hash": "{blob}", "pattern": "x"}}"#, 200),
     // What has no ids.
+    get("/v1/policy?message=hello"),
     get("/tools"),
     post("/events", r#"{"correlation_id": "c", "event_type": "t", "source": "s", "payload": {}}"#, 202),
     get("/health"),
     // The figures of all tenants are for an admin.
     Row { method: "GET", path: "/metrics", body: None, own: 403 },
+    Row { method: "GET", path: "/", body: None, own: 307 },
     get("/openapi.json"),
     get("/docs"),
     get("/docs.js"),
