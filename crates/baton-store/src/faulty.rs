@@ -118,7 +118,8 @@ impl FaultyStore {
         FaultyStore { bug: Some(bug), ..FaultyStore::new(inner, 0, 0) }
     }
 
-    pub(crate) fn inner(&self) -> &Store {
+    /// The store that it keeps things in, which does not fail.
+    pub fn inner(&self) -> &Store {
         &self.inner
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::check::check;
 use crate::everywhere;
-use crate::world::{NOW, TENANT, World, insist, kinds};
+use crate::world::{NOW, TENANT, World, insist, kinds, sure};
 
 everywhere!(
     an_answer_is_two_entries,
@@ -194,7 +194,7 @@ async fn open_calls_of_the_branch_are_closed_first(world: World) {
         at: crate::world::NOW,
         entry: call,
     };
-    crate::world::insist(|| world.store.push(&TENANT, &id, None, new.clone())).await;
+    sure(&world.store).push(&TENANT, &id, None, new).await.unwrap();
     world.script(json!([[{"text": "x"}], [{"text": "going on"}]]));
     let (handle, rested, _) = world.turn(&world.engine(), "and now").await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));
@@ -226,10 +226,10 @@ async fn a_process_that_has_not_seen_a_thread_finds_where_it_goes_on(world: Worl
     world.script(json!([[{"text": "one"}], [{"text": "two"}]]));
     world.turn(&world.engine(), "first").await;
     let (thread, main, side) = ("t".parse().unwrap(), "main".parse().unwrap(), "side".parse().unwrap());
-    let store = &world.store;
-    insist(|| store.fork(&TENANT, &thread, None, &ForkAt::Head, "side".parse().unwrap(), NOW)).await;
-    insist(|| store.checkout(&TENANT, &thread, &side)).await;
-    insist(|| store.rewind(&TENANT, &thread, Some(&main), -1)).await;
+    let store = sure(&world.store);
+    store.fork(&TENANT, &thread, None, &ForkAt::Head, "side".parse().unwrap(), NOW).await.unwrap();
+    store.checkout(&TENANT, &thread, &side).await.unwrap();
+    store.rewind(&TENANT, &thread, Some(&main), -1).await.unwrap();
     world.turn(&world.engine(), "second").await;
     assert_eq!(
         world.transcript().await,

@@ -195,6 +195,15 @@ pub(crate) fn quick() -> Settings {
 
 pub(crate) static TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::local);
 
+/// The store under one that fails on purpose: for what a test writes itself, which nobody is there to look after if it is
+/// done and told as failed.
+pub(crate) fn sure(store: &Store) -> &Store {
+    match store {
+        Store::Faulty(faulty) => faulty.inner(),
+        other => other,
+    }
+}
+
 /// Reads through a store that fails on purpose.
 pub(crate) async fn insist<T, F: Future<Output = Result<T, baton_store::StoreError>>>(
     call: impl Fn() -> F,

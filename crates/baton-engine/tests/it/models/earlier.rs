@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::cast::Cast;
 use crate::everywhere;
-use crate::world::{Kept, Mode, NOW, TENANT, World, insist};
+use crate::world::{Kept, Mode, NOW, TENANT, World, sure};
 
 everywhere!(
     every_turn_sees_all_before_it,
@@ -75,7 +75,7 @@ async fn what_another_process_wrote_is_seen(world: World) {
     assert_eq!(talk.say(&here, None, "and here").await, expected);
     let entry = Entry::UserMessage(UserMessage { text: "pushed".to_owned(), meta: None });
     let new = NewEntry { id: EntryId(uuid::Uuid::now_v7()), at: NOW, entry };
-    insist(|| talk.world.store.push(&TENANT, &talk.thread, None, new.clone())).await;
+    sure(&talk.world.store).push(&TENANT, &talk.thread, None, new.clone()).await.unwrap();
     let seen = talk.say(&here, None, "on").await;
     assert_eq!(seen, [&expected[..], &["More.", "pushed", "on"]].concat());
 }
@@ -84,15 +84,15 @@ async fn what_was_taken_back_is_not_seen(world: World) {
     let talk = Talk::new(world);
     let engine = talk.process();
     talk.begin(&engine).await;
-    insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, 4)).await;
+    sure(&talk.world.store).rewind(&TENANT, &talk.thread, None, 4).await.unwrap();
     let expected = ["1", "More.", "2", "More.", "3", "instead"];
     assert_eq!(talk.say(&engine, None, "instead").await, expected, "into the middle of a run");
-    insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, 5)).await;
+    sure(&talk.world.store).rewind(&TENANT, &talk.thread, None, 5).await.unwrap();
     let long = "x".repeat(600 << 10);
     assert_eq!(talk.say(&engine, None, &long).await, [&expected[..], &[long.as_str()]].concat());
-    insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, 3)).await;
+    sure(&talk.world.store).rewind(&TENANT, &talk.thread, None, 3).await.unwrap();
     assert_eq!(talk.say(&engine, None, "other").await, ["1", "More.", "2", "More.", "other"]);
-    insist(|| talk.world.store.rewind(&TENANT, &talk.thread, None, -1)).await;
+    sure(&talk.world.store).rewind(&TENANT, &talk.thread, None, -1).await.unwrap();
     assert_eq!(talk.say(&engine, None, "anew").await, ["anew"]);
 }
 
@@ -101,7 +101,10 @@ async fn a_fork_sees_its_own_past(world: World) {
     let engine = talk.process();
     talk.begin(&engine).await;
     for (name, at) in [("head", ForkAt::Head), ("early", ForkAt::Index(1)), ("inside", ForkAt::Index(4))] {
-        insist(|| talk.world.store.fork(&TENANT, &talk.thread, None, &at, name.parse().unwrap(), NOW)).await;
+        sure(&talk.world.store)
+            .fork(&TENANT, &talk.thread, None, &at, name.parse().unwrap(), NOW)
+            .await
+            .unwrap();
     }
     let all = ["1", "More.", "2", "More.", "3", "More."];
     let seen = async |branch: Option<&str>, text: &str| talk.say(&engine, branch, text).await;
@@ -119,17 +122,17 @@ async fn a_thread_that_comes_back_with_other_words_is_read_anew(world: World) {
     let engine = talk.process();
     talk.begin(&engine).await;
     let entries = talk.world.entries().await;
-    let store = &talk.world.store;
-    insist(|| store.delete_thread(&TENANT, &talk.thread, None)).await;
-    let new = || NewThread { id: talk.thread.clone(), at: NOW, ttl_at: None, meta: Value::Null };
-    insist(|| store.create_thread(&TENANT, new())).await;
+    let store = sure(&talk.world.store);
+    store.delete_thread(&TENANT, &talk.thread, None).await.unwrap();
+    let new = NewThread { id: talk.thread.clone(), at: NOW, ttl_at: None, meta: Value::Null };
+    store.create_thread(&TENANT, new).await.unwrap();
     for (n, placed) in entries.into_iter().enumerate() {
         let mut entry = placed.entry;
         if let (0, Entry::UserMessage(message)) = (n, &mut entry) {
             message.text = "[taken out]".to_owned();
         }
         let new = NewEntry { id: placed.id, at: placed.at, entry };
-        insist(|| store.push(&TENANT, &talk.thread, None, new.clone())).await;
+        store.push(&TENANT, &talk.thread, None, new).await.unwrap();
     }
     let seen = talk.say(&engine, None, "on").await;
     assert_eq!(seen, ["[taken out]", "More.", "2", "More.", "3", "More.", "on"]);
