@@ -17,7 +17,7 @@ const TOKEN: &str = "a-token-of-the-tests";
 
 /// Right requests are to be accepted, but here a schema cannot say what is right. `422` is a key that was used before,
 /// which any right request may have.
-const ACCEPTED: [(&str, &str); 11] = [
+const ACCEPTED: [(&str, &str); 13] = [
     ("POST /v1/agent/run", "which channels, models and agents there are is in the settings"),
     ("POST /process", "the same"),
     ("POST /v1/requests", "the same"),
@@ -28,6 +28,8 @@ const ACCEPTED: [(&str, &str); 11] = [
     ("POST /v1/threads/{id}/entries", "what fields an entry has depends on its type"),
     ("POST /v1/threads/{id}/fork", "an index has to be one of the branch"),
     ("POST /v1/threads/{id}/rewind", "the same"),
+    ("GET /", "it leads elsewhere"),
+    ("GET /v1/policy", "which channels there are is in the settings"),
     ("GET /v1/threads/{id}/render", "one way to render needs a number, the others do not"),
 ];
 
