@@ -58,7 +58,7 @@ pub(crate) fn sqlite(home: &Home, size: u64) {
          INSERT INTO entries SELECT k, lane, idx, unhex(printf('%024x%08x', k, idx)), {id}, envelope, crc
            FROM ks JOIN entries ON thread = t;
          INSERT INTO runs SELECT k, tenant, {id}, 'x' || k, branch, lane, status, owner, epoch, step, seq, inbox, head,
-           attempts, 'd' || (k % {DEFINITIONS}), min_version, budget, wake_at, watched_until, created, ended, metadata
+           attempts, 'd' || (k % {DEFINITIONS}), min_version, budget, wake_at, watched_until, created, ended, metadata, due_at
            FROM ks JOIN runs ON n = t;
          INSERT INTO steps SELECT k, step, epoch, frame, first_seq, last_seq, body, crc FROM ks JOIN steps ON run = t;
          INSERT INTO claims SELECT tenant, {id}, 2, 1, {id}, 1 FROM ks JOIN runs ON n = t;
