@@ -35,15 +35,16 @@ impl Hold {
         Hold { epoch, at: Instant::now(), lapses: shared.owner.lapses() }
     }
 
-    /// Whether nobody can have taken the run since, as far as is known without asking.
+    /// Whether nobody can have taken this process for dead since, as far as is known without asking.
     fn is_unbroken(&self, shared: &Shared) -> bool {
-        shared.owner.is_current() && shared.owner.lapses() == self.lapses && self.at.elapsed() < BELIEVED
+        shared.owner.is_current() && shared.owner.lapses() == self.lapses
     }
 
     async fn holds(&self, shared: &Shared, tenant: &Tenant, run: RunId) -> bool {
-        if self.is_unbroken(shared) {
+        if self.is_unbroken(shared) && self.at.elapsed() < BELIEVED {
             return true;
         }
+        // However long the store takes to answer, what it says is not asked again because of that.
         loop {
             let now = Hold::of(shared, self.epoch);
             if !shared.owner.is_current() {
