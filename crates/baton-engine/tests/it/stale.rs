@@ -83,3 +83,25 @@ async fn an_owner_that_may_have_lost_its_run_makes_no_call_that_must_not_be_made
         check(&world, handle.run, &[]).await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_is_asked_once_whether_the_run_is_still_held() {
+    let mut asked = Vec::new();
+    for is_slow in [false, true] {
+        let (world, first) = world("once", Meanwhile::Nothing, Duration::from_secs(1));
+        let Store::Faulty(faulty) = &world.store else { panic!("{:?}", world.store) };
+        let slow = || -> futures_util::future::BoxFuture<'static, ()> {
+            Box::pin(tokio::time::advance(Duration::from_millis(200)))
+        };
+        for nth in (0..60).filter(|_| is_slow) {
+            faulty.plan("run", nth, Mishap::Then(Arc::new(slow)));
+        }
+        let engine = world.engine();
+        let mut handle = engine.start(world.request("go")).await.unwrap();
+        first.set((engine, handle.run)).unwrap();
+        assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Ok));
+        assert_eq!(world.ledger.count("once"), 1);
+        asked.push(faulty.called("run"));
+    }
+    assert_eq!(asked[0], asked[1], "as often as where it answers at once");
+}
