@@ -30,8 +30,8 @@ pub enum StoreBug {
     EndTwice,
 }
 
-/// The methods that write.
-pub const WRITES: [&str; 28] = [
+/// Every method that writes. A test compares the list with the source.
+pub const WRITES: [&str; 34] = [
     "add_token",
     "answer_key",
     "begin_key",
@@ -44,14 +44,19 @@ pub const WRITES: [&str; 28] = [
     "delete_thread",
     "distrust",
     "enqueue",
+    "forgive",
     "fork",
     "gc",
     "note_policy",
     "prune",
     "push",
+    "put_blob",
     "receive",
     "release",
+    "remember",
     "rename_thread",
+    "require_no_tokens",
+    "require_tokens",
     "retake_key",
     "revoke_token",
     "rewind",
@@ -60,6 +65,7 @@ pub const WRITES: [&str; 28] = [
     "start",
     "trim_outbox",
     "watch",
+    "watch_all",
 ];
 
 /// What comes between a call and its answer.

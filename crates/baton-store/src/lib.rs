@@ -666,16 +666,7 @@ impl Store {
         bytes: Vec<u8>,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        match self {
-            Store::Memory(store) => {
-                store.put_blob(tenant, hash, bytes, at);
-                Ok(())
-            }
-            Store::Sqlite(store) => store.put_blob(tenant, hash, bytes, at).await,
-            Store::Postgres(store) => store.put_blob(tenant, hash, bytes, at).await,
-            #[cfg(feature = "failpoints")]
-            Store::Faulty(store) => Box::pin(store.inner().put_blob(tenant, hash, bytes, at)).await,
-        }
+        on_store!(self, put_blob(tenant, hash, bytes, at))
     }
 
     /// Reads bytes by their hash.

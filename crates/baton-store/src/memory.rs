@@ -112,11 +112,18 @@ impl MemoryStore {
         self.lock().living.contains(&owner)
     }
 
-    pub(crate) fn put_blob(&self, tenant: &Tenant, hash: &str, bytes: Vec<u8>, at: Timestamp) {
+    pub(crate) fn put_blob(
+        &self,
+        tenant: &Tenant,
+        hash: &str,
+        bytes: Vec<u8>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let blob = inner.blobs.entry((tenant.clone(), hash.to_owned()));
         let blob = blob.or_insert(MemBlob { bytes, touched: at });
         blob.touched = blob.touched.max(at);
+        Ok(())
     }
 
     pub(crate) fn blob(&self, tenant: &Tenant, hash: &str) -> Option<Vec<u8>> {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use holder::Holder;
 
+use crate::failpoint::point;
 use crate::live::private_file;
 
 /// How long a writer waits for its turn. One turn is one commit: a disk that is slow takes a fraction of it.
@@ -133,6 +134,7 @@ impl Locks {
         if !is_taken(self.gate.try_lock())? {
             return Ok(false);
         }
+        point("turnstile.gate");
         let entered = is_taken(self.room.try_lock());
         self.gate.unlock()?;
         entered
@@ -141,6 +143,7 @@ impl Locks {
     /// Waits behind the others, however long that takes: that is why it has a thread of its own.
     fn enter(&self) -> io::Result<()> {
         self.gate.lock()?;
+        point("turnstile.gate");
         let entered = self.room.lock();
         self.gate.unlock()?;
         entered

@@ -264,7 +264,10 @@ impl Engine {
     /// What a caller is told: a long output whole, where it was kept.
     async fn told(&self, tenant: &Tenant, ran: Ran, execution_time_ms: f64) -> Executed {
         if let (Some(bytes), Some(BlobRef { hash, .. })) = (ran.blob, &ran.outcome.blob)
-            && let Err(error) = self.shared.store.put_blob(tenant, hash, bytes, self.shared.clock.now()).await
+            && let Err(error) = patiently!(
+                self.shared,
+                self.shared.store.put_blob(tenant, hash, bytes.clone(), self.shared.clock.now())
+            )
         {
             tracing::warn!(%error, "a long output was not kept");
         }

@@ -62,6 +62,7 @@ impl Performer {
         if !held.permit.holds().await {
             return None;
         }
+        point("tool.pre_send");
         let mut call = Box::pin(tools.call(name, arguments, context));
         let ran = match futures_util::poll!(&mut call) {
             Poll::Ready(ran) => ran,

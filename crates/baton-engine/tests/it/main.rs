@@ -27,6 +27,7 @@ mod traces;
 mod turns;
 mod unreliable;
 mod world;
+mod writes;
 
 /// Makes one test of a scenario for each store and mode.
 macro_rules! everywhere {

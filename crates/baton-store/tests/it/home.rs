@@ -37,6 +37,15 @@ impl Home {
         Home { store: connect(&schema, &folder), folder: Some(folder), schema: Some(schema) }
     }
 
+    /// An empty store of the same kind.
+    pub(crate) fn another(&self) -> Home {
+        match (&self.schema, &self.folder) {
+            (Some(_), _) => Home::postgres(),
+            (None, Some(_)) => Home::sqlite(),
+            (None, None) => Home::memory(),
+        }
+    }
+
     /// The same data as another process sees it: through handles of its own.
     pub(crate) fn elsewhere(&self) -> Store {
         match (&self.schema, &self.folder) {

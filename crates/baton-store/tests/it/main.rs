@@ -48,6 +48,7 @@ mod property;
 mod prune;
 mod service;
 mod starts;
+mod sweep;
 mod tenants;
 mod threads;
 mod untrusted;

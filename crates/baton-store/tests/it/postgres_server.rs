@@ -2,7 +2,7 @@
 //!
 //! The shared server is started under a lock by whoever comes first. Every process that uses it holds a shared
 //! lock on a file; a small loop outside of the tests stops the server, and removes its data, when nobody has
-//! held that lock for a minute. Each test has a schema of its own, named in the address it gets.
+//! held that lock for a minute. Each test has a schema and a role of its own, named in the address it gets.
 //!
 //! Needs nothing but the standard library and PostgreSQL's own programs, so that other crates can include it.
 
@@ -51,13 +51,14 @@ $AS "$BIN/pg_ctl" -D "$DATA/data" -m immediate stop
 rm -rf "$DATA"
 "#;
 
-/// A schema of its own on the shared server; it is dropped with the value.
+/// A schema of its own on the shared server, and a role that alone connects to it. Both are dropped with the value.
 pub(crate) struct Schema {
-    /// The address with the schema in it.
+    /// The address with the role and the schema in it.
     pub(crate) url: String,
-    /// The schema.
+    /// The schema, and the role.
     pub(crate) name: String,
-    port: u16,
+    /// The port of the server.
+    pub(crate) port: u16,
 }
 
 impl Schema {
@@ -66,22 +67,36 @@ impl Schema {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let port = shared();
         let name = format!("t{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        psql(port, &format!("DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}"));
-        let url = format!("{}&options=-csearch_path%3D{name}", address(port));
-        Schema { url, name, port }
+        let made = format!(
+            "DROP SCHEMA IF EXISTS {name} CASCADE; DROP ROLE IF EXISTS {name};
+             CREATE ROLE {name} LOGIN SUPERUSER; CREATE SCHEMA {name}"
+        );
+        psql(port, &made);
+        let url = address(port).replace("//baton@", &format!("//{name}@"));
+        Schema { url: format!("{url}&options=-csearch_path%3D{name}"), name, port }
     }
 
     /// Has the server do something, inside the schema.
     pub(crate) fn run(&self, sql: &str) -> String {
         psql(self.port, &format!("SET search_path = {}; {sql}", self.name))
     }
+
+    /// Ends every session of the role and lets none begin: nothing is written to the schema any more, and nothing in it
+    /// is locked.
+    fn shut(&self) {
+        psql(self.port, &format!("ALTER ROLE {} NOLOGIN", self.name));
+        let ended =
+            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}'", self.name);
+        // A session that has just begun may not be listed yet.
+        until("all sessions of the schema have ended", || psql(self.port, &ended).is_empty());
+    }
 }
 
 impl Drop for Schema {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // A process that is still leaving may be in the way; then the server takes it along when it ends.
-            let _ = asking(self.port, &format!("DROP SCHEMA {} CASCADE", self.name)).output();
+            self.shut();
+            psql(self.port, &format!("DROP SCHEMA {0} CASCADE; DROP OWNED BY {0}; DROP ROLE {0}", self.name));
         }
     }
 }

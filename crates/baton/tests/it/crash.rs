@@ -10,41 +10,18 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
+use crate::points::{By, passed};
 use crate::world::World;
 
-/// The points that a turn with tools passes.
-const TURN: [&str; 17] = [
-    "admit.pre_commit",
-    "admit.post_commit",
-    "llm.pre_intent",
-    "llm.post_intent",
-    "llm.mid_stream",
-    "llm.post_response",
-    "step.pre_commit",
-    "step.post_commit",
-    "step.pre_publish",
-    "tool.pre_intent",
-    "tool.post_intent",
-    "tool.post_send",
-    "tool.post_reply",
-    "tool.post_commit",
-    "store.pre_commit",
-    "store.post_commit",
-    "migrate.mid",
-];
-
-/// The points that only a recovery passes.
-const RECOVERY: [&str; 3] = ["recover.pre_claim", "claim.post_commit", "recover.mid"];
-
 /// One machine with one scripted agent whose tool leaves a line in a file for each effect.
-struct Stage {
-    world: World,
-    model: String,
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) model: String,
     class: &'static str,
 }
 
 impl Stage {
-    fn new(class: &'static str) -> Stage {
+    pub(crate) fn new(class: &'static str) -> Stage {
         let world = World::new();
         let ledger = world.path("ledger");
         let call = |line: &str| json!({"call": {"name": "test_effect", "arguments": {"file": ledger, "line": line, "class": class, "delay_ms": 1}}});
@@ -56,24 +33,24 @@ impl Stage {
         Stage { world, model, class }
     }
 
-    fn approving(class: &'static str) -> Stage {
+    pub(crate) fn approving(class: &'static str) -> Stage {
         let stage = Stage::new(class);
         stage.world.settings("[policy]\napprove = [\"test_effect\"]\n");
         stage
     }
 
-    fn run(&self, args: &[&str], failpoint: Option<&str>) -> Output {
+    pub(crate) fn run(&self, args: &[&str], failpoint: Option<&str>) -> Output {
         let mut command = self.world.command(args);
         command.envs(failpoint.map(|point| ("BATON_FAILPOINT", point)));
         command.output().unwrap()
     }
 
-    fn ask(&self, failpoint: Option<&str>) -> Output {
+    pub(crate) fn ask(&self, failpoint: Option<&str>) -> Output {
         self.run(&["ask", "--json", "--thread", "t", "--model", &self.model, "go"], failpoint)
     }
 
     /// The only run there is, if there is one.
-    fn only_run(&self) -> Option<String> {
+    pub(crate) fn only_run(&self) -> Option<String> {
         let list = self.world.baton(&["runs", "ls", "--json"]);
         let list: Value = serde_json::from_str(&list.out).unwrap();
         list["items"][0]["id"].as_str().map(str::to_owned)
@@ -95,14 +72,14 @@ impl Stage {
         run
     }
 
-    fn status(&self, run: &str) -> String {
+    pub(crate) fn status(&self, run: &str) -> String {
         let shown = self.world.baton(&["runs", "show", run, "--json"]);
         let shown: Value = serde_json::from_str(&shown.out).unwrap();
         shown["status"].as_str().unwrap().to_owned()
     }
 
     /// What is on the thread: type, text and how calls were closed. Results of one round in any order.
-    fn transcript(&self) -> Vec<String> {
+    pub(crate) fn transcript(&self) -> Vec<String> {
         let shown = self.world.baton(&["threads", "show", "t", "--json"]);
         let shown: Value = serde_json::from_str(&shown.out).unwrap();
         let line = |item: &Value| {
@@ -117,7 +94,7 @@ impl Stage {
     }
 
     /// How often each effect happened, by its key.
-    fn effects(&self) -> BTreeMap<String, u32> {
+    pub(crate) fn effects(&self) -> BTreeMap<String, u32> {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let mut counts = BTreeMap::new();
         for line in ledger.lines() {
@@ -127,7 +104,7 @@ impl Stage {
     }
 
     /// What was acknowledged before the kill is in the log afterwards, under the same number.
-    fn keeps(&self, before: &Output, run: &str) {
+    pub(crate) fn keeps(&self, before: &Output, run: &str) {
         let tail = self.world.baton(&["runs", "tail", run, "--json"]);
         let log: BTreeSet<String> =
             numbered(tail.out.as_bytes()).into_iter().map(|event| event.to_string()).collect();
@@ -163,11 +140,11 @@ impl Stage {
 }
 
 /// The lines of `--json` that are whole.
-fn numbered(out: &[u8]) -> Vec<Value> {
+pub(crate) fn numbered(out: &[u8]) -> Vec<Value> {
     String::from_utf8_lossy(out).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn was_killed(output: &Output) -> bool {
+pub(crate) fn was_killed(output: &Output) -> bool {
     output.status.signal() == Some(9)
 }
 
@@ -180,7 +157,7 @@ fn undisturbed(class: &'static str) -> Vec<String> {
 
 fn kill_at_every_point(class: &'static str) {
     let expected = undisturbed(class);
-    for point in TURN {
+    for point in passed(By::Turn) {
         for hit in 1..=2 {
             let at = format!("{point}:{hit}");
             let stage = Stage::new(class);
@@ -219,12 +196,8 @@ fn a_tool_with_side_effects_survives_a_kill_at_every_point() {
 fn a_crash_during_recovery_is_recovered_from() {
     for class in ["idempotent", "unsafe"] {
         let expected = undisturbed(class);
-        for point in RECOVERY.into_iter().chain([
-            "step.pre_commit",
-            "step.post_commit",
-            "tool.post_send",
-            "store.post_commit",
-        ]) {
+        let also = ["step.pre_commit", "step.post_commit", "tool.post_send", "store.post_commit"];
+        for point in passed(By::Recovery).chain(also) {
             let stage = Stage::new(class);
             let before = stage.ask(Some("tool.post_send:1"));
             assert!(was_killed(&before), "{point}");
@@ -246,15 +219,8 @@ fn a_crash_during_recovery_is_recovered_from() {
 
 #[test]
 fn an_approval_survives_a_kill_at_every_point() {
-    for point in [
-        "approval.post_request",
-        "approval.post_decision",
-        "approval.pre_execute",
-        "tool.post_send",
-        "step.pre_commit",
-        "recover.pre_claim",
-        "claim.post_commit",
-    ] {
+    let also = ["tool.post_send", "step.pre_commit", "recover.pre_claim", "claim.post_commit"];
+    for point in passed(By::Approval).chain(also) {
         for hit in 1..=2 {
             let at = format!("{point}:{hit}");
             let stage = Stage::approving("unsafe");
@@ -288,14 +254,8 @@ fn an_approval_survives_a_kill_at_every_point() {
 
 #[test]
 fn a_cancel_survives_a_kill_at_every_point() {
-    for point in [
-        "cancel.post_commit",
-        "cancel.pre_signal",
-        "step.pre_commit",
-        "step.post_commit",
-        "claim.post_commit",
-        "recover.mid",
-    ] {
+    let also = ["step.pre_commit", "step.post_commit", "claim.post_commit", "recover.mid"];
+    for point in passed(By::Cancel).chain(also) {
         let stage = Stage::new("unsafe");
         assert!(was_killed(&stage.ask(Some("tool.post_send:1"))), "{point}");
         let run = stage.only_run().unwrap();
@@ -319,9 +279,11 @@ fn a_prune_that_is_killed_is_all_or_nothing() {
     let before = stage.transcript();
     stage.world.baton(&["threads", "rewind", "t", "--index", "1"]);
     let kept = stage.transcript();
-    let killed = stage.run(&["threads", "prune", "t"], Some("prune.mid:1"));
-    assert!(was_killed(&killed));
-    assert_eq!(stage.transcript(), kept);
+    for point in passed(By::Prune) {
+        let killed = stage.run(&["threads", "prune", "t"], Some(&format!("{point}:1")));
+        assert!(was_killed(&killed), "{point}");
+        assert_eq!(stage.transcript(), kept, "{point}");
+    }
     let pruned = stage.world.baton(&["threads", "prune", "t", "--json"]);
     let pruned: Value = serde_json::from_str(&pruned.out).unwrap();
     assert_eq!(pruned["entries"], before.len() - 2, "{pruned}");
@@ -329,7 +291,7 @@ fn a_prune_that_is_killed_is_all_or_nothing() {
 
 #[test]
 fn a_kill_while_letting_go_leaves_the_run_to_others() {
-    for failpoint in [None, Some("shutdown.pre_release:1")] {
+    for failpoint in std::iter::once(None).chain(passed(By::Leaving).map(Some)) {
         let stage = Stage::new("idempotent");
         stage.world.settings("[engine]\nshutdown_s = 0\n");
         let slow = json!({"file": stage.world.path("ledger"), "line": "x", "class": "idempotent", "delay_ms": 25_000});
@@ -338,7 +300,7 @@ fn a_kill_while_letting_go_leaves_the_run_to_others() {
             {"do": [{"text": "done"}]},
         ]}));
         let mut command = stage.world.command(&["ask", "--thread", "t", "--model", &model, "go"]);
-        command.envs(failpoint.map(|point| ("BATON_FAILPOINT", point)));
+        command.envs(failpoint.map(|point| ("BATON_FAILPOINT", format!("{point}:1"))));
         let mut running = stage.world.start_command(command);
         running.until_noted("→ test_effect");
         running.signal(rustix::process::Signal::TERM);

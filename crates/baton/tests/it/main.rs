@@ -26,6 +26,7 @@ mod lists;
 mod mask;
 mod mistakes;
 mod models;
+mod points;
 mod policy;
 #[path = "../../../baton-store/tests/it/postgres_server.rs"]
 mod postgres_server;
@@ -42,6 +43,7 @@ mod session;
 mod settings;
 mod stage;
 mod stopped;
+mod stops;
 mod talk;
 mod telemetry;
 mod threads;

@@ -3,6 +3,7 @@
 mod asking;
 mod audit;
 mod context;
+mod crash_loop;
 mod document;
 mod doors;
 mod endings;
@@ -20,7 +21,7 @@ mod neighbours;
 mod pair;
 mod secrets;
 pub(crate) mod served;
-mod several;
+pub(crate) mod several;
 mod start;
 mod storm;
 mod streams;

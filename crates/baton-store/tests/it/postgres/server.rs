@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use crate::home::{Home, dump};
 use crate::pen::Pen;
-use crate::postgres_server::{OwnServer, Schema, until};
+use crate::postgres_server::{OwnServer, Schema, psql, until};
 use crate::values::{run, talk, tenant};
 
 async fn connect(url: &str, folder: &tempfile::TempDir) -> Result<Store, PgError> {
@@ -156,4 +156,25 @@ impl OwnerOf {
 
 fn pen_at() -> baton_core::time::Timestamp {
     crate::values::at(9)
+}
+
+/// The clean-up of the tests themselves: a process that is still leaving, in a transaction of its own, is in nobody's way,
+/// and a schema that cannot be dropped fails its test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_is_dropped_although_a_session_still_holds_its_tables() {
+    let (schema, folder) = (Schema::new(), tempfile::tempdir().unwrap());
+    let store = connect(&schema.url, &folder).await.unwrap();
+    let _owner = store.enlist().unwrap(); // renews its lease meanwhile
+    let (client, connection) = tokio_postgres::connect(&schema.url, tokio_postgres::NoTls).await.unwrap();
+    let served = tokio::spawn(connection);
+    client.batch_execute("BEGIN; LOCK TABLE runs, threads").await.unwrap();
+    let (name, port) = (schema.name.clone(), schema.port);
+    tokio::task::block_in_place(|| drop(schema));
+    let left = format!(
+        "SELECT (SELECT count(*) FROM pg_namespace WHERE nspname = '{name}')
+              + (SELECT count(*) FROM pg_roles WHERE rolname = '{name}')
+              + (SELECT count(*) FROM pg_stat_activity WHERE usename = '{name}')"
+    );
+    assert_eq!(psql(port, &left), "0");
+    assert!(served.await.unwrap().is_err(), "its session was ended");
 }

@@ -112,6 +112,13 @@ impl Served {
         assert!(stopped.is_some_and(|(_, status)| status.stopped()), "it stands still");
     }
 
+    /// Whether it has stopped by itself since this was asked last.
+    pub(crate) fn stands_still(&self) -> bool {
+        let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        let found = waitpid(Some(Pid::from_child(&self.child)), options).unwrap();
+        found.is_some_and(|(_, status)| status.stopped())
+    }
+
     /// Waits until it ends; answers its exit code.
     pub(crate) fn ended(&mut self) -> i32 {
         self.child.wait().unwrap().code().unwrap_or(-1)

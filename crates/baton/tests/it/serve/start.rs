@@ -210,6 +210,7 @@ fn everything_can_be_kept_in_postgresql_by_every_command() {
     assert_eq!((&health["status"], &health["store"]), (&json!("ok"), &json!("postgresql")));
     assert_eq!(served.send("GET", "/v1/threads/trip", &[], None).status, 200);
     let data = served.told["data"].as_str().unwrap();
-    assert!(data.starts_with("postgres://baton@127.0.0.1:") && !data.contains("options"), "{data}");
+    let address = format!("postgres://{}@127.0.0.1:", schema.name);
+    assert!(data.starts_with(&address) && !data.contains("options"), "{data}");
     assert!(!served.world.path("home/data/baton/baton.db").exists());
 }

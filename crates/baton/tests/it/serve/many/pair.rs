@@ -83,13 +83,14 @@ impl Drop for Pair {
 
 /// As if every process were on a machine of its own, now and later: nobody sees the lock of another, so that leases alone
 /// say who lives.
+pub(super) const APART: &str = "CREATE FUNCTION apart() RETURNS trigger LANGUAGE plpgsql AS
+       'BEGIN NEW.machine := NEW.owner::text; RETURN NEW; END';
+     CREATE TRIGGER apart BEFORE INSERT OR UPDATE ON owners FOR EACH ROW EXECUTE FUNCTION apart();
+     UPDATE owners SET beat = beat";
+
+/// The same for the processes on a schema.
 pub(super) fn put_apart(schema: &Schema) {
-    schema.run(
-        "CREATE FUNCTION apart() RETURNS trigger LANGUAGE plpgsql AS
-           'BEGIN NEW.machine := NEW.owner::text; RETURN NEW; END';
-         CREATE TRIGGER apart BEFORE INSERT OR UPDATE ON owners FOR EACH ROW EXECUTE FUNCTION apart();
-         UPDATE owners SET beat = beat",
-    );
+    schema.run(APART);
 }
 
 /// A figure of a process.

@@ -11,7 +11,7 @@ use super::play;
 use super::reader::numbers;
 
 /// Steps that were written under an epoch that was over, or that say something else than what was claimed.
-const STALE: &str = "SELECT count(*) FROM claims c JOIN steps s USING (tenant, run)
+pub(super) const STALE: &str = "SELECT count(*) FROM claims c JOIN steps s USING (tenant, run)
     WHERE (s.epoch < c.epoch AND s.last_seq > c.base_seq) OR (s.epoch >= c.epoch AND s.first_seq <= c.base_seq)";
 
 /// Looks at everything. `sql` asks the database itself.
@@ -29,6 +29,13 @@ pub(super) fn everything(pair: &Pair, kept: &[Kept], sql: &dyn Fn(&str) -> Strin
         }
         whole(*n, &log, &written);
     }
+}
+
+/// Looks at one run, of a number, that is read at these processes.
+pub(super) fn of_one(addresses: &[&str], run: &str, n: usize, ledger: &std::path::Path) {
+    let logs: Vec<_> = addresses.iter().map(|address| log(address, run)).collect();
+    assert!(logs.iter().all(|log| *log == logs[0]), "all processes tell the same: {logs:?}");
+    whole(n, &logs[0], &play::written(ledger));
 }
 
 /// The log of a run, read from its start.

@@ -1,0 +1,87 @@
+//! Every write, failing in each way in which a store can fail: refused, not done and unknown, done and unknown. What was
+//! not done changes nothing and can be asked for again; what was done is not done twice by that.
+
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_store::{FaultyStore, Mishap, Store, StoreError, WRITES};
+
+use crate::home::Home;
+use stage::Stage;
+
+on_every_store!(a_write_that_failed_in_any_way_can_be_asked_for_again);
+
+/// Asks for a write on a store that fails it in this way.
+async fn failing(stage: &Stage, write: &'static str, mishap: Mishap) -> Result<(), StoreError> {
+    let faulty = Arc::new(FaultyStore::new(stage.store.clone(), 0, 0));
+    faulty.plan(write, 1, mishap);
+    let made = stage.make(&Store::Faulty(faulty.clone()), write).await;
+    assert_eq!(faulty.called(write), 1, "{write} does not pass through FaultyStore");
+    made
+}
+
+async fn a_write_that_failed_in_any_way_can_be_asked_for_again(home: Home) {
+    for write in WRITES {
+        let home = home.another();
+        let stage = Stage::of(&home, write).await;
+        let before = stage.everything().await;
+        let refused = failing(&stage, write, Mishap::Refused).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{write}: {refused:?}");
+        assert!(stage.everything().await == before, "{write} was refused and done");
+        let undone = failing(&stage, write, Mishap::Undone).await;
+        assert!(matches!(undone, Err(StoreError::Ambiguous(_))), "{write}: {undone:?}");
+        assert!(stage.everything().await == before, "{write} was said not to have been done");
+        let untold = failing(&stage, write, Mishap::Untold).await;
+        assert!(matches!(untold, Err(StoreError::Ambiguous(_))), "{write}: {untold:?}");
+        let after = stage.everything().await;
+        assert!(after != before, "{write} was to be done");
+        let again = stage.make(&stage.store, write).await;
+        assert!(!matches!(&again, Err(error) if error.is_transient()), "{write}: {again:?}");
+        assert_eq!(stage.everything().await, after, "{write}, asked for again, was done twice: {again:?}");
+    }
+}
+
+/// Every method of the store whose SQLite version writes, by the source of both.
+fn written_in_the_source() -> BTreeSet<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let surface = methods(&std::fs::read_to_string(source.join("lib.rs")).unwrap());
+    let mut bodies = methods(&std::fs::read_to_string(source.join("sqlite.rs")).unwrap());
+    for file in std::fs::read_dir(source.join("sqlite")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            bodies.extend(methods(&std::fs::read_to_string(path).unwrap()));
+        }
+    }
+    let mut writing = BTreeSet::from(["write".to_owned()]);
+    loop {
+        let calls = |body: &String| writing.iter().any(|name| body.contains(&format!("self.{name}(")));
+        let found: BTreeSet<String> =
+            bodies.iter().filter(|(_, body)| calls(body)).map(|(name, _)| name.clone()).collect();
+        if found.is_subset(&writing) {
+            break;
+        }
+        writing.extend(found);
+    }
+    writing.into_iter().filter(|name| surface.contains_key(name)).collect()
+}
+
+/// The `async` methods of a file, by name, with what they do.
+fn methods(source: &str) -> BTreeMap<String, String> {
+    let starts = source.split("async fn ").skip(1);
+    let method = |text: &str| {
+        let name: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let body = text.split("\n    }\n").next().unwrap_or_default();
+        (name, body.to_owned())
+    };
+    starts.map(method).collect()
+}
+
+#[test]
+fn every_write_of_the_store_is_in_the_list_of_writes() {
+    let listed: BTreeSet<String> = WRITES.into_iter().map(str::to_owned).collect();
+    assert_eq!(written_in_the_source(), listed, "WRITES, in src/faulty.rs, names every write");
+    assert!(WRITES.is_sorted());
+}
