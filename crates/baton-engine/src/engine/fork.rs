@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_core::flow::{Flow, Next, Node, Record, Setting};
 use baton_core::id::{BranchName, FramePath, RunId, Tenant};
-use baton_core::thread::{Entry, PlacedEntry};
+use baton_core::thread::{Entry, PlacedEntry, TreeError};
 use baton_store::{ForkAt, NewKey, NewRun, Pinned, RunRow, Slice, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
@@ -94,7 +94,7 @@ impl Engine {
         let (from, now) = (Some(&row.branch), shared.clock.now());
         let at = ForkAt::Entry(last.id);
         match patiently!(shared, store.fork(tenant, &row.thread, from, &at, name.clone(), now)) {
-            Err(StoreError::Exists { .. }) => {} // done, but not told: nobody else has this name
+            Err(StoreError::Tree(TreeError::BranchExists(_))) => {} // done, but not told: nobody else has this name
             other => {
                 other?;
             }

@@ -91,14 +91,20 @@ impl Engine {
             let Err(error) = engine.resume(&tenant, run, ClaimMode::IfFree).await else { return };
             if !matches!(&error, EngineError::Store(error) if error.is_transient()) {
                 tracing::warn!(%run, %error, "this run is let go");
-                let store = &engine.shared.store;
-                if let Ok(row) = store.run(&tenant, run).await
-                    && row.owner == Some(engine.owner())
-                {
-                    let _ = store.release(&tenant, run, row.epoch).await;
-                }
+                let attempt = engine.attempt(&tenant, run);
+                let _ = attempt.ended(engine.let_go(&tenant, run).await);
             }
         };
         tokio::spawn(async move { closing.run_until_cancelled(taking).await });
+    }
+
+    /// Lets go of a run that is ours and that nobody drives.
+    async fn let_go(&self, tenant: &Tenant, run: RunId) -> Result<(), EngineError> {
+        let store = &self.shared.store;
+        let row = store.run(tenant, run).await?;
+        if row.owner == Some(self.owner()) {
+            store.release(tenant, run, row.epoch).await?;
+        }
+        Ok(())
     }
 }

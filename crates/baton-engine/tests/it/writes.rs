@@ -32,6 +32,8 @@ const OF_THE_ENGINE: [&str; 13] = [
     "watch_all",
 ];
 
+const WAYS: [Mishap; 3] = [Mishap::Refused, Mishap::Undone, Mishap::Untold];
+
 fn world(kept: Kept) -> (World, Arc<FaultyStore>) {
     let folder = tempfile::tempdir().unwrap();
     let inner = match kept {
@@ -43,22 +45,25 @@ fn world(kept: Kept) -> (World, Arc<FaultyStore>) {
     (World::on(Store::Faulty(faulty.clone()), settings, folder), faulty)
 }
 
-/// What is there in the end: what was said, what happened in every run, and what reached a tool.
+/// What is there in the end, in any order: what was said, what happened in every run, and what reached a tool.
 async fn end(world: &World) -> Vec<String> {
     let filter = RunFilter { limit: 99, ..RunFilter::default() };
-    let mut runs = world.store.runs(&TENANT, &filter).await.unwrap();
-    runs.sort_by_key(|row| (row.branch.as_str().starts_with("fork-"), row.id));
+    let runs = world.store.runs(&TENANT, &filter).await.unwrap(); // newest first
+    let mut branches = BTreeSet::new();
     let mut end = Vec::new();
     for row in runs {
-        check(world, row.id, &[]).await.unwrap();
-        end.push(format!("{}: {}", row.status.as_str(), kinds(&world.events(row.id).await).join(", ")));
+        if branches.insert(row.branch.to_string()) {
+            check(world, row.id, &[]).await.unwrap(); // it ends where its branch does
+        }
+        let mut kinds = kinds(&world.events(row.id).await);
+        kinds.sort(); // calls side by side end in any order
+        end.push(format!("{}: {}", row.status.as_str(), kinds.join(", ")));
     }
     if world.store.thread(&TENANT, &"t".parse().unwrap()).await.is_ok() {
         end.extend(world.transcript().await);
     }
-    let mut calls: Vec<String> = world.ledger.calls().into_iter().map(|(_, tool)| tool).collect();
-    calls.sort();
-    end.push(calls.join(" "));
+    end.extend(world.ledger.calls().into_iter().map(|(_, tool)| format!("{tool} was called")));
+    end.sort();
     end
 }
 
@@ -79,19 +84,19 @@ async fn play(
     (ended, faulty)
 }
 
-async fn sweep(kept: Kept, most: u64) {
+/// Tries every write at so many of its first times, in each of these ways.
+async fn sweep(kept: Kept, most: u64, ways: &[Mishap]) {
     let mut struck = BTreeSet::new();
     for scene in scenes() {
         let (expected, calm) = play(kept, &scene, None).await;
         for write in WRITES {
             for nth in 1..=calm.called(write).min(most) {
-                for mishap in [Mishap::Refused, Mishap::Undone, Mishap::Untold] {
+                for mishap in ways {
                     let at = format!("{}, {write} {nth} {mishap:?}", scene.name);
-                    let (ended, faulty) = play(kept, &scene, Some((write, nth, mishap))).await;
+                    let (ended, faulty) = play(kept, &scene, Some((write, nth, mishap.clone()))).await;
                     assert_eq!(ended, expected, "{at}");
-                    // How often text is written depends on the clock; everything is written once at least.
-                    assert!(nth > 1 || faulty.called(write) > 0, "{at}: it did not come to that");
-                    struck.insert(write);
+                    // How often text is written, and how often somebody watches from elsewhere, depends on the clock.
+                    struck.extend((faulty.called(write) >= nth).then_some(write));
                 }
             }
         }
@@ -101,12 +106,14 @@ async fn sweep(kept: Kept, most: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn every_write_of_the_engine_may_fail_in_every_way() {
-    sweep(Kept::Memory, u64::MAX).await;
+    sweep(Kept::Memory, u64::MAX, &WAYS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_write_of_the_engine_may_fail_in_every_way_on_sqlite() {
-    sweep(Kept::Sqlite, rounds(1, u64::MAX)).await;
+    let is_full = rounds(0, 1) == 1;
+    let (most, ways) = if is_full { (u64::MAX, &WAYS[..]) } else { (1, &WAYS[2..]) };
+    sweep(Kept::Sqlite, most, ways).await;
 }
 
 /// A write that the engine comes to make has to be in a scene.

@@ -6,6 +6,10 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+/// How often the list of all locks is read: it does not come in one piece, and while other locks come and go a line of it
+/// can be missed.
+const LOOKS: u32 = 5;
+
 /// A process that does not give its turn to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
@@ -20,13 +24,17 @@ pub(crate) struct Holder {
 impl Holder {
     /// Whoever is inside; if that goes on, perhaps it is the next in line that was stopped.
     pub(super) fn find(room: &File, gate: &File, waited: Duration) -> Holder {
+        let found = (0..LOOKS).find_map(|_| Holder::look(room, gate, waited));
+        found.unwrap_or(Holder { pid: None, command: None, is_stopped: false, waited })
+    }
+
+    fn look(room: &File, gate: &File, waited: Duration) -> Option<Holder> {
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         let of = |file| holder_of(file, &locks).map(|pid| Holder::of(pid, waited));
         let (inside, next) = (of(room), of(gate).filter(|next| next.pid != Some(std::process::id())));
         match (inside, next) {
-            (Some(inside), Some(next)) if !inside.is_stopped && next.is_stopped => next,
-            (Some(holder), _) | (None, Some(holder)) => holder,
-            (None, None) => Holder { pid: None, command: None, is_stopped: false, waited },
+            (Some(inside), Some(next)) if !inside.is_stopped && next.is_stopped => Some(next),
+            (inside, next) => inside.or(next),
         }
     }
 

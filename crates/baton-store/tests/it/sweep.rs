@@ -12,6 +12,18 @@ use baton_store::{FaultyStore, Mishap, Store, StoreError, WRITES};
 use crate::home::Home;
 use stage::Stage;
 
+/// What is done again if it is asked for again: an entry that is pushed twice was said twice. Nothing in Baton repeats it.
+const REPEATED: [&str; 1] = ["push"];
+
+/// What a run itself writes: on PostgreSQL, where a store of its own takes half a second, the others are tried with
+/// `BATON_FULL=1`.
+const OF_A_RUN: [&str; 6] = ["claim", "commit", "decide", "enqueue", "release", "start"];
+
+fn is_tried(home: &Home, write: &str) -> bool {
+    let is_full = std::env::var_os("BATON_FULL").is_some();
+    is_full || !matches!(home.store, Store::Postgres(_)) || OF_A_RUN.contains(&write)
+}
+
 on_every_store!(a_write_that_failed_in_any_way_can_be_asked_for_again);
 
 /// Asks for a write on a store that fails it in this way.
@@ -24,7 +36,7 @@ async fn failing(stage: &Stage, write: &'static str, mishap: Mishap) -> Result<(
 }
 
 async fn a_write_that_failed_in_any_way_can_be_asked_for_again(home: Home) {
-    for write in WRITES {
+    for write in WRITES.into_iter().filter(|write| is_tried(&home, write)) {
         let home = home.another();
         let stage = Stage::of(&home, write).await;
         let before = stage.everything().await;
@@ -40,7 +52,8 @@ async fn a_write_that_failed_in_any_way_can_be_asked_for_again(home: Home) {
         assert!(after != before, "{write} was to be done");
         let again = stage.make(&stage.store, write).await;
         assert!(!matches!(&again, Err(error) if error.is_transient()), "{write}: {again:?}");
-        assert_eq!(stage.everything().await, after, "{write}, asked for again, was done twice: {again:?}");
+        let is_same = stage.everything().await == after;
+        assert_eq!(is_same, !REPEATED.contains(&write), "{write}, asked for again: {again:?}");
     }
 }
 

@@ -173,7 +173,7 @@ impl Stage {
                 let numbers: Vec<i64> = sent().await?;
                 store.sent(&numbers).await
             }
-            _ => store.trim_outbox(at(1_000_000), 0, at(70)).await.map(drop),
+            _ => store.trim_outbox(at(3), 1 << 20, at(70)).await.map(drop),
         }
     }
 
