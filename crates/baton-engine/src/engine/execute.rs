@@ -198,9 +198,13 @@ impl Engine {
                 return Ok(Turn::Ours);
             }
             let (route, of) = (&key.route, &key.key);
+            let is_of_the_dead = owner != me && !shared.store.is_alive(owner).await;
+            if is_of_the_dead {
+                // Before it is taken over: if that is done and not told, it is found to be ours, and was begun all the same.
+                shared.making().started.insert(named(tenant, key));
+            }
             let is_left = is_ours
-                || (owner != me
-                    && !shared.store.is_alive(owner).await
+                || (is_of_the_dead
                     && patiently!(shared, shared.store.retake_key(tenant, route, of, owner, me))?);
             if is_left {
                 if class.may_run_again() {
@@ -220,7 +224,12 @@ impl Engine {
             // Looked at first: whoever is done by then has left an answer in the store.
             let under_way = !alone && shared.making().busy.contains(&named(tenant, key));
             match patiently!(shared, shared.store.key(tenant, route, of, now))? {
-                Some(row) => known = row,
+                Some(row) => {
+                    if row.owner != Some(me) {
+                        shared.making().started.remove(&named(tenant, key)); // somebody else took it over
+                    }
+                    known = row;
+                }
                 None if under_way => {} // it is not noted yet
                 None => return Ok(Turn::Done(refused(UNKNOWN.to_owned()))), // it took longer than keys are kept
             }

@@ -140,6 +140,9 @@ fn stopped_in_a_turn(class: &'static str) {
             let stage = Stage::new(class);
             let passed = stop_and_take(&stage, &ask(&stage), point, hit, "ok");
             assert!(passed || hit > 1, "{point} was never passed");
+            if (point, hit, class) == ("tool.post_intent", 1, "unsafe") {
+                assert_eq!(stage.effects().len(), 2, "what was not sent by then is not sent any more");
+            }
         }
     }
 }
