@@ -346,8 +346,8 @@ impl Driver {
                 tokio::time::sleep(shared.settings.adopt_every).await;
             }
         };
-        let closing = self.shared.closing.clone();
-        tokio::spawn(async move { closing.run_until_cancelled(letting_go).await });
+        // A process that goes down lives on for a while, and nobody may take the run from it meanwhile.
+        self.shared.before_leaving(letting_go);
     }
 
     /// Lets go of the run, because the process goes down.

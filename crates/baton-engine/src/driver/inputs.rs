@@ -96,8 +96,9 @@ impl Driver {
             if let Some(input) = self.late() {
                 return Ok(Some(input));
             }
-            if self.shared.closing.is_cancelled() && (self.flying.is_empty() || self.shared.is_out_of_time())
-            {
+            // Looked at once: a stop that begins after this wakes it below.
+            let is_leaving = shared.closing.is_cancelled();
+            if is_leaving && (self.flying.is_empty() || shared.is_out_of_time()) {
                 return Box::pin(self.last_outcome()).await;
             }
             let deadline = self.deadline();
@@ -116,7 +117,7 @@ impl Driver {
                     woken.set(wake.notified());
                     Box::pin(self.look_for_messages()).await?;
                 }
-                () = going_down.as_mut(), if !shared.closing.is_cancelled() => {}
+                () = going_down.as_mut(), if !is_leaving => {}
                 () = alarm.as_mut() => self.on_time().await?,
             }
         }

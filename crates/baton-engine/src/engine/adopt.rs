@@ -59,28 +59,35 @@ impl Engine {
                 }
             }
         };
-        let closing = self.shared.closing.clone();
-        // Not tracked: it ends with the process, and a shutdown does not wait for it.
-        tokio::spawn(async move { closing.run_until_cancelled(listening).await });
+        let shared = self.shared.clone();
+        // For as long as something is driven: a run that is waited for while the process goes down can be cancelled. Not
+        // tracked, as a stop does not wait for it.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = listening => {}
+                () = shared.has_left() => {}
+            }
+        });
     }
 
     /// Adopts orphaned and due runs from now on, until the engine is shut down; those that it may, as far
     /// as their definitions tell.
     pub fn adopt(&self, may: impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static) {
         let engine = self.clone();
-        let closing = self.shared.closing.clone();
         let adopting = async move {
             let mut attention = Looked::default();
-            loop {
+            while !engine.shared.closing.is_cancelled() {
                 engine.adopt_due(&may, &mut attention).await;
                 let moment = tokio::time::sleep(engine.shared.settings.adopt_every);
                 tokio::select! {
                     () = moment => {}
                     () = engine.shared.turn_came.notified() => {}
+                    () = engine.shared.went_down() => {}
                 }
             }
         };
-        tokio::spawn(async move { closing.run_until_cancelled(adopting).await });
+        // A stop waits for what is being claimed: claimed and not driven, nobody could take it up.
+        self.shared.before_leaving(adopting);
     }
 
     /// Adopts what is orphaned or due now, but for runs that are tried only after a while; answers what it took.
@@ -93,6 +100,9 @@ impl Engine {
         let (shared, now) = (&self.shared, self.shared.clock.now());
         let mut taken = Vec::new();
         for _ in 0..PAGES_AT_ONCE {
+            if shared.closing.is_cancelled() {
+                break;
+            }
             let Ok(page) = shared.store.due_page(now, looked.from, PAGE).await else { break };
             looked.from = page.rest.unwrap_or_default();
             let is_alone = !shared.drives_a_suspect();
@@ -123,6 +133,9 @@ impl Engine {
 
     /// Tries to adopt a run; none: somebody else sees to it.
     async fn adopt_one(&self, due: &Due, may: &May<'_>) -> Result<Option<RunHandle>, Unadopted> {
+        if self.shared.closing.is_cancelled() {
+            return Ok(None);
+        }
         let (tenant, run) = (&due.tenant, due.run);
         let status = self.may_adopt(tenant, run, may).await?;
         let adopted = match status {

@@ -35,6 +35,11 @@ impl Unsettled {
     fn open(&self) -> MutexGuard<'_, HashMap<RunId, Open>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// All that may be ours.
+    pub(super) fn all(&self) -> Vec<(Tenant, RunId)> {
+        self.open().iter().map(|(run, open)| (open.tenant.clone(), *run)).collect()
+    }
 }
 
 /// A write that may make a run ours; dropped unsettled, it may still do so.
@@ -85,7 +90,7 @@ impl Engine {
     /// The store says that a run is ours: if nobody knew, it is gone on with, or let go of where that does not work.
     pub(super) fn take_up(&self, run: RunId) {
         let Some(Open { tenant, .. }) = self.shared.unsettled.open().remove(&run) else { return };
-        let (engine, closing) = (self.clone(), self.shared.closing.clone());
+        let engine = self.clone();
         let taking = async move {
             // What fails because of the store is an attempt that is open again.
             let Err(error) = engine.resume(&tenant, run, ClaimMode::IfFree).await else { return };
@@ -95,7 +100,7 @@ impl Engine {
                 let _ = attempt.ended(engine.let_go(&tenant, run).await);
             }
         };
-        tokio::spawn(async move { closing.run_until_cancelled(taking).await });
+        self.shared.before_leaving(taking);
     }
 
     /// Lets go of a run that is ours and that nobody drives.

@@ -22,6 +22,7 @@ mod queue;
 mod server;
 mod service;
 mod stale;
+mod stops;
 mod streams;
 mod traces;
 mod turns;

@@ -59,7 +59,7 @@ async fn every_run_ends_once_though_three_calls_in_ten_fail() {
         if dice % 10 < 3 { broken(dice / 10) } else { works(request) }
     });
     let mut world = World::new(Kept::Sqlite, Mode::Plain);
-    world.real_time = true;
+    world.other_clock = Some(std::sync::Arc::new(baton_engine::SystemClock));
     let base_url = Endpoint::parse(&server.url()).unwrap();
     let provider = Provider { name: "lab".to_owned(), base_url, api: Some(Wire::ChatCompletions), key: None };
     let catalog = Catalog::new(vec![provider], Vec::new()).unwrap();

@@ -14,8 +14,7 @@ use baton_core::thread::PlacedEntry;
 use baton_core::time::Timestamp;
 use baton_core::tool::{EffectClass, ToolSpec};
 use baton_engine::{
-    Engine, ManualClock, ModelSource, Parts, Renderers, Rested, RunHandle, RunRequest, Seen, Settings,
-    SystemClock,
+    Clock, Engine, ManualClock, ModelSource, Parts, Renderers, Rested, RunHandle, RunRequest, Seen, Settings,
 };
 use baton_model::{Model, Scripted};
 use baton_store::{FaultyStore, Slice, SqliteStore, Store};
@@ -47,8 +46,8 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) clock: Arc<ManualClock>,
-    /// Whether engines have the time of day instead of that clock.
-    pub(crate) real_time: bool,
+    /// What engines have instead of that clock.
+    pub(crate) other_clock: Option<Arc<dyn Clock>>,
     pub(crate) settings: Settings,
     pub(crate) decision: Decision,
     /// What decides instead of that decision.
@@ -80,7 +79,7 @@ impl World {
             store,
             ledger: Arc::default(),
             clock: Arc::new(ManualClock::at(NOW)),
-            real_time: false,
+            other_clock: None,
             settings,
             decision: default_decision(),
             policy: None,
@@ -133,7 +132,7 @@ impl World {
             tools: Registry::new(tools).unwrap(),
             models,
             policy: self.policy.clone().unwrap_or_else(|| Policy::fixed(self.decision.clone())),
-            clock: if self.real_time { Arc::new(SystemClock) } else { self.clock.clone() },
+            clock: self.other_clock.clone().unwrap_or_else(|| self.clock.clone()),
             settings: self.settings.clone(),
         };
         Engine::new(parts).unwrap()
