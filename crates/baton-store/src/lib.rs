@@ -451,6 +451,11 @@ impl Store {
         }
     }
 
+    /// The same of those alone that were ever written to or watched: most never are.
+    pub async fn news(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        on_store!(self, news(owner))
+    }
+
     /// Says that somebody on another process watches a run.
     pub async fn watch(&self, tenant: &Tenant, run: RunId, until: Timestamp) -> Result<(), StoreError> {
         on_store!(self, watch(tenant, run, until))
@@ -554,6 +559,11 @@ impl Store {
     /// Events beyond a number that are to be sent, in order.
     pub async fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         on_store!(self, outbox(after, limit))
+    }
+
+    /// The oldest events that are to be sent, of all tenants but these: where those have many, others need not wait.
+    pub async fn outbox_beside(&self, tenants: &[Tenant], limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+        on_store!(self, outbox_beside(tenants, limit))
     }
 
     /// How much room the data takes, in bytes.

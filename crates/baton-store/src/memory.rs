@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::error::StoreError;
 use crate::service::{AuditRow, ChainEnd, Token};
-use crate::view::{ClaimRow, Posted, RunRow, StepRow};
+use crate::view::{ClaimRow, Posted, Pulse, RunRow, StepRow};
 use service::{MemEvent, MemKey, MemQueued};
 
 /// See the module.
@@ -102,6 +102,11 @@ impl MemoryStore {
 
     pub(crate) fn register(&self, owner: OwnerId) {
         self.lock().living.insert(owner);
+    }
+
+    pub(crate) fn news(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        let is_news = |pulse: &Pulse| pulse.inbox > 0 || pulse.watched_until.is_some();
+        Ok(self.pulses(owner).into_iter().filter(is_news).collect())
     }
 
     pub(crate) fn retire(&self, owner: OwnerId) {

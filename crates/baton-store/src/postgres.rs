@@ -24,6 +24,7 @@ mod group;
 mod inbox;
 mod keeper;
 mod keys;
+mod lanes;
 mod lease;
 mod marks;
 mod migrate;
@@ -61,6 +62,7 @@ use crate::known::Known;
 use connect::{ANSWER, Dial};
 pub use fault::PgError;
 use group::Group;
+use lanes::{Lane, Lanes};
 pub(crate) use lease::Lease;
 use lease::Place;
 
@@ -94,11 +96,14 @@ impl PgOptions {
 #[derive(Debug, Clone)]
 pub struct PgStore {
     shared: Arc<Shared>,
+    /// How much of the pool this value's questions may take.
+    lane: Lane,
 }
 
 struct Shared {
     dial: Dial,
     pool: Pool,
+    lanes: Lanes,
     group: Group,
     place: Place,
     options: PgOptions,
@@ -109,12 +114,6 @@ struct Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("options", &self.options).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    async fn connection(&self) -> Result<Object, StoreError> {
-        self.pool.get().await.map_err(|error| fault::no_connection(&error))
     }
 }
 
@@ -129,8 +128,9 @@ impl PgStore {
         drop(client);
         served.abort();
         let (pool, group) = (dial.pool(options.readers)?, Group::begin(&dial, options.writers));
-        let shared = Shared { dial, pool, group, place, options, definitions: Known::default() };
-        Ok(PgStore { shared: Arc::new(shared) })
+        let lanes = Lanes::of(options.readers);
+        let shared = Shared { dial, pool, lanes, group, place, options, definitions: Known::default() };
+        Ok(PgStore { shared: Arc::new(shared), lane: Lane::Prompt })
     }
 
     /// One transaction, committed if the job is `Ok`: then none of its statements may have failed.
@@ -140,9 +140,9 @@ impl PgStore {
         &self,
         job: impl for<'a> FnOnce(&'a Db<'a>) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let shared = self.shared.clone();
+        let (shared, lane) = (self.shared.clone(), self.lane);
         on_a_task(async move {
-            let mut connection = shared.connection().await?;
+            let (mut connection, _places) = shared.connection(lane).await?;
             let work = async {
                 let db = connection.transaction().await?;
                 let value = job(&db).await?;
@@ -170,7 +170,7 @@ impl PgStore {
     ) -> Result<Vec<Row>, StoreError> {
         let mut again = true;
         loop {
-            let connection = self.shared.connection().await?;
+            let (connection, _places) = self.shared.connection(self.lane).await?;
             let work = async { connection.query(&connection.prepare_cached(sql).await?, values).await };
             let failed = match timeout(ANSWER, work).await {
                 Ok(Ok(rows)) => return Ok(rows),

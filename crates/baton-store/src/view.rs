@@ -350,8 +350,8 @@ pub(crate) enum Source {
     Asleep(i64, RunId),
     /// Their owner is dead or silent; those after this one.
     Orphaned(RunId),
-    /// They wait in line, all of them.
-    InLine,
+    /// They are first in line for a branch that is free; those that came after this place.
+    InLine(i64),
 }
 
 impl Default for Source {
@@ -368,7 +368,7 @@ impl Source {
             Source::LetGo(_) => Some(Source::LetGo(run)),
             Source::Asleep(..) => Some(Source::Asleep(at, run)),
             Source::Orphaned(_) => Some(Source::Orphaned(run)),
-            Source::InLine => None,
+            Source::InLine(_) => Some(Source::InLine(at)),
         }
     }
 
@@ -377,8 +377,8 @@ impl Source {
         match self {
             Source::LetGo(_) => Some(Source::Asleep(i64::MIN, RunId(uuid::Uuid::nil()))),
             Source::Asleep(..) => Some(Source::Orphaned(RunId(uuid::Uuid::nil()))),
-            Source::Orphaned(_) => Some(Source::InLine),
-            Source::InLine => None,
+            Source::Orphaned(_) => Some(Source::InLine(i64::MIN)),
+            Source::InLine(_) => None,
         }
     }
 }

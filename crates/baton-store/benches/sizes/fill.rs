@@ -1,5 +1,6 @@
 //! Many rows of each kind, copied by SQL from a few that the store wrote itself.
 
+use baton_core::id::OwnerId;
 use baton_core::run::RunStatus;
 use baton_store::{Store, Transition};
 use rusqlite::Connection;
@@ -120,6 +121,32 @@ pub(crate) fn postgres(home: &Home, size: u64) {
          DROP TABLE ks;
          ANALYZE;"
     ));
+}
+
+/// Gives a process a thousand runs.
+pub(crate) fn held(home: &Home, owner: OwnerId) {
+    let (first, last) = (1_u64 << 60, (1_u64 << 60) + 999);
+    let columns = "tenant, thread, branch, lane, epoch, step, seq, inbox, head, attempts, definition, min_version, budget,
+        wake_at, due_at, watched_until, created, metadata";
+    match &home.store {
+        Store::Sqlite(_) => {
+            let db = Connection::open(home.folder().join("baton.db")).unwrap();
+            let (id, owner) = ("unhex(printf('%032x', k))", owner.0.simple());
+            db.execute_batch(&format!(
+                "WITH RECURSIVE c(k) AS (VALUES({first}) UNION ALL SELECT k + 1 FROM c WHERE k < {last})
+                 INSERT INTO runs(run, status, owner, {columns}) SELECT {id}, 1, x'{owner}', {columns}
+                 FROM c, runs WHERE n = 1"
+            ))
+            .unwrap();
+        }
+        _ => {
+            let (id, owner) = ("lpad(to_hex(k), 32, '0')::uuid", owner.0);
+            home.schema().run(&format!(
+                "INSERT INTO runs(run, status, owner, {columns}) SELECT {id}, 1, '{owner}', {columns}
+                 FROM generate_series({first}::bigint, {last}) k, runs WHERE run = lpad('1', 32, '0')::uuid"
+            ));
+        }
+    }
 }
 
 /// Ids of entries go on after those of the template.

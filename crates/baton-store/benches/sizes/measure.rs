@@ -75,6 +75,7 @@ impl Bench {
         self.lists().await;
         self.single().await;
         self.writes().await;
+        self.held().await;
     }
 
     /// What a process asks that has nothing to do.
@@ -176,6 +177,19 @@ impl Bench {
         self.ask("read the end of a long thread", async |of, _| {
             let page = of.store().entries(&of.tenant, &thread("x4"), None, slice).await.unwrap();
             assert_eq!(page.len(), 20);
+        })
+        .await;
+    }
+
+    /// What a process asks that drives a thousand runs, ten times a second.
+    async fn held(&mut self) {
+        self.stores.iter().for_each(|filled| crate::fill::held(&filled.home, filled.owner.id));
+        self.ask("1,000 held runs: all", async |of, _| {
+            assert_eq!(of.store().pulses(of.owner.id).await.unwrap().len(), 1000);
+        })
+        .await;
+        self.ask("1,000 held runs: those written to", async |of, _| {
+            assert!(of.store().news(of.owner.id).await.unwrap().is_empty());
         })
         .await;
     }

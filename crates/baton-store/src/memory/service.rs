@@ -218,6 +218,11 @@ impl MemoryStore {
         Ok(unsent.map(outgoing).collect())
     }
 
+    pub(crate) fn outbox_beside(&self, tenants: &[Tenant], limit: u32) -> Result<Vec<Outgoing>, StoreError> {
+        let all = self.outbox(0, u32::MAX)?.into_iter();
+        Ok(all.filter(|event| !tenants.contains(&event.tenant)).take(limit as usize).collect())
+    }
+
     pub(crate) fn outbox_depth(&self) -> Result<u64, StoreError> {
         let inner = self.lock();
         let unsent = inner.outbox.values().filter(|row| row.event.send);

@@ -47,7 +47,7 @@ impl PgStore {
         };
         let mut out = Vec::new();
         while out.len() < limit as usize {
-            let rows = self.rows(&sql, &[&tenant.as_str(), &created, &id, &page]).await?;
+            let rows = self.at_leisure().rows(&sql, &[&tenant.as_str(), &created, &id, &page]).await?;
             for row in &rows {
                 out.extend(listed(approval(row))?);
             }

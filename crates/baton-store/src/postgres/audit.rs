@@ -75,8 +75,8 @@ impl PgStore {
     ) -> Result<Vec<AuditRow>, StoreError> {
         let limit = i64::from(limit);
         let rows = match tenant {
-            Some(tenant) => self.rows(CHAIN_OF, &[&after, &limit, &tenant.as_str()]).await?,
-            None => self.rows(CHAIN, &[&after, &limit]).await?,
+            Some(tenant) => self.at_leisure().rows(CHAIN_OF, &[&after, &limit, &tenant.as_str()]).await?,
+            None => self.at_leisure().rows(CHAIN, &[&after, &limit]).await?,
         };
         rows.iter().map(audit_row).collect()
     }

@@ -31,7 +31,9 @@ impl PgStore {
 
     pub(crate) async fn blob(&self, tenant: &Tenant, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let sql = "SELECT body FROM blobs WHERE tenant = $1 AND hash = $2";
-        let Some(row) = self.one(sql, &[&tenant.as_str(), &hash]).await? else { return Ok(None) };
+        let Some(row) = self.for_content().one(sql, &[&tenant.as_str(), &hash]).await? else {
+            return Ok(None);
+        };
         let bytes: Vec<u8> = row.try_get(0)?;
         if baton_core::json::sha256_hex(&bytes) != hash {
             return Err(StoreError::corrupt("blob", hash, "its hash does not fit: the file was damaged"));

@@ -32,7 +32,7 @@ const FRESH: Duration = Duration::from_millis(500);
 /// How long an idle connection has to show that it is alive.
 pub(super) const PROBE: Duration = Duration::from_secs(2);
 /// How long anybody waits for a connection of the pool.
-const WAIT: Duration = Duration::from_secs(10);
+pub(super) const WAIT: Duration = Duration::from_secs(10);
 
 /// What every session has. A transaction that stands still would keep rows from being cleaned up and may
 /// hold locks; a statement that nobody waits for any more is ended by the server, too. Statements are planned

@@ -47,13 +47,13 @@ pub(super) const IN_LINE: &str = "WITH RECURSIVE q AS (
         SELECT tenant, thread, branch, n, run FROM queued
         WHERE (tenant, thread, branch) > (q.tenant, q.thread, q.branch)
         ORDER BY tenant, thread, branch, n LIMIT 1) x)
-    SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), 0::bigint FROM q
+    SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), q.n FROM q
     LEFT JOIN LATERAL (
       SELECT run FROM branches WHERE tenant = q.tenant AND thread = q.thread AND branch = q.branch LIMIT 1) b
       ON true
     LEFT JOIN LATERAL (
       SELECT inbox, definition FROM runs WHERE tenant = q.tenant AND run = q.run LIMIT 1) r ON true
-    WHERE b.run IS NULL ORDER BY q.n LIMIT 1000";
+    WHERE b.run IS NULL AND q.n > $1 ORDER BY q.n LIMIT $2";
 
 /// Runs by their keys, with the last step of those that are suspended.
 pub(super) const CANDIDATES: &str = "SELECT r.*, x.tenant, s.body, s.crc
@@ -100,10 +100,10 @@ impl PgStore {
                     dead if dead.is_empty() => Vec::new(),
                     dead => self.rows(HELD, &[&dead, &after.0, &room]).await?,
                 },
-                Source::InLine => self.rows(IN_LINE, &[]).await?,
+                Source::InLine(after) => self.rows(IN_LINE, &[&after, &room]).await?,
             };
             for row in &rows {
-                runs.extend(listed(due(row, source == Source::InLine))?);
+                runs.extend(listed(due(row, matches!(source, Source::InLine(_))))?);
             }
             let last = rows.last().filter(|_| rows.len() as i64 >= room);
             let last = last.map(|row| Ok::<_, StoreError>((row.try_get(5)?, RunId(row.try_get(1)?))));

@@ -91,7 +91,7 @@ impl PgStore {
         let (last, most) = bounds(slice);
         let values: [&(dyn ToSql + Sync); 5] =
             [&tenant.as_str(), &id.as_str(), &branch.map(BranchName::as_str), &last, &most];
-        line_from(&self.rows(ENTRIES, &values).await?, id, branch)
+        line_from(&self.for_content().rows(ENTRIES, &values).await?, id, branch)
     }
 
     pub(crate) async fn end(

@@ -49,6 +49,10 @@ struct Doomed {
 
 impl PgStore {
     pub(crate) async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
+        self.at_leisure().clear(request).await
+    }
+
+    async fn clear(&self, request: &GcRequest) -> Result<Collected, StoreError> {
         let (now, dry) = (request.now, request.dry_run);
         let mut doomed = Doomed::default();
         let old = self.old_threads(now).await?;

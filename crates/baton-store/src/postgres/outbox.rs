@@ -19,6 +19,11 @@ use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing};
 pub(super) const UNSENT: &str = "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
     WHERE send AND n > $2 ORDER BY n LIMIT $1";
 
+/// The oldest events of all tenants but some.
+pub(super) const UNSENT_BESIDE: &str =
+    "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
+    WHERE send AND tenant <> ALL($2) ORDER BY n LIMIT $1";
+
 /// How many there are of those, up to a number.
 pub(super) const DEPTH: &str = "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE send LIMIT $1) u";
 
@@ -52,14 +57,27 @@ impl PgStore {
 
     pub(crate) async fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         let mut out = Vec::new();
-        for row in self.rows(UNSENT, &[&i64::from(limit), &after]).await? {
+        for row in self.at_leisure().rows(UNSENT, &[&i64::from(limit), &after]).await? {
+            out.extend(listed(outgoing(&row))?);
+        }
+        Ok(out)
+    }
+
+    pub(crate) async fn outbox_beside(
+        &self,
+        tenants: &[Tenant],
+        limit: u32,
+    ) -> Result<Vec<Outgoing>, StoreError> {
+        let tenants: Vec<&str> = tenants.iter().map(Tenant::as_str).collect();
+        let mut out = Vec::new();
+        for row in self.at_leisure().rows(UNSENT_BESIDE, &[&i64::from(limit), &tenants]).await? {
             out.extend(listed(outgoing(&row))?);
         }
         Ok(out)
     }
 
     pub(crate) async fn outbox_depth(&self) -> Result<u64, StoreError> {
-        let row = self.one(DEPTH, &[&i64::from(OUTBOX_COUNTED)]).await?;
+        let row = self.at_leisure().one(DEPTH, &[&i64::from(OUTBOX_COUNTED)]).await?;
         Ok(row.map_or(Ok(0), |row| row.try_get::<_, i64>(0))? as u64)
     }
 
@@ -75,20 +93,22 @@ impl PgStore {
         now: Timestamp,
     ) -> Result<u64, StoreError> {
         let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
-        self.write(move |db| {
-            Box::pin(async move {
-                let statement = db.prepare_cached(TOO_MUCH).await?;
-                let rows = db.query(&statement, &[&before.0, &most_bytes]).await?;
-                let numbers: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-                // Somebody may have sent one of them meanwhile.
-                let count = no_longer_sent(db, &numbers).await?;
-                if count > 0 {
-                    note(db, &Tenant::local(), &AuditEvent::dropped(count, now), false).await?;
-                }
-                Ok(count)
+        self.at_leisure()
+            .write(move |db| {
+                Box::pin(async move {
+                    let statement = db.prepare_cached(TOO_MUCH).await?;
+                    let rows = db.query(&statement, &[&before.0, &most_bytes]).await?;
+                    let numbers: Vec<i64> =
+                        rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+                    // Somebody may have sent one of them meanwhile.
+                    let count = no_longer_sent(db, &numbers).await?;
+                    if count > 0 {
+                        note(db, &Tenant::local(), &AuditEvent::dropped(count, now), false).await?;
+                    }
+                    Ok(count)
+                })
             })
-        })
-        .await
+            .await
     }
 }
 

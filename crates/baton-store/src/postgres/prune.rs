@@ -24,7 +24,9 @@ impl PgStore {
         request: &PruneRequest,
     ) -> Result<Pruned, StoreError> {
         let (tenant, id, request) = (tenant.clone(), id.clone(), request.clone());
-        self.write(move |db| Box::pin(async move { prune(db, &tenant, &id, &request).await })).await
+        self.at_leisure()
+            .write(move |db| Box::pin(async move { prune(db, &tenant, &id, &request).await }))
+            .await
     }
 }
 

@@ -64,6 +64,9 @@ pub(super) const CLAIMS: &str = "SELECT r.step, c.epoch, c.base_seq FROM runs r
 pub(super) const DEFINITION: &str = "SELECT body, crc FROM definitions WHERE tenant = $1 AND hash = $2";
 /// Runs of an owner.
 pub(super) const PULSES: &str = "SELECT run, inbox, watched_until FROM runs WHERE owner = $1";
+/// The same of those alone that were ever written to or watched.
+pub(super) const NEWS: &str = "SELECT run, inbox, watched_until FROM runs
+    WHERE owner = $1 AND (inbox > 0 OR watched_until IS NOT NULL)";
 /// Says of many runs that somebody watches. Locked in the order of runs, as every group of writes has them.
 pub(super) const WATCH_ALL: &str = "WITH l AS (
       SELECT r.tenant, r.run FROM unnest($1::text[], $2::uuid[]) x(tenant, run)
@@ -92,7 +95,7 @@ impl PgStore {
         while out.len() < limit {
             let mut values: Vec<&(dyn ToSql + Sync)> = vec![&tenant, &before, &page];
             values.extend(thread.as_ref().map(|thread| thread as &(dyn ToSql + Sync)));
-            let rows = self.rows(&sql, &values).await?;
+            let rows = self.at_leisure().rows(&sql, &values).await?;
             for row in &rows {
                 out.extend(listed(run_row(row))?.filter(|row| crate::runs::fits(row, filter)));
             }
@@ -108,7 +111,7 @@ impl PgStore {
         tenant: &Tenant,
         thread: &ThreadId,
     ) -> Result<ThreadUsage, StoreError> {
-        let rows = self.rows(USAGE, &[&tenant.as_str(), &thread.as_str()]).await?;
+        let rows = self.at_leisure().rows(USAGE, &[&tenant.as_str(), &thread.as_str()]).await?;
         if rows.is_empty() {
             return Err(StoreError::not_found("thread", thread));
         }
@@ -140,7 +143,8 @@ impl PgStore {
         limit: u32,
     ) -> Result<Vec<StepRow>, StoreError> {
         let seq = i64::try_from(seq).unwrap_or(i64::MAX);
-        let rows = self.rows(STEPS_WITH, &[&tenant.as_str(), &run.0, &seq, &i64::from(limit)]).await?;
+        let rows =
+            self.for_content().rows(STEPS_WITH, &[&tenant.as_str(), &run.0, &seq, &i64::from(limit)]).await?;
         step_rows(run, &rows)
     }
 
@@ -165,11 +169,19 @@ impl PgStore {
     }
 
     pub(crate) async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        self.pulses_by(PULSES, owner).await
+    }
+
+    pub(crate) async fn news(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        self.pulses_by(NEWS, owner).await
+    }
+
+    async fn pulses_by(&self, sql: &'static str, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
         let pulse = |row: &Row| {
             let watched_until = row.try_get::<_, Option<i64>>(2)?.map(Timestamp);
             Ok(Pulse { run: RunId(row.try_get(0)?), inbox: number(row, 1)?, watched_until })
         };
-        self.rows(PULSES, &[&owner.0]).await?.iter().map(pulse).collect()
+        self.rows(sql, &[&owner.0]).await?.iter().map(pulse).collect()
     }
 
     pub(crate) async fn watch(

@@ -84,6 +84,7 @@ fn reads() -> Vec<(String, String)> {
         ("claims", runs::CLAIMS),
         ("definition", runs::DEFINITION),
         ("pulses", runs::PULSES),
+        ("news", runs::NEWS),
         ("heads", runs::HEADS),
         ("watch all", runs::WATCH_ALL),
         ("inbox", inbox::INBOX),
@@ -105,6 +106,7 @@ fn reads() -> Vec<(String, String)> {
         ("take", claim::TAKE),
         ("key", super::keys::KEY),
         ("unsent", outbox::DEPTH),
+        ("unsent of others", outbox::UNSENT_BESIDE),
     ];
     let all = reads.iter().chain(&keeper::ASKED);
     let mut reads: Vec<_> = all.map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect();

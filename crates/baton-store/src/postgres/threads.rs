@@ -80,7 +80,7 @@ impl PgStore {
         };
         let (mut out, limit) = (Vec::new(), limit as usize);
         while out.len() < limit {
-            let rows = self.rows(THREADS, &[&tenant.as_str(), &before]).await?;
+            let rows = self.at_leisure().rows(THREADS, &[&tenant.as_str(), &before]).await?;
             let mut seen = 0;
             let born = |row: &Row| row.try_get::<_, i64>(0).unwrap_or_default();
             for of_one in rows.chunk_by(|one, next| born(one) == born(next)) {

@@ -38,13 +38,13 @@ pub(super) const HELD: &str =
 /// The first run in line for each branch that nobody holds, in the order in which they came. One whose branch
 /// was removed meanwhile is among them: whoever begins it finds out.
 pub(super) const IN_LINE: &str =
-    "SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), 0
+    "SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), q.n
     FROM queued q
     LEFT JOIN branches b ON b.tenant = q.tenant AND b.thread = q.thread AND b.branch = q.branch
     LEFT JOIN runs r ON r.tenant = q.tenant AND r.run = q.run
-    WHERE b.run IS NULL AND q.n = (SELECT min(n) FROM queued f
+    WHERE b.run IS NULL AND q.n > ?1 AND q.n = (SELECT min(n) FROM queued f
       WHERE f.tenant = q.tenant AND f.thread = q.thread AND f.branch = q.branch)
-    ORDER BY q.n";
+    ORDER BY q.n LIMIT ?2";
 
 impl SqliteStore {
     pub(crate) async fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
@@ -95,9 +95,9 @@ fn page(
             Source::LetGo(after) => listed(db, LET_GO, &[&Uuid16(after.0), &room])?,
             Source::Asleep(at, after) => listed(db, ASLEEP, &[&now.0, &at, &Uuid16(after.0), &room])?,
             Source::Orphaned(after) => orphaned(db, after, room, folder)?,
-            Source::InLine => listed(db, IN_LINE, &[])?,
+            Source::InLine(after) => listed(db, IN_LINE, &[&after, &room])?,
         };
-        let is_queued = source == Source::InLine;
+        let is_queued = matches!(source, Source::InLine(_));
         runs.extend(listed.due.into_iter().map(|due| Due { is_queued, ..due }));
         if let Some(rest) = source.after(listed.last.filter(|_| listed.rows >= room)) {
             return Ok(DuePage { runs, rest: Some(DueFrom(rest)) });

@@ -86,6 +86,27 @@ impl SqliteStore {
         .await
     }
 
+    pub(crate) async fn outbox_beside(
+        &self,
+        tenants: &[Tenant],
+        limit: u32,
+    ) -> Result<Vec<Outgoing>, StoreError> {
+        let tenants: Vec<&str> = tenants.iter().map(Tenant::as_str).collect();
+        let tenants = serde_json::Value::from(tenants).to_string();
+        self.read(move |db| {
+            let sql = "SELECT n, tenant, at, correlation, kind, source, body, crc FROM outbox
+                       WHERE send = 1 AND tenant NOT IN (SELECT value FROM json_each(?1)) ORDER BY n LIMIT ?2";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query((tenants, limit))?;
+            let mut out = Vec::new();
+            while let Some(row) = rows.next()? {
+                out.extend(read::listed(outgoing(row))?);
+            }
+            Ok(out)
+        })
+        .await
+    }
+
     pub(crate) async fn outbox_depth(&self) -> Result<u64, StoreError> {
         self.read(|db| {
             let sql = "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE send = 1 LIMIT ?1)";

@@ -208,8 +208,18 @@ impl SqliteStore {
     }
 
     pub(crate) async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        self.pulses_by("SELECT run, inbox, watched_until FROM runs WHERE owner = ?1 AND status < 3", owner)
+            .await
+    }
+
+    pub(crate) async fn news(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
+        let sql = "SELECT run, inbox, watched_until FROM runs
+                   WHERE owner = ?1 AND status < 3 AND (inbox > 0 OR watched_until IS NOT NULL)";
+        self.pulses_by(sql, owner).await
+    }
+
+    async fn pulses_by(&self, sql: &'static str, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
         self.read(move |db| {
-            let sql = "SELECT run, inbox, watched_until FROM runs WHERE owner = ?1 AND status < 3";
             let mut statement = db.prepare_cached(sql)?;
             let rows = statement.query_map([Uuid16(owner.0)], |row| {
                 let watched_until = row.get::<_, Option<i64>>(2)?.map(Timestamp);

@@ -259,10 +259,12 @@ async fn an_owner_feels_the_pulse_of_its_runs(home: Home) {
     let idle = store.enlist().unwrap();
     let pulse = |inbox, watched_until| Pulse { run: run(1), inbox, watched_until };
     assert_eq!(store.pulses(owner.id).await, Ok(vec![pulse(0, None)]));
+    assert_eq!(store.news(owner.id).await, Ok(vec![]), "nobody wrote to it, and nobody watches");
     assert_eq!(store.pulses(idle.id).await, Ok(vec![]));
     post(store, input("hello")).await.unwrap();
     home.elsewhere().watch(&tenant(), run(1), at(77)).await.unwrap();
     assert_eq!(store.pulses(owner.id).await, Ok(vec![pulse(1, Some(at(77)))]));
+    assert_eq!(store.news(owner.id).await, Ok(vec![pulse(1, Some(at(77)))]));
     assert_eq!(store.run(&tenant(), run(1)).await.unwrap().watched_until, Some(at(77)));
     pen.commit(store, pen.suspends(900)).await.unwrap();
     assert_eq!(store.pulses(owner.id).await, Ok(vec![]), "nobody holds a suspended run");
@@ -284,5 +286,8 @@ async fn many_runs_are_watched_in_one_go(home: Home) {
     pulses.sort_by_key(|pulse| pulse.run);
     let pulse = |n, watched_until| Pulse { run: run(n), inbox: 0, watched_until };
     assert_eq!(pulses, [pulse(1, Some(at(77))), pulse(2, None), pulse(3, Some(at(77)))]);
+    let mut news = store.news(owner.id).await.unwrap();
+    news.sort_by_key(|pulse| pulse.run);
+    assert_eq!(news, [pulse(1, Some(at(77))), pulse(3, Some(at(77)))]);
     assert_eq!(store.watch_all(&[], at(99)).await, Ok(()));
 }

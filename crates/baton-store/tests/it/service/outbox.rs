@@ -1,5 +1,6 @@
 //! Events on their way: written with what they tell of, sent and sealed afterwards.
 
+use baton_core::id::Tenant;
 use baton_core::run::RunStatus;
 use baton_store::{AuditEvent, NewRun, Outgoing, Store, StoreError, Transition};
 use serde_json::json;
@@ -7,7 +8,7 @@ use serde_json::json;
 use super::{counted, event, new_key, theirs};
 use crate::home::Home;
 use crate::pen::Pen;
-use crate::values::{at, talk, tenant, user};
+use crate::values::{at, new_thread, talk, tenant, thread, user};
 
 on_every_store!(
     events_are_written_with_their_transition,
@@ -18,6 +19,7 @@ on_every_store!(
     the_oldest_events_are_dropped_by_age,
     the_oldest_events_are_dropped_by_size,
     what_is_dropped_before_it_is_sealed_is_sealed_all_the_same,
+    tenants_with_little_to_send_are_found_beside_one_with_much,
 );
 
 async fn outbox(store: &Store) -> Vec<AuditEvent> {
@@ -203,4 +205,29 @@ async fn what_is_still_to_be_sent_is_counted(home: Home) {
     let numbers: Vec<i64> = store.outbox(0, 2).await.unwrap().iter().map(|outgoing| outgoing.n).collect();
     store.sent(&numbers).await.unwrap();
     assert_eq!(home.elsewhere().outbox_depth().await, Ok(1));
+}
+
+async fn tenants_with_little_to_send_are_found_beside_one_with_much(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    let others = [theirs(), "third".parse().unwrap()];
+    for (n, whose) in
+        [&tenant(), &tenant(), &others[0], &tenant(), &others[1], &others[0]].into_iter().enumerate()
+    {
+        let (id, told) = (format!("t{n}"), Some(event(n as u64, n != 3)));
+        store.create_thread(whose, new_thread(&id, 1)).await.unwrap();
+        store.delete_thread(whose, &thread(&id), told).await.unwrap();
+    }
+    let beside = async |tenants: &[Tenant], limit| {
+        let found = elsewhere.outbox_beside(tenants, limit).await.unwrap();
+        found.into_iter().map(|found| (found.tenant, found.event)).collect::<Vec<_>>()
+    };
+    let told = |whose: &Tenant, n| (whose.clone(), event(n, true));
+    let of = |tenants: &[usize]| tenants.iter().map(|at| others[*at].clone()).collect::<Vec<_>>();
+    let (first, third) = (told(&others[0], 2), told(&others[1], 4));
+    assert_eq!(beside(&[tenant()], 9).await, [first.clone(), third.clone(), told(&others[0], 5)]);
+    assert_eq!(beside(&[tenant()], 1).await, [first]);
+    assert_eq!(beside(&[&[tenant()][..], &of(&[0])].concat(), 9).await, [third]);
+    assert_eq!(beside(&[&[tenant()][..], &of(&[0, 1])].concat(), 9).await, []);
+    assert_eq!(beside(&of(&[1, 0]), 9).await, [told(&tenant(), 0), told(&tenant(), 1)]);
+    assert_eq!(beside(&[], 9).await.len(), 5);
 }

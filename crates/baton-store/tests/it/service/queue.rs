@@ -3,7 +3,9 @@
 use baton_core::id::RunId;
 use baton_core::run::{Message, RunStatus};
 use baton_core::thread::TreeError;
-use baton_store::{ClaimMode, ClaimRow, Head, NewQueued, NewThread, QueuedRun, RunRow, Store, StoreError};
+use baton_store::{
+    ClaimMode, ClaimRow, DueFrom, Head, NewQueued, NewThread, QueuedRun, RunRow, Store, StoreError,
+};
 use serde_json::json;
 
 use super::{led_to, new_key, new_queued, theirs};
@@ -24,6 +26,7 @@ on_every_store!(
     a_deleted_thread_takes_those_who_wait_with_it,
     a_renamed_thread_takes_those_who_wait_with_it,
     the_line_of_a_branch_that_is_gone_is_not_forgotten,
+    those_who_are_first_in_line_come_page_by_page_and_once,
     heads_are_those_of_the_runs_that_are_there,
 );
 
@@ -304,4 +307,34 @@ async fn heads_are_those_of_the_runs_that_are_there(home: Home) {
     ];
     assert_eq!(heads, expected);
     assert_eq!(store.heads(&[]).await, Ok(vec![]));
+}
+
+async fn those_who_are_first_in_line_come_page_by_page_and_once(home: Home) {
+    let (store, elsewhere) = (&home.store, home.elsewhere());
+    let mut expected = Vec::new();
+    for n in 1..=7_u128 {
+        let thread = format!("t{n}");
+        talk(store, &thread, 1).await;
+        for place in 0..2 {
+            // The last one goes before all others everywhere.
+            let new = new_queued(n + 10 * place, (&thread, "main"));
+            store.enqueue(&tenant(), NewQueued { first: n == 7, ..new }).await.unwrap();
+        }
+        if n < 7 { expected.push(run(n)) } else { expected.insert(0, run(17)) }
+    }
+    for limit in [1, 2, 3, 6, 7, 8, 100] {
+        let (mut seen, mut from) = (Vec::new(), Some(DueFrom::default()));
+        while let Some(next) = from {
+            let page = elsewhere.due_page(at(0), next, limit).await.unwrap();
+            from = page.rest;
+            seen.extend(page.runs.into_iter().filter(|due| due.is_queued).map(|due| due.run));
+        }
+        if !matches!(store, Store::Memory(_)) {
+            assert_eq!(seen, expected, "{limit} at a time");
+        }
+        seen.sort();
+        let mut sorted = expected.clone();
+        sorted.sort();
+        assert_eq!(seen, sorted, "{limit} at a time");
+    }
 }
