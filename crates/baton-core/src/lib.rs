@@ -25,4 +25,5 @@ pub mod thread;
 pub mod time;
 pub mod tool;
 pub mod trace;
+pub mod turns;
 pub mod visible;

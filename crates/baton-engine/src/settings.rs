@@ -38,6 +38,9 @@ pub struct Settings {
     pub services: Vec<String>,
     /// What the audit trail is told.
     pub audit: Audit,
+    /// How long a run that is first in line and cannot be begun here is left to other processes, which may have what it
+    /// needs; then it ends, and the next one has its turn.
+    pub turn_grace: Duration,
     /// How many runs may wait for one branch.
     pub most_queued: u32,
     /// What telemetry tells, beside names, ids and times.
@@ -84,6 +87,7 @@ impl Default for Settings {
             ring: 256,
             services: Vec::new(),
             audit: Audit::default(),
+            turn_grace: Duration::from_secs(120),
             most_queued: 16,
             telling: Telling::default(),
             reload: false,

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::run::{Definition, RunStatus};
+use baton_core::turns::by_turns;
 use baton_store::{ClaimMode, Claimed, Due, DueFrom, Pulse, StoreError};
 use futures_util::StreamExt;
 use tokio::time::Instant;
@@ -18,10 +19,16 @@ use crate::patience::patiently;
 
 /// How many due runs are read at once.
 const PAGE: u32 = 256;
-/// How many such pages are looked at before the rest waits for the next moment.
-const PAGES_AT_ONCE: u32 = 16;
+/// How many such pages are looked at together: among their runs tenants take turns.
+const PAGES_AT_ONCE: u32 = 64;
+/// How many runs are tried before what is due is looked at again.
+const TRIED_AT_ONCE: usize = 1024;
 /// How many runs are adopted side by side.
 const AT_ONCE: usize = 8;
+
+/// At every which look at messages all runs of this process are looked at, and not only those that were written to: so
+/// it finds out what it lost, and what became its own.
+const ALL_EVERY: u64 = 10;
 
 /// Whether a run may be adopted, as far as its definition tells.
 type May<'a> = dyn Fn(&Definition) -> Result<(), String> + Send + Sync + 'a;
@@ -29,11 +36,21 @@ type May<'a> = dyn Fn(&Definition) -> Result<(), String> + Send + Sync + 'a;
 /// Why a run was not adopted.
 struct Unadopted(Refusal, EngineError);
 
+/// What came of a try.
+enum Tried {
+    Taken,
+    /// Nobody will begin it: why it could not be begun here.
+    Hopeless(EngineError),
+    Left,
+}
+
 /// What whoever adopts remembers from one look to the next.
 #[derive(Default)]
 struct Looked {
     from: DueFrom,
     attention: Attention,
+    /// Whether there may be more to take up than was tried the last time.
+    has_more: bool,
 }
 
 impl Engine {
@@ -41,21 +58,19 @@ impl Engine {
     pub(super) fn listen(&self) {
         let (engine, shared) = (self.clone(), self.shared.clone());
         let listening = async move {
-            loop {
+            for look in 0_u64.. {
                 tokio::time::sleep(shared.settings.poll).await;
                 let driven: Vec<RunId> = shared.lives().keys().copied().collect();
-                if driven.is_empty() && !shared.has_unsettled() {
+                let has_unsettled = shared.has_unsettled();
+                if driven.is_empty() && !has_unsettled {
                     continue;
                 }
                 // A store that does not answer is the drivers' business; here it is only asked again.
-                let Ok(pulses) = shared.store.pulses(shared.owner.id).await else { continue };
-                let held: HashSet<RunId> = pulses.iter().map(|pulse| pulse.run).collect();
-                for run in driven.into_iter().filter(|run| !held.contains(run)) {
-                    shared.missed(run);
-                }
-                for pulse in pulses {
-                    engine.take_up(pulse.run);
-                    shared.felt(pulse);
+                if has_unsettled || look.is_multiple_of(ALL_EVERY) {
+                    let Ok(pulses) = shared.store.pulses(shared.owner.id).await else { continue };
+                    engine.compare(driven, pulses);
+                } else if let Ok(news) = shared.store.news(shared.owner.id).await {
+                    news.into_iter().for_each(|pulse| shared.felt(pulse));
                 }
             }
         };
@@ -70,6 +85,18 @@ impl Engine {
         });
     }
 
+    /// Holds what is driven here against what the store says is this process's.
+    fn compare(&self, driven: Vec<RunId>, pulses: Vec<Pulse>) {
+        let held: HashSet<RunId> = pulses.iter().map(|pulse| pulse.run).collect();
+        for run in driven.into_iter().filter(|run| !held.contains(run)) {
+            self.shared.missed(run);
+        }
+        for pulse in pulses {
+            self.take_up(pulse.run);
+            self.shared.felt(pulse);
+        }
+    }
+
     /// Adopts orphaned and due runs from now on, until the engine is shut down; those that it may, as far
     /// as their definitions tell.
     pub fn adopt(&self, may: impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static) {
@@ -77,7 +104,10 @@ impl Engine {
         let adopting = async move {
             let mut attention = Looked::default();
             while !engine.shared.closing.is_cancelled() {
-                engine.adopt_due(&may, &mut attention).await;
+                let taken = engine.adopt_due(&may, &mut attention).await;
+                if attention.has_more && !taken.is_empty() {
+                    continue;
+                }
                 let moment = tokio::time::sleep(engine.shared.settings.adopt_every);
                 tokio::select! {
                     () = moment => {}
@@ -97,38 +127,53 @@ impl Engine {
 
     /// The same; what cannot be adopted is told of once.
     async fn adopt_due(&self, may: &May<'_>, looked: &mut Looked) -> Vec<RunId> {
-        let (shared, now) = (&self.shared, self.shared.clock.now());
+        let shared = &self.shared;
+        let (due, is_all) = self.look(looked).await;
+        let is_alone = !shared.drives_a_suspect();
+        let attention = &mut looked.attention;
+        let mut chosen = attention.choose(due, is_alone, &shared.settings, Instant::now());
+        // Each process in an order of its own, so that several do not try for the same run at the same moment.
+        let place = |due: &Due| {
+            let hasher = BuildHasherDefault::<DefaultHasher>::default();
+            (due.is_queued, if due.is_queued { 0 } else { hasher.hash_one((shared.owner.id, due.run)) })
+        };
+        chosen.sort_by_cached_key(place);
+        let mut chosen = by_turns(chosen, |due| due.tenant.clone());
+        looked.has_more = !is_all || chosen.len() > TRIED_AT_ONCE;
+        chosen.truncate(TRIED_AT_ONCE);
+        let mut tried = futures_util::stream::iter(chosen)
+            .map(|due| async move { (self.adopt_one(&due, may).await, due) })
+            .buffer_unordered(AT_ONCE);
         let mut taken = Vec::new();
+        while let Some((adopted, due)) = tried.next().await {
+            match self.judge(adopted, &due, attention) {
+                Tried::Taken => taken.push(due.run),
+                Tried::Hopeless(why) => self.cannot_begin(&due, &why).await,
+                Tried::Left => {}
+            }
+        }
+        if is_all {
+            attention.swept(shared.generation.load(SeqCst), Instant::now());
+        }
+        taken
+    }
+
+    /// Reads what is due, from where the last look ended; whether that was the rest of it.
+    async fn look(&self, looked: &mut Looked) -> (Vec<Due>, bool) {
+        let (shared, now) = (&self.shared, self.shared.clock.now());
+        let mut due = Vec::new();
         for _ in 0..PAGES_AT_ONCE {
             if shared.closing.is_cancelled() {
                 break;
             }
             let Ok(page) = shared.store.due_page(now, looked.from, PAGE).await else { break };
             looked.from = page.rest.unwrap_or_default();
-            let is_alone = !shared.drives_a_suspect();
-            let attention = &mut looked.attention;
-            let mut chosen = attention.choose(page.runs, is_alone, &shared.settings, Instant::now());
-            // Each process in an order of its own, so that several do not try for the same run at the same moment.
-            let place = |due: &Due| {
-                let hasher = BuildHasherDefault::<DefaultHasher>::default();
-                (due.is_queued, if due.is_queued { 0 } else { hasher.hash_one((shared.owner.id, due.run)) })
-            };
-            chosen.sort_by_cached_key(place);
-            let tried = futures_util::stream::iter(chosen)
-                .map(|due| async move { (self.adopt_one(&due, may).await, due) })
-                .buffer_unordered(AT_ONCE)
-                .collect::<Vec<_>>();
-            for (adopted, due) in tried.await {
-                if self.judge(adopted, &due, attention) {
-                    taken.push(due.run);
-                }
-            }
+            due.extend(page.runs);
             if page.rest.is_none() {
-                attention.swept(shared.generation.load(SeqCst), Instant::now());
-                break;
+                return (due, true);
             }
         }
-        taken
+        (due, false)
     }
 
     /// Tries to adopt a run; none: somebody else sees to it.
@@ -137,7 +182,7 @@ impl Engine {
             return Ok(None);
         }
         let (tenant, run) = (&due.tenant, due.run);
-        let status = self.may_adopt(tenant, run, may).await?;
+        let status = self.may_adopt(due, may).await?;
         let adopted = match status {
             RunStatus::Queued => self.begin_queued(tenant, run).await,
             _ => self.resume(tenant, run, ClaimMode::IfFree).await.map(Some),
@@ -153,37 +198,48 @@ impl Engine {
         }
     }
 
-    /// Notes what came of a try; whether the run was adopted.
+    /// Notes what came of a try.
     fn judge(
         &self,
         adopted: Result<Option<RunHandle>, Unadopted>,
         due: &Due,
         attention: &mut Attention,
-    ) -> bool {
+    ) -> Tried {
         match adopted {
             Ok(Some(_)) => {
                 attention.taken(due);
-                return true;
+                return Tried::Taken;
             }
             // A store that does not answer says nothing about the run.
             Err(Unadopted(_, EngineError::Store(error))) if error.is_transient() => {}
             Err(Unadopted(why, error)) => {
-                if attention.refused(due, why, &self.shared.settings, Instant::now()) {
+                let (settings, now) = (&self.shared.settings, Instant::now());
+                let is_news = attention.refused(due, why, settings, now);
+                if attention.is_hopeless(due, settings, now) {
+                    return Tried::Hopeless(error);
+                }
+                if is_news {
                     tracing::warn!(run = %due.run, %error, "this run is left alone");
                 }
             }
             Ok(None) => {}
         }
-        false
+        Tried::Left
     }
 
-    async fn may_adopt(&self, tenant: &Tenant, run: RunId, may: &May<'_>) -> Result<RunStatus, Unadopted> {
-        let store = &self.shared.store;
+    /// How a run stands that may be driven here, as far as its definition tells. One that was cancelled may: to end it
+    /// needs nothing of what is missing.
+    async fn may_adopt(&self, due: &Due, may: &May<'_>) -> Result<RunStatus, Unadopted> {
+        let (store, tenant, run) = (&self.shared.store, &due.tenant, due.run);
         let failed = |error: StoreError| Unadopted(Refusal::Run, error.into());
         let row = store.run(tenant, run).await.map_err(failed)?;
         let definition = store.definition(tenant, &row.definition).await.map_err(failed)?;
-        let refused = |why| Unadopted(Refusal::Definition, EngineError::Invalid(why));
-        may(&definition).map(|()| row.status).map_err(refused)
+        let Err(why) = may(&definition) else { return Ok(row.status) };
+        let is_cancelled = due.inbox > 0 && self.is_cancelled(tenant, run).await.unwrap_or_default();
+        match is_cancelled {
+            true => Ok(row.status),
+            false => Err(Unadopted(Refusal::Definition, EngineError::Invalid(why))),
+        }
     }
 }
 

@@ -53,6 +53,8 @@ struct Case {
     inbox: u32,
     /// When it was first seen like that.
     since: Instant,
+    /// Since when it cannot be driven here for want of something, however it looked.
+    lacking: Option<Instant>,
     wait: Option<Wait>,
 }
 
@@ -116,11 +118,12 @@ impl Attention {
 
     fn may_be_tried(&mut self, due: &Due, settings: &Settings, now: Instant) -> bool {
         let (attempts, inbox) = (due.attempts, due.inbox);
-        let fresh = Case { sweep: self.sweep, attempts, inbox, since: now, wait: None };
+        let fresh = Case { sweep: self.sweep, attempts, inbox, since: now, lacking: None, wait: None };
         let case = self.runs.entry(due.run).or_insert(fresh);
         case.sweep = self.sweep;
         if (case.attempts, case.inbox) != (attempts, inbox) {
-            *case = Case { sweep: self.sweep, attempts, inbox, since: now, wait: None };
+            let lacking = case.lacking;
+            *case = Case { sweep: self.sweep, attempts, inbox, since: now, lacking, wait: None };
         }
         now >= case.since + back_off(attempts, settings) && case.wait.is_none_or(|wait| wait.until <= now)
     }
@@ -130,7 +133,12 @@ impl Attention {
         let first = settings.adopt_every * 2;
         let Some(case) = self.runs.get_mut(&due.run) else { return true };
         let is_news = case.wait.is_none();
-        case.wait = Some(Wait::longer(case.wait, first, LONGEST, now));
+        let mut wait = Wait::longer(case.wait, first, LONGEST, now);
+        if why == Refusal::Definition && due.is_queued {
+            let hopeless_at = *case.lacking.get_or_insert(now) + settings.turn_grace;
+            wait.until = wait.until.min(hopeless_at.max(now));
+        }
+        case.wait = Some(wait);
         if why == Refusal::Definition && !due.is_queued {
             let known = (due.tenant.clone(), due.definition.clone());
             let wait = self.definitions.get(&known).copied();
@@ -140,6 +148,13 @@ impl Attention {
             }
         }
         is_news
+    }
+
+    /// Whether a run that is first in line was refused for so long that nobody else will begin it, either: whoever could
+    /// would have, as its branch is free.
+    pub(super) fn is_hopeless(&self, due: &Due, settings: &Settings, now: Instant) -> bool {
+        let lacking = self.runs.get(&due.run).and_then(|case| case.lacking);
+        due.is_queued && lacking.is_some_and(|since| now >= since + settings.turn_grace)
     }
 
     /// A run was taken up, so that its definition can be driven.

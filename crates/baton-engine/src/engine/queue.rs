@@ -13,7 +13,7 @@ use baton_core::id::{BranchName, FramePath, RunId, Tenant};
 use baton_core::json::sha256_hex;
 use baton_core::run::{Receipt, RunStatus, Verdict};
 use baton_core::thread::WaitingKind;
-use baton_store::{NewKey, NewQueued, NewRun, NewThread, Pinned, RunRow, StoreError};
+use baton_store::{Due, NewKey, NewQueued, NewRun, NewThread, Pinned, RunRow, StoreError};
 
 use super::start::{Beginning, repeated};
 use super::{Engine, RunHandle};
@@ -205,6 +205,31 @@ impl Engine {
             }
             begun => begun.map(Some),
         }
+    }
+
+    /// Ends a run that is first in line and that no process began for as long as there is patience for: those behind it
+    /// have their turn.
+    pub(super) async fn cannot_begin(&self, due: &Due, why: &EngineError) {
+        let _claiming = self.shared.claiming(due.run).await;
+        match self.try_give_up_turn(due, why).await {
+            Ok(()) => tracing::warn!(run = %due.run, error = %why, "this run never had its turn"),
+            Err(error) => tracing::debug!(run = %due.run, %error, "this run is still first in line"),
+        }
+        self.shared.waits_no_longer(due.run);
+        self.shared.turn_came.notify_one(); // of the next one
+    }
+
+    async fn try_give_up_turn(&self, due: &Due, why: &EngineError) -> Result<(), EngineError> {
+        let (shared, tenant) = (&self.shared, &due.tenant);
+        let row = patiently!(shared, shared.store.run(tenant, due.run))?;
+        if row.status != RunStatus::Queued {
+            return Ok(());
+        }
+        let definition = patiently!(shared, shared.store.definition(tenant, &row.definition))?;
+        let pinned = Arc::new(Pinned { definition: Arc::new(definition), hash: row.definition.clone() });
+        let seconds = shared.settings.turn_grace.as_secs();
+        let message = format!("{why}; and nobody else began it within {seconds} s, though its turn had come");
+        self.never_begun(tenant, row, pinned, Verdict::Error(Fault::new(Code::ActionFailed, message))).await
     }
 
     /// Ends a run that waits for its turn, without its ever having had it.

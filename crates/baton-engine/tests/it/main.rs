@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
+mod adoption;
 mod cancels;
 mod check;
 mod combinations;
@@ -17,6 +18,8 @@ mod now;
 mod orchestrator;
 mod people;
 mod planted;
+#[path = "../../../baton-store/tests/it/postgres_server.rs"]
+mod postgres_server;
 mod queue;
 #[path = "../../../baton-model/tests/it/server.rs"]
 mod server;

@@ -138,10 +138,14 @@ async fn a_process_that_goes_down_keeps_no_run_that_it_does_not_drive() {
     let told = Stopped::default();
     let telling = told.clone();
     let nth = faulty.called("commit") + 1;
-    faulty.plan("commit", nth, then(move || {
-        tell(&telling);
-        panic!("as told");
-    }));
+    faulty.plan(
+        "commit",
+        nth,
+        then(move || {
+            tell(&telling);
+            panic!("as told");
+        }),
+    );
     let engine = world.engine();
     told.set(engine.clone()).unwrap();
     let mut handle = engine.resume(&TENANT, handle.run, baton_store::ClaimMode::IfFree).await.unwrap();

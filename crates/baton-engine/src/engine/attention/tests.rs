@@ -131,3 +131,38 @@ fn a_run_that_is_due_no_more_is_forgotten() {
     assert_eq!(looker.attention.runs.len(), 1);
     assert_eq!(looker.looks(200, &[due(1)], true), [1]);
 }
+
+#[test]
+fn a_run_that_is_first_in_line_is_given_up_after_a_grace() {
+    let mut looker = Looker::new();
+    let first = Due { is_queued: true, ..due(1) };
+    let mut tried = Vec::new();
+    for ms in (0..=130_000).step_by(500) {
+        // Somebody writes to it, which is a reason to try it at once and none to wait longer.
+        let first = Due { inbox: u32::from(ms > 40_000), ..first.clone() };
+        if !looker.looks(ms, &[first.clone(), due(2)], true).contains(&1) {
+            continue;
+        }
+        looker.refuses(ms, &first, Refusal::Definition);
+        let now = looker.at(ms);
+        let is_hopeless = looker.attention.is_hopeless(&first, &looker.settings, now);
+        tried.push((ms / 1000, is_hopeless));
+        if is_hopeless {
+            break;
+        }
+    }
+    let calm = [0, 1, 3, 7, 15, 31, 40, 41, 43, 47, 55, 71, 103].map(|second| (second, false));
+    assert_eq!(tried, [calm.as_slice(), &[(120, true)]].concat());
+}
+
+#[test]
+fn what_has_begun_and_what_is_broken_is_not_given_up() {
+    let mut looker = Looker::new();
+    looker.settings.turn_grace = Duration::ZERO;
+    let (begun, broken) = (due(1), Due { is_queued: true, ..due(2) });
+    looker.looks(0, &[begun.clone(), broken.clone()], true);
+    for (due, why) in [(begun, Refusal::Definition), (broken, Refusal::Run)] {
+        looker.refuses(0, &due, why);
+        assert!(!looker.attention.is_hopeless(&due, &looker.settings, looker.at(9)), "{due:?}");
+    }
+}
