@@ -13,18 +13,22 @@
 //! It goes through all that waits, a page at a time, and then begins again. What a correlation id could not send keeps
 //! only that id waiting, for a while that grows, however much of it there is: the pages behind are reached all the same.
 //!
+//! One tenant's flood does not delay another's events by more than a moment and a few rounds: while more waits than a page
+//! holds, the oldest events of tenants that the page has nothing of are sent beside it, and tenants take turns.
+//!
 //! It tries for ever. A service that cannot be reached, is too slow, or says that it takes nothing for now (401, 403, 429,
 //! 503) is left alone for a while. Any other status is about one event: the rest of its correlation id waits behind it,
 //! and nobody else does. An event that the service itself refuses as it is (status 400, 413, 415, 422) is given up with a
 //! warning: those behind it would never arrive. It stays in the chain.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use baton_core::id::Tenant;
 use baton_core::json::{canonical, sha256_hex};
 use baton_core::time::Timestamp;
+use baton_core::turns::by_turns;
 use baton_engine::{Clock, Engine, SystemClock};
 use baton_store::{AuditEvent, NewKey, Outgoing, Store, StoreError};
 use baton_tools::Permit;
@@ -40,6 +44,10 @@ use crate::failure::Failure;
 /// The most events of one round, and how many correlation ids are served side by side.
 const BATCH: u32 = 256;
 const SIDE_BY_SIDE: usize = 16;
+/// How often it is looked for tenants that a page has nothing of, and how many times at once: those that are found first
+/// may have a page of events, too.
+const BESIDE_EVERY: Duration = Duration::from_secs(1);
+const BESIDE: usize = 8;
 /// How long the service has for one event, and how much of its answer is read.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER_BYTES: usize = 64 << 10;
@@ -61,6 +69,8 @@ pub(super) struct Sender {
     /// The number after which the next page begins.
     from: i64,
     held: Held,
+    /// When it was looked for other tenants' events.
+    looked_beside: Option<Instant>,
 }
 
 /// Whose events wait: those of a correlation id, which nobody shares with another tenant.
@@ -145,7 +155,7 @@ impl Sender {
         let token = super::token("services.context", &setting.token)?;
         let connection = Connection::new(&setting.url, token)
             .map_err(|error| Failure::usage(format!("the context service: {error}")))?;
-        Ok(Sender { engine: engine.clone(), connection, from: 0, held: Held::default() })
+        Ok(Sender { engine: engine.clone(), connection, from: 0, held: Held::default(), looked_beside: None })
     }
 
     /// Sends until the process ends, and then what is left.
@@ -163,7 +173,7 @@ impl Sender {
     async fn round(&mut self) -> Result<Round, StoreError> {
         let store = self.engine.store().clone();
         let after = std::mem::take(&mut self.from);
-        let events = store.outbox(after, BATCH).await?;
+        let mut events = store.outbox(after, BATCH).await?;
         if after == 0 {
             self.held.begin(Instant::now());
         }
@@ -171,9 +181,13 @@ impl Sender {
         if (events.is_empty() && after == 0) || !self.is_ours(&store).await? {
             return Ok(Round::Idle);
         }
+        if more.is_some() {
+            self.add_others(&store, &mut events).await?;
+        }
         let has_failed = AtomicBool::new(false);
         let groups = by_correlation(events).into_iter().filter(|(whose, _)| self.held.may_send(whose));
-        let mut sending = stream::iter(groups.collect::<Vec<_>>())
+        let groups = by_turns(groups.collect(), |((tenant, _), _)| tenant.clone());
+        let mut sending = stream::iter(groups)
             .map(async |(whose, events)| (whose, self.in_order(events, &has_failed).await))
             .buffer_unordered(SIDE_BY_SIDE);
         let (mut taken, mut ended) = (Vec::new(), Vec::new());
@@ -199,6 +213,25 @@ impl Sender {
             (None, Some(why)) => Round::Partly(why.to_owned()),
             (None, None) => Round::Sent,
         })
+    }
+
+    /// Adds the oldest events of tenants that a full page has nothing of.
+    async fn add_others(&mut self, store: &Store, events: &mut Vec<Outgoing>) -> Result<(), StoreError> {
+        if self.looked_beside.is_some_and(|looked| looked.elapsed() < BESIDE_EVERY) {
+            return Ok(());
+        }
+        self.looked_beside = Some(Instant::now());
+        for _ in 0..BESIDE {
+            let known: BTreeSet<&Tenant> = events.iter().map(|event| &event.tenant).collect();
+            let known: Vec<Tenant> = known.into_iter().cloned().collect();
+            let others = store.outbox_beside(&known, BATCH).await?;
+            let is_all = others.len() < BATCH as usize;
+            events.extend(others);
+            if is_all {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Sends the events of one correlation id; answers those that need not be sent again, and why the next was not taken.

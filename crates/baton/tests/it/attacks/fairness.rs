@@ -1,5 +1,9 @@
 //! One tenant's flood: others get their share of what there is, at once or next.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::serve::served::{Served, until};
@@ -121,4 +125,40 @@ fn a_call_of_another_tenant_gets_the_next_free_place_of_a_model() {
         barrier.open();
     }
     until("all are answered", || callers(&model).len() == 13 && waiting("a") == Some(0));
+}
+
+#[test]
+fn events_of_another_tenant_are_sent_long_before_a_flood_is_through() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let takes = is_open.clone();
+    let context = Server::deciding(move |_, _| match takes.load(SeqCst) {
+        true => Reply::whole(202, &[], ""),
+        false => Reply::json(503, ""),
+    });
+    let world = World::new();
+    world.settings(&format!("[services.context]\nurl = \"{}\"\n", context.url()));
+    let model = world.script(&json!({"v": 1, "replies": [{"do": [{"text": "Done."}]}]}));
+    world.baton(&["ask", "--model", &model, "go"]).ok();
+    let refused = context.requests().len();
+    let db = rusqlite::Connection::open(world.path("home/data/baton/baton.db")).unwrap();
+    let columns = "at, kind, source, digest, send, bytes, body, crc, external";
+    for (tenant, count) in [("a", 3000), ("b", 1)] {
+        let copies = format!(
+            "WITH RECURSIVE c(k) AS (VALUES(1) UNION ALL SELECT k + 1 FROM c WHERE k < {count})
+             INSERT INTO outbox(tenant, correlation, {columns})
+             SELECT '{tenant}', '{tenant}' || k, {columns} FROM outbox, c WHERE kind = 'agent.started' AND tenant = 'local'"
+        );
+        assert_eq!(db.execute(&copies, []).unwrap(), count);
+    }
+    is_open.store(true, SeqCst);
+    let service = world.start(&["serve", "--port", "0", "--model", &model, "--json"]);
+    let place = || {
+        let requests = context.requests();
+        requests.iter().skip(refused).position(|request| request.body.contains("\"correlation_id\":\"b1\""))
+    };
+    until("the event of b is sent", || place().is_some());
+    let place = place().unwrap();
+    assert!(place < 256, "{place} others were sent before it");
+    service.signal(Signal::TERM);
+    service.end();
 }
