@@ -20,7 +20,7 @@ use crate::id::{FramePath, RunId};
 use crate::run::{Definition, Message, Verdict};
 use crate::time::Timestamp;
 
-pub use record::{NextAction, Node, Record, WaitingOn};
+pub use record::{NextAction, Node, Record, WaitingOn, question};
 use turn::Turn;
 
 /// What should be outstanding now. A level, not an edge: asked again after every commit and after a

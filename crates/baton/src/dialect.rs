@@ -3,8 +3,9 @@
 //! A pure rendering without logic of its own. It names what clients may rely on; what they are not told
 //! (that a run began, a model's private reasoning unless they asked for it) gives no frame. One event may
 //! give two frames, and then only the last of them stands for its number. How frames become a stream, and the
-//! dialect that shows everything, are in [`sse`].
+//! dialect that shows everything, are in [`sse`]; the text that a run ends with is collected in [`final_text`].
 
+pub(crate) mod final_text;
 pub(crate) mod sse;
 
 use baton_core::event::Event;
@@ -69,6 +70,8 @@ pub(crate) enum Frame<'a> {
     /// The stream closes.
     Done {
         status: &'static str,
+        /// The run's last message, or the question that it waits with.
+        response: &'a str,
         usage: Usage,
         #[serde(skip_serializing_if = "Option::is_none")]
         receipt: Option<&'a Receipt>,
@@ -93,14 +96,18 @@ impl Frame<'_> {
     }
 }
 
-/// The frames of one event.
-pub(crate) fn agent(event: &Event, show_reasoning: bool) -> Vec<Frame<'_>> {
-    let (before, last) = pair(event, show_reasoning);
+/// The frames of one event. `response` is the run's final text, if this is its end.
+pub(crate) fn agent<'a>(event: &'a Event, show_reasoning: bool, response: &'a str) -> Vec<Frame<'a>> {
+    let (before, last) = pair(event, show_reasoning, response);
     before.into_iter().chain(last).collect()
 }
 
 /// The same, where nothing may be kept: the frame that stands for the event's number, and what comes before it.
-pub(crate) fn pair(event: &Event, show_reasoning: bool) -> (Option<Frame<'_>>, Option<Frame<'_>>) {
+pub(crate) fn pair<'a>(
+    event: &'a Event,
+    show_reasoning: bool,
+    response: &'a str,
+) -> (Option<Frame<'a>>, Option<Frame<'a>>) {
     let frame = match event {
         Event::Started { .. } | Event::HistoryCut { .. } => return (None, None),
         Event::Delta { reasoning: true, .. } if !show_reasoning => return (None, None),
@@ -126,7 +133,7 @@ pub(crate) fn pair(event: &Event, show_reasoning: bool) -> (Option<Frame<'_>>, O
         Event::Ended { status, error, usage, receipt } => {
             let error = error.as_ref().map(|e| Frame::Error { code: e.code.as_str(), message: &e.message });
             let receipt = receipt.as_ref();
-            return (error, Some(Frame::Done { status: status.as_str(), usage: *usage, receipt }));
+            return (error, Some(Frame::Done { status: status.as_str(), response, usage: *usage, receipt }));
         }
     };
     (None, Some(frame))
@@ -140,9 +147,9 @@ fn unseen(args: &Value, reason: &str) -> Vec<String> {
     findings.warnings()
 }
 
-/// The frame that closes a stream although the run has not ended: it waits for somebody.
-pub(crate) fn suspended(usage: Usage) -> Frame<'static> {
-    Frame::Done { status: RunStatus::Suspended.as_str(), usage, receipt: None }
+/// The frame that closes a stream although the run has not ended: it waits with this question, or for a decision.
+pub(crate) fn suspended(usage: Usage, question: &str) -> Frame<'_> {
+    Frame::Done { status: RunStatus::Suspended.as_str(), response: question, usage, receipt: None }
 }
 
 #[cfg(test)]

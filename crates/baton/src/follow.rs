@@ -11,6 +11,7 @@ mod steps;
 use std::time::Duration;
 
 use baton_core::event::Event;
+use baton_core::flow::question;
 use baton_core::id::{Cursor, RunId};
 use baton_core::run::RunStatus;
 use baton_engine::{EventReader, Rested, RunHandle, Seen};
@@ -181,7 +182,7 @@ async fn next_of_anybody(
         let row = app.store().run(&app.tenant, run).await?;
         let driven = app.store().is_held(&row).await;
         if !driven && row.status == RunStatus::Running && reader.cursor().seq >= row.seq {
-            return Err(Failure::failed(format!("nobody drives run {run}"))
+            return Err(Failure::conflict(format!("nobody drives run {run}"))
                 .hint(format!("baton runs resume {} goes on with it", run.short())));
         }
         if driven && screen.sign_due().is_some() {
@@ -199,7 +200,11 @@ async fn show(
 ) -> Result<Option<Rest>, Failure> {
     match seen {
         Some(Seen::Event(event)) => {
-            screen.event(&event)?;
+            let response = match screen.needs_response(&event) {
+                true => Some(app.engine.response(&app.tenant, run).await?),
+                false => None,
+            };
+            screen.event(&event, response.as_deref())?;
             match &event.event {
                 Event::Ended { status, .. } => Ok(Some(Rest::Ended(*status))),
                 _ => Ok(None),
@@ -214,7 +219,7 @@ async fn show(
             if view.row.status != RunStatus::Suspended {
                 return Ok(None); // it goes on already
             }
-            screen.suspended(view.row.budget.usage())?;
+            screen.suspended(view.row.budget.usage(), question(&view.waiting))?;
             Ok(Some(Rest::Suspended))
         }
         None => {

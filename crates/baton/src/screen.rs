@@ -7,11 +7,12 @@ mod page;
 use std::io;
 use std::time::Instant;
 
-use baton_core::event::NumberedEvent;
+use baton_core::event::{Event, NumberedEvent};
 use baton_core::id::RunId;
 use baton_core::run::{Receipt, ReceiptCall, Usage};
 use serde::Serialize;
 
+use crate::dialect::final_text::FinalText;
 use crate::dialect::{self, Frame};
 use crate::terminal::line;
 pub(crate) use page::Page;
@@ -37,6 +38,8 @@ pub(crate) struct Screen {
     page: Page,
     /// The number that was shown last.
     seq: u64,
+    /// What the agent said last, for `done`.
+    final_text: FinalText,
 }
 
 #[derive(Serialize)]
@@ -50,17 +53,31 @@ struct Line<'a> {
 impl Screen {
     /// A screen for one run.
     pub(crate) fn new(show: Show, show_reasoning: bool, run: RunId) -> Self {
-        Screen { show, show_reasoning, run, page: Page::new(), seq: 0 }
+        Screen { show, show_reasoning, run, page: Page::new(), seq: 0, final_text: FinalText::default() }
     }
 
-    /// Shows an event.
-    pub(crate) fn event(&mut self, seen: &NumberedEvent) -> io::Result<()> {
+    /// Takes in the next event; answers whether it ends the run with a text that has to be read from the store.
+    pub(crate) fn needs_response(&mut self, seen: &NumberedEvent) -> bool {
+        if self.show != Show::Json {
+            return false;
+        }
+        self.final_text.see(seen);
+        matches!(&seen.event, Event::Ended { status, .. } if self.final_text.of(*status).is_none())
+    }
+
+    /// Shows an event that was taken in; `response` is the run's final text where that was read.
+    pub(crate) fn event(&mut self, seen: &NumberedEvent, response: Option<&str>) -> io::Result<()> {
         self.seq = seen.seq;
         match self.show {
             Show::Nothing => Ok(()),
             Show::Text => self.page.event(&seen.event, self.show_reasoning),
             Show::Json => {
-                let frames = dialect::agent(&seen.event, self.show_reasoning);
+                let known = match &seen.event {
+                    Event::Ended { status, .. } => self.final_text.of(*status),
+                    _ => None,
+                };
+                let response = response.or(known).unwrap_or_default();
+                let frames = dialect::agent(&seen.event, self.show_reasoning, response);
                 frames.iter().try_for_each(|frame| self.object(frame))
             }
         }
@@ -76,12 +93,12 @@ impl Screen {
         }
     }
 
-    /// Says that the run waits.
-    pub(crate) fn suspended(&mut self, usage: Usage) -> io::Result<()> {
+    /// Says that the run waits with this question, or for a decision.
+    pub(crate) fn suspended(&mut self, usage: Usage, question: &str) -> io::Result<()> {
         match self.show {
             Show::Nothing => Ok(()),
             Show::Text => self.page.end(),
-            Show::Json => self.object(&dialect::suspended(usage)),
+            Show::Json => self.object(&dialect::suspended(usage, question)),
         }
     }
 

@@ -48,6 +48,11 @@ pub struct WaitingOn {
     pub question: Option<String>,
 }
 
+/// The question that a person is asked first; empty where only decisions are waited for.
+pub fn question(waiting: &[WaitingOn]) -> &str {
+    waiting.iter().find_map(|waiting| waiting.question.as_deref()).unwrap_or_default()
+}
+
 /// What one transition appends, shows and changes, beside the flow's state.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {

@@ -249,6 +249,12 @@ impl Engine {
         Ok(view)
     }
 
+    /// The final text of a run: its last message, empty where it said nothing.
+    pub async fn response(&self, tenant: &Tenant, run: RunId) -> Result<String, EngineError> {
+        let row = patiently!(self.shared, self.shared.store.run(tenant, run))?;
+        Ok(self.last_said(tenant, &row).await?.unwrap_or_default())
+    }
+
     /// The last message of a run with anything in it, however many entries came after it.
     async fn last_said(&self, tenant: &Tenant, row: &RunRow) -> Result<Option<String>, EngineError> {
         let (shared, store) = (&self.shared, &self.shared.store);

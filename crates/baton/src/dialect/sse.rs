@@ -35,12 +35,18 @@ pub(crate) struct Showing {
 }
 
 impl Showing {
-    /// Writes the frames of an event. Where there are two, only the last has its number.
-    pub(crate) fn event(self, seen: &NumberedEvent, out: &mut Vec<u8>) {
+    /// Whether the frame of an end holds the run's final text.
+    pub(crate) fn has_response(self) -> bool {
+        self.dialect == Dialect::Agent
+    }
+
+    /// Writes the frames of an event. Where there are two, only the last has its number. `response` is the run's final
+    /// text, if this is its end.
+    pub(crate) fn event(self, seen: &NumberedEvent, response: &str, out: &mut Vec<u8>) {
         let id = Some(Cursor { epoch: seen.epoch, seq: seen.seq });
         match self.dialect {
             Dialect::Agent => {
-                let (before, last) = pair(&seen.event, self.reasoning);
+                let (before, last) = pair(&seen.event, self.reasoning, response);
                 if let Some(frame) = before {
                     write(out, None, frame.name(), &frame);
                 }
@@ -65,15 +71,16 @@ impl Showing {
         unnumbered(&Frame::Resumed { last_seq }, out);
     }
 
-    /// Writes the end of a stream whose run waits for somebody.
-    pub(crate) fn suspended(self, usage: Usage, out: &mut Vec<u8>) {
-        unnumbered(&suspended(usage), out);
+    /// Writes the end of a stream whose run waits with this question, or for a decision.
+    pub(crate) fn suspended(self, usage: Usage, question: &str, out: &mut Vec<u8>) {
+        unnumbered(&suspended(usage, question), out);
     }
 
     /// Writes the end of a stream that could not be served any further. The run may go on.
     pub(crate) fn broken(self, code: &'static str, message: &str, out: &mut Vec<u8>) {
         unnumbered(&Frame::Error { code, message }, out);
-        unnumbered(&Frame::Done { status: "error", usage: Usage::default(), receipt: None }, out);
+        let usage = Usage::default();
+        unnumbered(&Frame::Done { status: "error", response: "", usage, receipt: None }, out);
     }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 const USAGE: Usage = Usage { tokens: 5, prompt_tokens: 3, completion_tokens: 2, cost_usd: None };
 
 fn shown(event: &Event, show_reasoning: bool) -> Value {
-    serde_json::to_value(agent(event, show_reasoning)).unwrap()
+    serde_json::to_value(agent(event, show_reasoning, "the text")).unwrap()
 }
 
 fn delta(reasoning: bool) -> Event {
@@ -97,25 +97,26 @@ fn an_end_is_done_and_before_it_the_error() {
     let usage = json!({"tokens": 5, "prompt_tokens": 3, "completion_tokens": 2, "cost_usd": null});
     assert_eq!(
         shown(&ended(RunStatus::Ok, None, None), false),
-        json!([{"type": "done", "status": "ok", "usage": usage}])
+        json!([{"type": "done", "status": "ok", "response": "the text", "usage": usage}])
     );
     let fault = Fault::new(Code::LlmServer, "down");
     assert_eq!(
         shown(&ended(RunStatus::Error, Some(fault), None), false),
         json!([
             {"type": "error", "code": "llm_server", "message": "down"},
-            {"type": "done", "status": "error", "usage": usage},
+            {"type": "done", "status": "error", "response": "the text", "usage": usage},
         ])
     );
     let stopped = vec![ReceiptCall { call_id: "c".into(), name: "t".into() }];
     let receipt = Receipt { stopped, ..Receipt::default() };
     assert_eq!(
         shown(&ended(RunStatus::Cancelled, None, Some(receipt)), false),
-        json!([{"type": "done", "status": "cancelled", "usage": usage, "receipt":
+        json!([{"type": "done", "status": "cancelled", "response": "the text", "usage": usage, "receipt":
                 {"finished": [], "stopped": [{"call_id": "c", "name": "t"}], "unknown": [], "not_started": []}}])
     );
-    let suspended = serde_json::to_value(suspended(USAGE)).unwrap();
-    assert_eq!(suspended, json!({"type": "done", "status": "suspended", "usage": usage}));
+    let suspended = serde_json::to_value(suspended(USAGE, "Which?")).unwrap();
+    let expected = json!({"type": "done", "status": "suspended", "response": "Which?", "usage": usage});
+    assert_eq!(suspended, expected);
     let resumed = serde_json::to_value(Frame::Resumed { last_seq: 7 }).unwrap();
     assert_eq!(resumed, json!({"type": "resumed", "last_seq": 7}));
 }
@@ -123,6 +124,6 @@ fn an_end_is_done_and_before_it_the_error() {
 #[test]
 fn the_type_comes_first() {
     let event = delta(false);
-    let text = serde_json::to_string(&agent(&event, false)[0]).unwrap();
+    let text = serde_json::to_string(&agent(&event, false, "")[0]).unwrap();
     assert_eq!(text, r#"{"type":"thinking","content":"piece","message_id":"m"}"#);
 }

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use baton_core::flow::question;
 use baton_core::run::RunStatus;
 use baton_engine::RunView;
 use serde_json::{Value, json};
@@ -53,10 +54,9 @@ async fn rest(service: &Service, caller: &Caller, begun: &mut Begun) -> Result<R
 /// What a run came to.
 fn answer(view: &RunView, about: &About) -> Result<Value, Problem> {
     let said = || view.result.clone().unwrap_or_default();
-    let question = || view.waiting.iter().find_map(|waiting| waiting.question.clone());
     let response = match view.row.status {
         RunStatus::Ok => said(),
-        RunStatus::Suspended => question().unwrap_or_default(),
+        RunStatus::Suspended => question(&view.waiting).to_owned(),
         RunStatus::Cancelled => {
             let detail = "the run was cancelled before it had an answer";
             return Err(told(Problem::new(Code::Cancelled, detail), view, about));

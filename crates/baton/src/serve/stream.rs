@@ -22,6 +22,8 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
+use baton_core::event::{Event, NumberedEvent};
+use baton_core::flow::question;
 use baton_core::id::{Cursor, RunId, Tenant};
 use baton_core::run::{RunStatus, Usage};
 use baton_engine::{Engine, EngineError, EventReader, Seen};
@@ -33,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::StreamPermit;
 use super::auth::{Auth, Pass};
 use super::problem::Problem;
+use crate::dialect::final_text::FinalText;
 use crate::dialect::sse::{self, Showing};
 pub(crate) use gone::Gone;
 use pace::{Pace, is_text};
@@ -113,6 +116,7 @@ impl Watch {
         let mut pace = Pace::default();
         let mut closing = pin!(self.closing.cancelled());
         let mut last = Instant::now();
+        let mut text = FinalText::default();
         loop {
             let seen = {
                 let mut next = pin!(reader.next());
@@ -153,12 +157,14 @@ impl Watch {
                 }
             };
             let rests_until = pace.read(is_text(&seen), Instant::now);
-            let mut then = self.show(seen, &mut out);
-            if then == Then::EndIfItRests {
+            let is_over = match self.show(seen, &mut text, &mut out) {
+                Then::More => false,
+                Then::End => true,
                 // Rare, and long: kept apart, so that a stream that waits is small.
-                then = Box::pin(self.show_rest(&mut out)).await;
-            }
-            if then == Then::End {
+                Then::EndIfItRests => Box::pin(self.show_rest(&mut out)).await,
+                Then::EndAsStored(end) => Box::pin(self.show_end(&end, &mut out)).await,
+            };
+            if is_over {
                 slot.put(&mut out);
                 return;
             }
@@ -174,15 +180,12 @@ impl Watch {
     }
 
     /// Writes what was seen.
-    fn show(&self, seen: Result<Option<Seen>, EngineError>, out: &mut Vec<u8>) -> Then {
+    fn show(&self, seen: Result<Option<Seen>, EngineError>, text: &mut FinalText, out: &mut Vec<u8>) -> Then {
         if out.is_empty() {
             out.reserve(USUAL);
         }
         match seen {
-            Ok(Some(Seen::Event(event))) => {
-                self.showing.event(&event, out);
-                if event.event.is_terminal() { Then::End } else { Then::More }
-            }
+            Ok(Some(Seen::Event(seen))) => self.show_event(seen, text, out),
             Ok(Some(Seen::Resumed { last_seq })) => {
                 self.showing.resumed(last_seq, out);
                 Then::More
@@ -192,36 +195,64 @@ impl Watch {
                 Until::Rest => Then::EndIfItRests,
             },
             Ok(None) => Then::End,
-            Err(error) => self.broken(error, out),
-        }
-    }
-
-    /// Ends the stream of a run that waits for somebody, unless it goes on already.
-    async fn show_rest(&self, out: &mut Vec<u8>) -> Then {
-        match rests(&self.engine, &self.tenant, self.run).await {
-            Ok(Some(usage)) => {
-                self.showing.suspended(usage, out);
+            Err(error) => {
+                self.broken(error, out);
                 Then::End
             }
-            Ok(None) => Then::More,
-            Err(error) => self.broken(error, out),
         }
     }
 
-    fn broken(&self, error: EngineError, out: &mut Vec<u8>) -> Then {
+    fn show_event(&self, seen: Arc<NumberedEvent>, text: &mut FinalText, out: &mut Vec<u8>) -> Then {
+        let has_response = self.showing.has_response();
+        if has_response {
+            text.see(&seen);
+        }
+        let Event::Ended { status, .. } = &seen.event else {
+            self.showing.event(&seen, "", out);
+            return Then::More;
+        };
+        match text.of(*status) {
+            None if has_response => Then::EndAsStored(seen),
+            response => {
+                self.showing.event(&seen, response.unwrap_or_default(), out);
+                Then::End
+            }
+        }
+    }
+
+    /// Ends the stream of a run whose final text only the store knows.
+    async fn show_end(&self, end: &NumberedEvent, out: &mut Vec<u8>) -> bool {
+        match self.engine.response(&self.tenant, self.run).await {
+            Ok(response) => self.showing.event(end, &response, out),
+            Err(error) => self.broken(error, out),
+        }
+        true
+    }
+
+    /// Ends the stream of a run that waits for somebody, unless it goes on already; answers whether it is over.
+    async fn show_rest(&self, out: &mut Vec<u8>) -> bool {
+        match rests(&self.engine, &self.tenant, self.run).await {
+            Ok(Some(AtRest { usage, question })) => self.showing.suspended(usage, &question, out),
+            Ok(None) => return false,
+            Err(error) => self.broken(error, out),
+        }
+        true
+    }
+
+    fn broken(&self, error: EngineError, out: &mut Vec<u8>) {
         let problem = Problem::from(error);
         self.showing.broken(problem.code.as_str(), &problem.detail, out);
-        Then::End
     }
 }
 
 /// What comes after what was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     More,
     End,
     /// Nothing, if the run waits for somebody: the store knows.
     EndIfItRests,
+    /// This end, with the text that is stored.
+    EndAsStored(Arc<NumberedEvent>),
 }
 
 /// What woke the pump.
@@ -231,21 +262,30 @@ enum Woken {
     Beat,
 }
 
-/// What a run that is suspended has used; none if it goes on already, or will as soon as somebody reads what was
-/// posted to it.
+/// A run that is suspended.
+pub(crate) struct AtRest {
+    /// What it has used.
+    usage: Usage,
+    /// What it asks; empty where it waits for a decision.
+    question: String,
+}
+
+/// How a run that is suspended stands; none if it goes on already, or will as soon as somebody reads what was posted to
+/// it.
 pub(crate) async fn rests(
     engine: &Engine,
     tenant: &Tenant,
     run: RunId,
-) -> Result<Option<Usage>, EngineError> {
+) -> Result<Option<AtRest>, EngineError> {
     let store = engine.store();
     let row = store.run(tenant, run).await?;
     if row.status != RunStatus::Suspended {
         return Ok(None);
     }
     let last = store.steps(tenant, run, row.step.saturating_sub(1), 1).await?.pop();
-    let is_read = last.is_none_or(|last| last.checkpoint.inbox_read >= row.inbox);
-    Ok(is_read.then(|| row.budget.usage()))
+    let is_read = last.as_ref().is_none_or(|last| last.checkpoint.inbox_read >= row.inbox);
+    let asked = last.map(|last| question(&last.checkpoint.waiting).to_owned());
+    Ok(is_read.then(|| AtRest { usage: row.budget.usage(), question: asked.unwrap_or_default() }))
 }
 
 /// The headers of every stream.

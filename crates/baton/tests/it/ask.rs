@@ -71,7 +71,7 @@ fn json_is_one_object_a_line_and_done_comes_last() {
                "is_error": false, "seq": 3, "run_id": "ID1"}),
         json!({"type": "thinking", "content": "It ", "message_id": "ID1-2", "seq": 4, "run_id": "ID1"}),
         json!({"type": "thinking", "content": "is", "message_id": "ID1-2", "seq": 5, "run_id": "ID1"}),
-        json!({"type": "done", "status": "ok", "usage": {"tokens": 10, "prompt_tokens": 7, "completion_tokens": 3, "cost_usd": null},
+        json!({"type": "done", "status": "ok", "response": "It is", "usage": {"tokens": 10, "prompt_tokens": 7, "completion_tokens": 3, "cost_usd": null},
                "seq": 6, "run_id": "ID1"}),
     ];
     assert_eq!(did.objects(), expected);
@@ -162,7 +162,8 @@ fn an_approval_suspends_and_names_the_commands_that_decide() {
     assert_eq!(told, expected);
     let objects = world.baton(&["ask", "--json", "--model", &world.script(&looks_up()), "hi"]).objects();
     let last = objects.last().unwrap();
-    assert_eq!((&last["type"], &last["status"]), (&json!("done"), &json!("suspended")));
+    let said = json!({"type": last["type"], "status": last["status"], "response": last["response"]});
+    assert_eq!(said, json!({"type": "done", "status": "suspended", "response": ""}));
     assert_eq!(objects[objects.len() - 2]["type"], "approval_required");
 }
 
@@ -276,8 +277,8 @@ fn a_run_that_waits_says_so_in_its_account() {
     let [.., done, result] = &objects[..] else { panic!("{did:?}") };
     let last = result["steps"].as_array().unwrap().last().unwrap();
     assert_eq!(
-        (did.code, &done["status"], &result["reply"]),
-        (3, &json!("suspended"), &json!("Which colour?"))
+        (did.code, &done["status"], &done["response"], &result["reply"]),
+        (3, &json!("suspended"), &json!("Which colour?"), &json!("Which colour?"))
     );
     assert_eq!(
         (&last["type"], &last["metadata"]["waiting"]["kind"]),

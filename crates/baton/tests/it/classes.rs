@@ -59,7 +59,7 @@ fn failed(seq: u64, code: &str, message: &str, tokens: [u64; 2], steps: Vec<Valu
     let usage = json!({"tokens": tokens[0] + tokens[1], "prompt_tokens": tokens[0], "completion_tokens": tokens[1], "cost_usd": 0.0});
     [
         json!({"type": "error", "code": code, "message": message, "seq": seq, "run_id": "ID1"}),
-        json!({"type": "done", "status": "error", "usage": usage, "seq": seq, "run_id": "ID1"}),
+        json!({"type": "done", "status": "error", "response": "", "usage": usage, "seq": seq, "run_id": "ID1"}),
         json!({"reply": message, "steps": steps, "trace_id": "ID1"}),
     ]
 }
@@ -145,7 +145,7 @@ fn a_server_that_recovers() {
         warning(2, "llm_server", again),
         warning(3, "llm_server", again),
         json!({"type": "thinking", "content": "Up.", "message_id": "ID1-4", "seq": 4, "run_id": "ID1"}),
-        json!({"type": "done", "status": "ok", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}, "seq": 5, "run_id": "ID1"}),
+        json!({"type": "done", "status": "ok", "response": "Up.", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}, "seq": 5, "run_id": "ID1"}),
         json!({"reply": "Up.", "steps": [retry(1), retry(2), answered], "trace_id": "ID1"}),
     ];
     assert_eq!(ask(&server, ""), (0, expected.to_vec()));
@@ -171,7 +171,7 @@ fn a_model_that_is_slow_has_one_that_stands_in() {
     let expected = [
         warning(2, "llm_timeout", told),
         json!({"type": "thinking", "content": "Two.", "message_id": "ID1-1", "seq": 3, "run_id": "ID1"}),
-        json!({"type": "done", "status": "ok", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}, "seq": 4, "run_id": "ID1"}),
+        json!({"type": "done", "status": "ok", "response": "Two.", "usage": {"tokens": 11, "prompt_tokens": 9, "completion_tokens": 2, "cost_usd": 0.0}, "seq": 4, "run_id": "ID1"}),
         json!({"reply": "Two.", "steps": [step(1, told, "llm_timeout", Some("fallback")), answered], "trace_id": "ID1"}),
     ];
     assert_eq!((exit, objects), (0, expected.to_vec()));
@@ -225,7 +225,8 @@ fn a_model_that_refuses() {
     let (exit, objects) = ask(&server, "");
     let message = "The model refused: I will not. Ask in another way, or ask another model.";
     let steps = vec![costly(step(1, "I will not.", "refused", None), 9, 3)];
-    let [error, done, result] = failed(3, "refused", message, [9, 3], steps);
+    let [error, mut done, result] = failed(3, "refused", message, [9, 3], steps);
+    done["response"] = json!("I will not.");
     let said = json!({"type": "thinking", "content": "I will not.", "message_id": "ID1-0", "seq": 2, "run_id": "ID1"});
     assert_eq!((exit, objects), (1, vec![said, error, done, result]));
     assert_eq!(server.requests().len(), 1);
@@ -243,7 +244,8 @@ fn a_stream_that_is_cut_after_words_is_not_asked_for_again() {
         "The connection to the model failed: {detail}. `baton models test` shows which models answer; choose another one with --model."
     );
     let steps = vec![costly(step(1, detail, "llm_connection", None), 9, 2)];
-    let [error, done, mut result] = failed(3, "llm_connection", &message, [9, 2], steps);
+    let [error, mut done, mut result] = failed(3, "llm_connection", &message, [9, 2], steps);
+    done["response"] = json!("Once upon");
     result["reply"] = json!(format!("{message}\n\nWhat was said until then:\n\nOnce upon"));
     let said =
         json!({"type": "thinking", "content": "Once upon", "message_id": "ID1-0", "seq": 2, "run_id": "ID1"});

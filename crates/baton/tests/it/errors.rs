@@ -46,7 +46,7 @@ fn replaced(code: &str, why: &str) -> ([Value; 5], [Value; 4]) {
         warning(3, code, &again),
         warning(4, code, &instead),
         thinking(5, 5, "Tea."),
-        done("ok", 6, 1),
+        done("ok", 6, 1, "Tea."),
     ];
     let steps = [
         failed(1, "large", "reasoning", code, Some("retry"), &again),
@@ -97,7 +97,7 @@ fn a_router_that_keeps_failing_is_replaced_by_the_reasoning_model() {
         warning(3, code, &again),
         warning(4, code, passed_on),
         thinking(5, 5, "Paris."),
-        done("ok", 6, 1),
+        done("ok", 6, 1, "Paris."),
     ];
     assert_eq!(lab.ask(&[FACT]), told(0, &expected, "Paris.", &steps));
     assert_eq!(who(&lab), ["small", "small", "small", "large"]);
@@ -124,7 +124,7 @@ fn nobody_who_could_answer_is_a_kind_reply() {
         warning(5, code, &again),
         warning(6, code, &again),
         json!({"type": "error", "code": code, "message": message, "seq": 7, "run_id": "ID1"}),
-        done("error", 7, 0),
+        done("error", 7, 0, ""),
     ];
     assert_eq!(lab.ask(&[COMPLEX]), told(1, &expected, message, &steps));
 }
@@ -163,7 +163,7 @@ fn a_tool_that_fails_once_is_tried_once_more() {
         started(2, 0, name, json!({"query": "the height of K2"})),
         result(3, 0, name, heard, false),
         thinking(4, 1, "8,611 metres."),
-        done("ok", 5, 1),
+        done("ok", 5, 1, "8,611 metres."),
     ];
     assert_eq!(lab.ask(&[LOOK]), told(0, &expected, "8,611 metres.", &steps));
     assert_eq!(lab.searched().len(), 2);
@@ -186,7 +186,7 @@ fn a_tool_that_keeps_failing_is_gone_on_without_and_the_limits_are_named() {
         started(2, 0, name, json!({"query": "the height of K2"})),
         result(3, 0, name, DOWN, true),
         thinking(4, 1, said),
-        done("ok", 5, 1),
+        done("ok", 5, 1, said),
     ];
     assert_eq!(lab.ask(&[LOOK]), told(0, &expected, said, &steps));
     assert_eq!(lab.searched().len(), 2);
@@ -211,7 +211,7 @@ fn what_is_not_safe_to_repeat_is_not_tried_again() {
         started(2, 1, name, arguments),
         result(3, 1, name, "failed as told", true),
         thinking(4, 2, "It did not work."),
-        done("ok", 5, 2),
+        done("ok", 5, 2, "It did not work."),
     ];
     assert_eq!(lab.ask(&["Is it written?"]), told(0, &expected, "It did not work.", &steps));
     assert_eq!(std::fs::read_to_string(lab.world.path("work/written")).unwrap().lines().count(), 1);
@@ -240,7 +240,7 @@ fn a_cause_in_what_was_asked_is_put_to_the_person() {
         started(2, 1, name, expression),
         result(3, 1, name, &error, true),
         started(4, 3, "ask_user", question.clone()),
-        done("suspended", 4, 2),
+        done("suspended", 4, 2, question["question"].as_str().unwrap()),
     ];
     assert_eq!((code, objects), told(3, &expected, question["question"].as_str().unwrap(), &steps));
     let heard = "The cause lies in what was asked: call it with other arguments, or ask the person to change the request.";
@@ -258,6 +258,17 @@ fn newest(lab: &Lab) -> (String, String) {
     (id, short)
 }
 
+/// What a command says to a person and to a program where a run is active on the branch.
+fn is_busy(did: &crate::stage::Did, run: &str, helps: &str) {
+    let why = format!("branch \"main\" is busy with run {run}");
+    let problem = json!({
+        "type": "urn:baton:problem:branch_busy", "title": "A run is active on the branch", "status": 409,
+        "detail": why, "code": "branch_busy", "run_id": run, "hint": helps,
+    });
+    assert_eq!((did.code, did.json()), (1, problem));
+    assert_eq!(did.err, format!("error: {why}\n  {helps}\n"));
+}
+
 #[test]
 fn a_busy_session_says_so_and_nothing_is_lost() {
     let gate = Barrier::new();
@@ -267,10 +278,10 @@ fn a_busy_session_says_so_and_nothing_is_lost() {
     lab.until_asked(1);
     let second = lab.world.baton(&["ask", "--json", "--steps", "--thread", "t", FACT]);
     let (id, short) = newest(&lab);
-    let why = format!(
-        "error: branch \"main\" is busy with run {id}\n  another Baton works on it: baton runs tail {short} shows it, baton runs cancel {short} ends it\n"
+    let helps = format!(
+        "another Baton works on it: baton runs tail {short} shows it, baton runs cancel {short} ends it"
     );
-    assert_eq!((second.code, second.out.as_str(), second.err.as_str()), (1, "", why.as_str()));
+    is_busy(&second, &id, &helps);
     gate.open();
     let did = first.end();
     assert_eq!(did.code, 0, "{did:?}");
@@ -285,10 +296,9 @@ fn a_message_while_an_approval_is_pending_decides_nothing() {
     assert_eq!(lab.ask(&["--thread", "t", "What is 6*7?"]).0, 3);
     let did = lab.world.baton(&["ask", "--json", "--steps", "--thread", "t", "Yes, go on"]);
     let (id, short) = newest(&lab);
-    let why = format!(
-        "error: branch \"main\" is busy with run {id}\n  it waits for a decision: baton approvals ls shows it, baton runs cancel {short} ends it\n"
-    );
-    assert_eq!((did.code, did.out.as_str(), did.err.as_str()), (1, "", why.as_str()));
+    let helps =
+        format!("it waits for a decision: baton approvals ls shows it, baton runs cancel {short} ends it");
+    is_busy(&did, &id, &helps);
     let pending = lab.world.baton(&["approvals", "ls", "--json"]).json();
     assert_eq!(pending["items"][0]["status"], json!("pending"));
     assert_eq!(lab.asked().len(), 1);

@@ -240,10 +240,10 @@ pub(crate) fn by_rule(mut tool: Value, why: &str) -> Value {
     tool
 }
 
-/// The last event: how it ended, after so many calls of models.
-pub(crate) fn done(status: &str, seq: u64, calls: u64) -> Value {
+/// The last event: how it ended, after so many calls of models, with its final text.
+pub(crate) fn done(status: &str, seq: u64, calls: u64, response: &str) -> Value {
     let usage = json!({"tokens": (PROMPT + COMPLETION) * calls, "prompt_tokens": PROMPT * calls, "completion_tokens": COMPLETION * calls, "cost_usd": 0.0});
-    json!({"type": "done", "status": status, "usage": usage, "seq": seq, "run_id": "ID1"})
+    json!({"type": "done", "status": status, "response": response, "usage": usage, "seq": seq, "run_id": "ID1"})
 }
 
 /// Everything that was printed: the events, and then the result.

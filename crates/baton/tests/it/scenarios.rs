@@ -41,7 +41,7 @@ fn a_short_question_is_one_call_of_the_router() {
     let lab = Lab::new([("small", says("Paris."))]);
     let question = "What is the capital of France?";
     let steps = [llm(1, "small", "router", "a short question for a fact", "answered")];
-    let expected = [thinking(2, 0, "Paris."), done("ok", 3, 1)];
+    let expected = [thinking(2, 0, "Paris."), done("ok", 3, 1, "Paris.")];
     assert_eq!(lab.ask(&[question]), told(0, &expected, "Paris.", &steps));
     assert_eq!(lab.asked(), [asked("small", &CHAT, &["system", "user"], question)]);
 }
@@ -51,7 +51,7 @@ fn a_complex_question_is_one_call_of_the_reasoning_model() {
     let lab = Lab::new([("large", says("It depends."))]);
     let question = "Compare Rust and Go for a small service.";
     let steps = [llm(1, "large", "reasoning", "it asks for thought", "answered")];
-    let expected = [thinking(2, 0, "It depends."), done("ok", 3, 1)];
+    let expected = [thinking(2, 0, "It depends."), done("ok", 3, 1, "It depends.")];
     assert_eq!(lab.ask(&["--channel", "CHAT", question]), told(0, &expected, "It depends.", &steps));
     assert_eq!(lab.asked(), [asked("large", &CHAT, &["system", "user"], question)]);
 }
@@ -79,7 +79,7 @@ fn a_request_to_look_something_up_searches_first() {
         started(2, 0, name, args),
         result(3, 0, name, heard, false),
         thinking(4, 1, "8,611 metres."),
-        done("ok", 5, 1),
+        done("ok", 5, 1, "8,611 metres."),
     ];
     assert_eq!(lab.ask(&["Look up the height of K2."]), told(0, &expected, "8,611 metres.", &steps));
     let mut tools = CHAT.to_vec();
@@ -93,7 +93,7 @@ fn code_is_one_call_of_the_coding_model_without_tools() {
     let lab = Lab::new([("coder", says("fn one() -> u8 { 1 }"))]);
     let task = "Write a function that returns one.";
     let steps = [llm(1, "coder", "coding", "the channel's role", "answered")];
-    let expected = [thinking(2, 0, "fn one() -> u8 { 1 }"), done("ok", 3, 1)];
+    let expected = [thinking(2, 0, "fn one() -> u8 { 1 }"), done("ok", 3, 1, "fn one() -> u8 { 1 }")];
     assert_eq!(
         lab.ask(&["--channel", "CODE_TASK", task]),
         told(0, &expected, "fn one() -> u8 { 1 }", &steps)
@@ -119,7 +119,7 @@ fn is_well(lab: &Lab, steps: &[Value]) {
         started(2, 1, "system_health", json!({})),
         result(3, 1, "system_health", "FIGURES", false),
         thinking(4, 2, "All well."),
-        done("ok", 5, 2),
+        done("ok", 5, 2, "All well."),
     ];
     assert_eq!(lab.ask(&["--channel", "SYSTEM_HEALTH", HOW]), told(0, &expected, "All well.", steps));
     health_asked(lab, &["system", "user", "assistant", "tool"]);
@@ -167,7 +167,7 @@ fn health_may_be_a_look_at_the_log() {
         started(2, 1, "system_logs", json!({"limit": 5})),
         looked,
         thinking(4, 2, "Quiet."),
-        done("ok", 5, 2),
+        done("ok", 5, 2, "Quiet."),
     ];
     assert_eq!((code, objects), told(0, &expected, "Quiet.", &steps));
 }
@@ -193,7 +193,7 @@ fn code_may_read_files_where_the_policy_says_so() {
         started(2, 1, "read_file", json!({"path": "one.rs"})),
         looked,
         thinking(4, 2, "It returns one."),
-        done("ok", 5, 2),
+        done("ok", 5, 2, "It returns one."),
     ];
     assert_eq!((code, objects), told(0, &expected, "It returns one.", &steps));
     let tools = ["ask_user", "read_file", "search_files"];

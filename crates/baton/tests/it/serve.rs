@@ -10,6 +10,7 @@ mod endings;
 mod events;
 mod execute;
 mod execution;
+mod final_text;
 mod handling;
 mod health;
 pub(crate) mod hostile;

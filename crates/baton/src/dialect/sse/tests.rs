@@ -13,7 +13,7 @@ fn delta(text: &str, reasoning: bool) -> NumberedEvent {
 
 fn written(showing: Showing, seen: &NumberedEvent) -> String {
     let mut out = Vec::new();
-    showing.event(seen, &mut out);
+    showing.event(seen, "the text", &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn of_two_frames_only_the_last_has_the_number() {
     let usage = r#"{"tokens":0,"prompt_tokens":0,"completion_tokens":0,"cost_usd":null}"#;
     let expected = format!(
         "event: error\ndata: {{\"type\":\"error\",\"code\":\"llm_server\",\"message\":\"down\"}}\n\n\
-         id: 2.41\nevent: done\ndata: {{\"type\":\"done\",\"status\":\"error\",\"usage\":{usage}}}\n\n"
+         id: 2.41\nevent: done\ndata: {{\"type\":\"done\",\"status\":\"error\",\"response\":\"the text\",\"usage\":{usage}}}\n\n"
     );
     assert_eq!(written(AGENT, &numbered(ended.clone())), expected);
     let raw = format!(
@@ -62,16 +62,16 @@ fn what_was_thought_keeps_its_place_and_stays_private() {
 fn what_is_no_event_of_the_log_has_no_number() {
     let mut out = Vec::new();
     AGENT.resumed(7, &mut out);
-    AGENT.suspended(Usage::default(), &mut out);
+    AGENT.suspended(Usage::default(), "Which?", &mut out);
     AGENT.broken("store_unavailable", "later", &mut out);
     retry(1500, &mut out);
     out.extend_from_slice(PING);
     let usage = r#"{"tokens":0,"prompt_tokens":0,"completion_tokens":0,"cost_usd":null}"#;
     let expected = format!(
         "event: resumed\ndata: {{\"type\":\"resumed\",\"last_seq\":7}}\n\n\
-         event: done\ndata: {{\"type\":\"done\",\"status\":\"suspended\",\"usage\":{usage}}}\n\n\
+         event: done\ndata: {{\"type\":\"done\",\"status\":\"suspended\",\"response\":\"Which?\",\"usage\":{usage}}}\n\n\
          event: error\ndata: {{\"type\":\"error\",\"code\":\"store_unavailable\",\"message\":\"later\"}}\n\n\
-         event: done\ndata: {{\"type\":\"done\",\"status\":\"error\",\"usage\":{usage}}}\n\n\
+         event: done\ndata: {{\"type\":\"done\",\"status\":\"error\",\"response\":\"\",\"usage\":{usage}}}\n\n\
          retry: 1500\n\n: ping\n\n"
     );
     assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -154,7 +154,7 @@ fn ended(message: String, call: [String; 2], cancelled: bool) -> (Event, Vec<Val
             not_started: calls_of(),
         };
         let shown = json!({"finished": calls, "stopped": calls, "unknown": calls, "not_started": calls});
-        let done = json!({"type": "done", "status": "cancelled", "usage": usage, "receipt": shown});
+        let done = json!({"type": "done", "status": "cancelled", "response": call_id, "usage": usage, "receipt": shown});
         let status = RunStatus::Cancelled;
         return (
             Event::Ended { status, error: None, usage: Usage::default(), receipt: Some(receipt) },
@@ -162,11 +162,16 @@ fn ended(message: String, call: [String; 2], cancelled: bool) -> (Event, Vec<Val
         );
     }
     let error = json!({"type": "error", "code": "refused", "message": message});
-    let done = json!({"type": "done", "status": "error", "usage": usage});
+    let done = json!({"type": "done", "status": "error", "response": call_id, "usage": usage});
     let fault = Some(Fault::new(Code::Refused, message));
     let event =
         Event::Ended { status: RunStatus::Error, error: fault, usage: Usage::default(), receipt: None };
     (event, vec![error, done])
+}
+
+/// The final text that the last of these frames shows.
+fn response(frames: &[Value]) -> &str {
+    frames.last().and_then(|frame| frame["response"].as_str()).unwrap_or_default()
 }
 
 fn rounds() -> ProptestConfig {
@@ -179,22 +184,22 @@ proptest! {
 
     #[test]
     fn a_frame_is_one_line_of_json_that_says_what_was_said((event, expected) in told()) {
-        let frames = agent(&event, true);
+        let frames = agent(&event, true, response(&expected));
         prop_assert_eq!(frames.len(), expected.len());
-        for (frame, expected) in frames.iter().zip(expected) {
+        for (frame, expected) in frames.iter().zip(&expected) {
             let line = serde_json::to_string(frame).unwrap();
             prop_assert!(!line.contains(|c: char| c < ' '), "{}", line);
             prop_assert!(TYPES.iter().any(|t| line.starts_with(&format!("{{\"type\":\"{t}\","))), "{}", line);
             let read: Value = serde_json::from_str(&line).unwrap();
-            prop_assert_eq!(read, expected);
+            prop_assert_eq!(&read, expected);
         }
     }
 
     #[test]
     fn a_stream_has_as_many_events_as_there_are_frames((event, expected) in told()) {
-        let seen = NumberedEvent { epoch: 1, seq: 5, event };
+        let (seen, text) = (NumberedEvent { epoch: 1, seq: 5, event }, response(&expected));
         let mut out = Vec::new();
-        sse::Showing { dialect: sse::Dialect::Agent, reasoning: true }.event(&seen, &mut out);
+        sse::Showing { dialect: sse::Dialect::Agent, reasoning: true }.event(&seen, text, &mut out);
         let text = String::from_utf8(out).unwrap();
         // Whatever anybody takes for the end of a line is one here.
         let lines: Vec<&str> = text.split(|c: char| c < ' ' || "\u{85}\u{2028}\u{2029}".contains(c)).collect();

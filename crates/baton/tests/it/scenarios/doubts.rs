@@ -36,7 +36,8 @@ fn an_empty_answer_of_the_router_goes_to_the_reasoning_model() {
         passed_on(1, "llm_invalid_response", "empty", why),
         llm(2, "large", "reasoning", "escalated", "answered"),
     ];
-    let expected = [warning(2, "llm_invalid_response", why), thinking(3, 1, "Paris."), done("ok", 4, 2)];
+    let expected =
+        [warning(2, "llm_invalid_response", why), thinking(3, 1, "Paris."), done("ok", 4, 2, "Paris.")];
     assert_eq!(lab.ask(&[QUESTION]), told(0, &expected, "Paris.", &steps));
     assert_eq!(lab.asked().iter().map(Asked::who).collect::<Vec<_>>(), [("small", true), ("large", true)]);
 }
@@ -64,7 +65,7 @@ fn what_the_router_refuses_or_leaves_half_said_goes_to_the_reasoning_model() {
             restarted(4, 0),
             thinking(5, 1, "Paris."),
             // What is cut off is an answer, and the log says that no model sees it any more.
-            done("ok", if is_cut { 7 } else { 6 }, 2),
+            done("ok", if is_cut { 7 } else { 6 }, 2, "Paris."),
         ];
         assert_eq!(lab.ask(&[QUESTION]), told(0, &expected, "Paris.", &steps), "{why}");
     }
@@ -83,7 +84,7 @@ fn what_both_refuse_goes_to_the_person() {
         restarted(4, 0),
         thinking(5, 1, "Never."),
         json!({"type": "error", "code": "refused", "message": message, "seq": 6, "run_id": "ID1"}),
-        done("error", 6, 2),
+        done("error", 6, 2, "Never."),
     ];
     assert_eq!(lab.ask(&[QUESTION]), told(1, &expected, message, &steps));
 }
@@ -120,7 +121,7 @@ fn checked(span: u32, found: &str) -> Value {
 fn an_answer_that_used_tools_is_looked_at_in_conservative_mode() {
     let lab = Lab::new(computed().into_iter().chain([("small", holds())]));
     let steps = [computed_steps().to_vec(), vec![checked(4, "it holds")]].concat();
-    let expected = [computed_objects().to_vec(), vec![done("ok", 5, 3)]].concat();
+    let expected = [computed_objects().to_vec(), vec![done("ok", 5, 3, "About 40.")]].concat();
     assert_eq!(lab.ask(&["--mode", "CONSERVATIVE", SUM]), told(0, &expected, "About 40.", &steps));
     let asked = lab.asked();
     assert_eq!(
@@ -147,8 +148,12 @@ fn an_answer_that_lacks_something_is_given_once_more() {
         ],
     ]
     .concat();
-    let again =
-        [warning(5, "verification_failed", why), restarted(6, 2), thinking(7, 4, "42."), done("ok", 9, 5)];
+    let again = [
+        warning(5, "verification_failed", why),
+        restarted(6, 2),
+        thinking(7, 4, "42."),
+        done("ok", 9, 5, "42."),
+    ];
     let expected = [computed_objects().to_vec(), again.to_vec()].concat();
     assert_eq!(lab.ask(&["--mode", "CONSERVATIVE", SUM]), told(0, &expected, "42.", &steps));
     let asked = lab.asked();

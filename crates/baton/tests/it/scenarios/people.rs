@@ -22,7 +22,7 @@ fn a_question_back_waits_and_its_answer_goes_on() {
         Lab::new([("small", Reply::Calls("ask_user", question.clone())), ("small", says("It is empty."))]);
     let asked = llm(1, "small", "router", "a few words", "asked for ask_user");
     let wait = waits("user_input", "the run waits for an answer", json!({}));
-    let expected = [started(2, 1, "ask_user", question), done("suspended", 2, 1)];
+    let expected = [started(2, 1, "ask_user", question), done("suspended", 2, 1, "Which file?")];
     assert_eq!(
         lab.ask(&["--thread", "t", "Read my notes"]),
         told(3, &expected, "Which file?", &[asked, wait])
@@ -33,7 +33,7 @@ fn a_question_back_waits_and_its_answer_goes_on() {
         result(3, 1, "ask_user", "notes.md", false),
         json!({"type": "input", "input_id": "ID2", "seq": 4, "run_id": "ID1"}),
         thinking(5, 3, "It is empty."),
-        done("ok", 6, 2),
+        done("ok", 6, 2, "It is empty."),
     ];
     assert_eq!(lab.ask(&["--thread", "t", "notes.md"]), told(0, &expected, "It is empty.", &steps));
     let saw = |at: usize| lab.asked()[at].saw.clone();
@@ -74,7 +74,7 @@ fn a_tool_that_is_not_allowed_does_not_run_and_the_reply_says_what_would_allow_i
         result(3, 1, "test_effect", heard, true),
         warning(4, "refused", &helps),
         thinking(5, 2, "I could not write it down."),
-        done("ok", 6, 2),
+        done("ok", 6, 2, "I could not write it down."),
     ];
     assert_eq!((code, found), told(0, &expected, reply, &steps));
     assert!(lab.asked()[0].tools.iter().all(|tool| tool != "test_effect"), "it was not offered, either");
@@ -102,7 +102,7 @@ fn a_call_that_needs_approval_waits_for_it_and_runs_once() {
     let expected = [
         json!({"type": "approval_required", "approval_id": approval, "call_id": "ID1-1", "name": "test_effect", "args": arguments,
                "digest": "HASH", "reason": reason, "expires_at": "TIME", "seq": 2, "run_id": "ID1"}),
-        done("suspended", 2, 1),
+        done("suspended", 2, 1, ""),
     ];
     assert_eq!((did.code, found), told(3, &expected, &question, &[asked.clone(), wait]));
     assert!(!lab.world.path("work/written").exists());

@@ -80,7 +80,7 @@ fn a_message_is_answered_as_it_arrives_and_done_comes_last() {
             &json!({"type": "tool_start", "name": "calculator", "args": {"expression": "6*7"}, "call_id": "ID1-1"}),
             &json!({"type": "tool_result", "name": "calculator", "result": "{\"exact\":true,\"result\":\"42\"}",
                     "call_id": "ID1-1", "is_error": false}),
-            &json!({"type": "done", "status": "ok", "usage": usage}),
+            &json!({"type": "done", "status": "ok", "response": "It is\n\nevent: done\u{2028}42", "usage": usage}),
         ]
     );
     assert_eq!(house.get("/v1/threads/t").status, 200);

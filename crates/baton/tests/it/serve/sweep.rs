@@ -42,6 +42,7 @@ fn whole_run(first: &Served, second: &Served) -> (String, Vec<Frame>) {
     let mut begun = asked.rest();
     let done = begun.pop().unwrap();
     assert_eq!((done.id, &done.data["status"]), (None, &json!("suspended")));
+    assert_eq!(done.data["response"], "", "a decision is waited for, and nothing was asked");
     let mut watchers = [first, second].map(|served| watch(served, &run, None));
     let before: Vec<Vec<Frame>> =
         watchers.iter_mut().map(|watcher| begun.iter().map(|_| watcher.next().unwrap()).collect()).collect();
@@ -50,7 +51,9 @@ fn whole_run(first: &Served, second: &Served) -> (String, Vec<Frame>) {
     let [here, there] = watchers.map(|mut watcher| watcher.rest());
     assert_eq!(here, there, "both watch the same run");
     begun.extend(here);
-    assert_eq!(begun.last().unwrap().data["status"], "ok");
+    let done = &begun.last().unwrap().data;
+    assert_eq!(done["status"], "ok");
+    assert!(done["response"].as_str().unwrap().ends_with("That is all there is to say."), "{done}");
     (run, begun)
 }
 
