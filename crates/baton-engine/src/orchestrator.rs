@@ -85,13 +85,26 @@ impl Orchestrator {
         mode: Mode,
         channel: &str,
     ) -> OrchestratorResult {
+        self.handle_holding(session_id, user_message, mode, channel, ()).await
+    }
+
+    /// The same, with a place among what this process does at once. The place is dropped as soon as the run that the
+    /// message led to counts in [`Engine::load`], or none will: at every moment one of the two counts.
+    pub async fn handle_holding<P: Send + 'static>(
+        &self,
+        session_id: &str,
+        user_message: &str,
+        mode: Mode,
+        channel: &str,
+        place: P,
+    ) -> OrchestratorResult {
         let request = match self.request(session_id, user_message, mode, channel) {
             Ok(request) => request,
             Err(error) => return told::refused(&error, None),
         };
         let this = self.clone();
         // A task of its own: starting and claiming runs is never cut off half-way, and a panic is a result.
-        let handling = tokio::spawn(async move { this.handle(request).await }.in_current_span());
+        let handling = tokio::spawn(async move { this.handle(request, place).await }.in_current_span());
         handling.await.unwrap_or_else(|_| told::broken())
     }
 
@@ -117,8 +130,14 @@ impl Orchestrator {
         })
     }
 
-    async fn handle(&self, request: RunRequest) -> OrchestratorResult {
-        match self.take(&request).await {
+    async fn handle<P: Send>(&self, request: RunRequest, place: P) -> OrchestratorResult {
+        let mut taken = self.take(&request).await;
+        if let Ok(Taken::Run { run, handle: handle @ None, .. }) = &mut taken {
+            // An error is met again, and told, where the run is followed.
+            *handle = self.engine.drive(&request.tenant, *run).await.ok().flatten();
+        }
+        drop(place);
+        match taken {
             Ok(Taken::Run { run, handle, lines }) => self.follow(run, handle, lines).await,
             Ok(Taken::Pending(view)) => {
                 told::pending(&view, &self.engine.asked(&request.tenant, &view).await)

@@ -98,6 +98,16 @@ impl Engine {
     /// Calls a tool. Anything about the tool or its arguments is an answer that says so; only a store that
     /// does not answer, or a key that was used for something else, is an error.
     pub async fn execute(&self, call: Execute) -> Result<Executed, EngineError> {
+        self.execute_holding(call, ()).await
+    }
+
+    /// The same, with a place among what this process does at once. The place is dropped as soon as the call counts in
+    /// [`Engine::load`], or none will be made: at every moment one of the two counts.
+    pub async fn execute_holding<P: Send + 'static>(
+        &self,
+        call: Execute,
+        place: P,
+    ) -> Result<Executed, EngineError> {
         if self.shared.closing.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
@@ -124,6 +134,7 @@ impl Engine {
         let this = self.clone();
         let making = self.shared.tasks.spawn(async move {
             let _counted = Counted::new(&this.shared, &call.tenant);
+            drop(place);
             match call.key.clone() {
                 None => this.make(&tools, call).await,
                 Some(key) => this.make_once(&tools, call, &key, class).await,

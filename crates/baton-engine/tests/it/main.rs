@@ -17,6 +17,7 @@ mod models;
 mod now;
 mod orchestrator;
 mod people;
+mod places;
 mod planted;
 #[path = "../../../baton-store/tests/it/postgres_server.rs"]
 mod postgres_server;

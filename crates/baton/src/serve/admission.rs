@@ -60,15 +60,18 @@ impl Admission {
     /// While nobody else waits a tenant may have all places. A tenant's share is what there is divided by the tenants
     /// that have runs or wait. Whoever has less is let in beyond the limit, as long as there are no more than half as
     /// many again; while somebody with less than their share waits, nobody with more is let in.
+    ///
+    /// `load` is read under the lock that a place is taken and given back under: a run that is driven from now on counts as
+    /// one or the other, so a burst takes no more places than there are.
     pub(crate) fn run(
         &self,
         tenant: &Tenant,
-        load: Load,
+        load: impl FnOnce() -> Load,
         now: Instant,
         limits: &Limits,
     ) -> Result<RunPermit, Problem> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = limits.runs as u64;
+        let (most, load) = (limits.runs as u64, load());
         let has_none = load.own == 0;
         let load = runs.with_beginning(tenant, load, now);
         let share = (most / load.tenants.max(1)).max(1);
@@ -241,7 +244,7 @@ mod tests {
             let tenant: Tenant = tenant.parse().unwrap();
             let own = self.driven.get(&tenant).copied().unwrap_or_default();
             let load = Load { own, all: self.driven.values().sum(), tenants: self.driven.len() as u64 };
-            match self.admission.run(&tenant, load, self.now, &self.limits) {
+            match self.admission.run(&tenant, || load, self.now, &self.limits) {
                 Ok(_) => *self.driven.entry(tenant).or_default() += 1,
                 Err(problem) => {
                     assert_eq!((problem.code, problem.retry_after), (Code::Overloaded, Some(1)));
@@ -299,7 +302,7 @@ mod tests {
     fn what_is_beginning_counts() {
         let (admission, limits) = (Admission::default(), Limits { runs: 2, ..Limits::default() });
         let tenant: Tenant = "a".parse().unwrap();
-        let begin = || admission.run(&tenant, Load::default(), Instant::now(), &limits);
+        let begin = || admission.run(&tenant, Load::default, Instant::now(), &limits);
         let (first, _second) = (begin().unwrap(), begin().unwrap());
         assert_eq!(said(begin()), Err((Code::Overloaded, Some(1))));
         drop(first);

@@ -123,7 +123,7 @@ pub(crate) async fn execute(
         let output = Value::String(format!("there is no tool {tool_name:?}"));
         return Ok(axum::Json(answer(Executed { is_ok: false, output, execution_time_ms: 0.0 })));
     }
-    drop(service.admit(&caller)?); // what is begun counts by itself
+    let place = service.admit(&caller)?;
     // Another attempt may be given another time, and is the same call.
     let what = sha256_hex(canonical(&json!([tool_name, arguments])).as_bytes());
     let key = key.map(|key| baton_store::NewKey { body_hash: what, ..key });
@@ -136,7 +136,7 @@ pub(crate) async fn execute(
         key,
         metadata,
     };
-    Ok(axum::Json(answer(service.engine().execute(call).await?)))
+    Ok(axum::Json(answer(service.engine().execute_holding(call, place).await?)))
 }
 
 fn is_ours(spec: &ToolSpec) -> bool {

@@ -72,7 +72,7 @@ pub(crate) async fn handle(
     if let Some(answered) = structured(answered)? {
         return Ok(answered);
     }
-    drop(service.admit(&caller)?); // what is begun counts by itself
+    let place = service.admit(&caller)?;
     let like = service.app().request(String::new(), &service.chosen());
     let like = like.map_err(|failure| internal(&failure.message))?;
     let like = RunRequest { tenant: caller.tenant.clone(), ..like };
@@ -87,7 +87,8 @@ pub(crate) async fn handle(
     };
     let session = &body.session_id;
     let orchestrator = orchestrator.up_to(caller.max_mode);
-    let result = orchestrator.handle_user_request(session.as_str(), &body.user_message, mode, &channel).await;
+    let message = &body.user_message;
+    let result = orchestrator.handle_holding(session.as_str(), message, mode, &channel, place).await;
     if result.trace_id.is_none()
         && let Some(answered) = structured(before(&service, &caller, key.as_ref()).await)?
     {

@@ -126,7 +126,7 @@ impl Service {
     /// A place for one more run, or one more call, which is given back when the run is driven. Asked for before anything
     /// is begun.
     pub(crate) fn admit(&self, caller: &Caller) -> Result<RunPermit, Problem> {
-        let load = self.engine().load(&caller.tenant);
+        let load = || self.engine().load(&caller.tenant);
         self.0.admission.run(&caller.tenant, load, Instant::now(), &self.0.limits)
     }
 

@@ -2,6 +2,7 @@
 
 mod audit;
 mod auth;
+mod bursts;
 mod child_processes;
 mod connections;
 mod fairness;
