@@ -115,7 +115,7 @@ impl App {
         let found = self.store().runs(&self.tenant, &filter).await?;
         match found.as_slice() {
             [one] => Ok(one.id),
-            [] => Err(Failure::failed(format!("there is no run {text:?}"))
+            [] => Err(Failure::not_found(format!("there is no run {text:?}"))
                 .hint("baton runs ls shows what there is")),
             _ => Err(Failure::usage(format!("{text:?} fits more than one run")).hint("give more of the id")),
         }
@@ -136,7 +136,7 @@ impl App {
         let mut found = all.into_iter().map(|thread| thread.id).filter(fits);
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),
-            (None, _) => Err(Failure::failed(format!("there is no thread {text:?}"))
+            (None, _) => Err(Failure::not_found(format!("there is no thread {text:?}"))
                 .hint("baton threads ls shows what there is")),
             _ => {
                 Err(Failure::usage(format!("{text:?} fits more than one thread")).hint("give more of the id"))

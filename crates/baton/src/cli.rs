@@ -13,12 +13,12 @@ use crate::commands::{
     serve, threads, tokens, tools, usage, welcome,
 };
 use crate::config::{Config, Settled, nearest};
-use crate::failure::{Failure, exit};
+use crate::failure::{Failure, MOST_WORDS, exit};
 use crate::log;
 use crate::open::Purpose;
 use crate::services::{self, Services};
 use crate::telemetry::Telemetry;
-use crate::terminal::{BAD, note, plain, styled};
+use crate::terminal::{BAD, line, note, plain, styled};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -151,12 +151,38 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let error = with_suggestion(error);
+            if error.use_stderr() && wants_json(std::env::args()) {
+                tell_program(&Failure::usage(words_of(&error)));
+            }
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
     log::colours(cli.globals.color);
-    ExitCode::from(run(cli).unwrap_or_else(report))
+    let json = cli.globals.json;
+    ExitCode::from(run(cli).unwrap_or_else(|failure| {
+        if json {
+            tell_program(&failure);
+        }
+        report(failure)
+    }))
+}
+
+/// Whether arguments that could not be understood ask for JSON.
+fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
+    arguments.take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}
+
+/// What the parser says of arguments, without colours and without what a program has no use for.
+fn words_of(error: &clap::Error) -> String {
+    let words = error.render().to_string();
+    words.strip_prefix("error: ").unwrap_or(&words).trim_end().to_owned()
+}
+
+/// Prints a failure for a program: a problem, on a line of its own, as the last of the answer.
+fn tell_program(failure: &Failure) {
+    // A program that does not read any more, or a full disk, changes nothing about what failed.
+    let _ = line(failure.document().to_string());
 }
 
 /// Names the command that was probably meant. The parser does so by itself for long names, but hardly for short ones,
@@ -195,9 +221,6 @@ pub(crate) fn on_threads(
     runtime.shutdown_background();
     done
 }
-
-/// What is told of a failure: a file of strangers may have had a hand in its words.
-const MOST_WORDS: usize = 16 << 10;
 
 fn report(failure: Failure) -> u8 {
     let words = plain(cut(&failure.message, MOST_WORDS));

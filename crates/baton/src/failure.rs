@@ -1,7 +1,15 @@
-//! What a command says when it did not work, and the exit code that goes with it.
+//! What a command says when it did not work, and the exit code that goes with it. With `--json` it is the problem that the
+//! service would answer.
 
+use baton_core::json::cut;
 use baton_engine::EngineError;
 use baton_store::StoreError;
+use serde_json::{Map, Value};
+
+use crate::serve::problem::{Code, Problem, members};
+
+/// How much is told of a failure: a file of strangers may have had a hand in its words.
+pub(crate) const MOST_WORDS: usize = 16 << 10;
 
 /// The exit codes, the same for every command.
 pub(crate) mod exit {
@@ -28,17 +36,58 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) hint: Option<String>,
+    /// What kind of problem it is.
+    pub(crate) kind: Code,
+    /// Further members of the problem.
+    more: Map<String, Value>,
 }
 
 impl Failure {
     /// The operation failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Failure { code: exit::FAILED, message: message.into(), hint: None }
+        Failure::new(exit::FAILED, Code::Internal, message)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Failure::new(exit::FAILED, Code::NotFound, message)
+    }
+
+    /// It does not go together with what there is.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Failure::new(exit::FAILED, Code::Conflict, message)
     }
 
     /// Wrong use or configuration.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure { code: exit::USAGE, message: message.into(), hint: None }
+        Failure::new(exit::USAGE, Code::InvalidRequest, message)
+    }
+
+    fn new(code: u8, kind: Code, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into(), hint: None, kind, more: Map::new() }
+    }
+
+    /// The same in other words.
+    pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// The same as a problem of another kind.
+    pub(crate) fn of_kind(mut self, kind: Code) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The document that a program is told it with: the problem that the service would answer, with all words, and what to
+    /// do about it as `hint`.
+    pub(crate) fn document(&self) -> Value {
+        let detail = cut(&self.message, MOST_WORDS);
+        let problem = Problem { more: self.more.clone(), ..Problem::new(self.kind, detail) };
+        match &self.hint {
+            Some(hint) => problem.with("hint", hint.as_str()).body(),
+            None => problem.body(),
+        }
     }
 
     /// Several failures as one that tells all of them, each with what to do about it; none is fine.
@@ -49,13 +98,13 @@ impl Failure {
             1 => return Err(failures.remove(0)),
             _ => {}
         }
-        let code = failures[0].code;
+        let (code, kind) = (failures[0].code, failures[0].kind);
         let mut lines = vec![format!("the settings have {many} mistakes")];
         for failure in failures {
             lines.push(format!("  {}", failure.message));
             lines.extend(failure.hint.map(|hint| format!("    {hint}")));
         }
-        Err(Failure { code, message: lines.join("\n"), hint: None })
+        Err(Failure::new(code, kind, lines.join("\n")))
     }
 
     /// With what to do about it.
@@ -67,7 +116,8 @@ impl Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = Failure::failed(error.to_string());
+        let failure = Failure::new(exit::FAILED, Code::from(&error), error.to_string());
+        let failure = Failure { more: members(&error), ..failure };
         match error {
             StoreError::NotFound { what: "thread", .. } => {
                 failure.hint("baton threads ls shows what there is")
@@ -94,7 +144,7 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Invalid(why) => Failure::usage(why),
-            other => Failure::failed(other.to_string()),
+            other => Failure::new(exit::FAILED, Code::from(&other), other.to_string()),
         }
     }
 }
@@ -108,6 +158,33 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_the_problem_that_the_service_would_answer() {
+        let run: baton_core::id::RunId = "019a9d5c-0000-7000-8000-00005d0c7b1e".parse().unwrap();
+        let busy = Failure::from(StoreError::Busy { branch: "main".to_owned(), run });
+        let expected = serde_json::json!({
+            "type": "urn:baton:problem:branch_busy", "title": "A run is active on the branch", "status": 409,
+            "detail": format!("branch \"main\" is busy with run {run}"), "code": "branch_busy", "run_id": run,
+            "hint": "baton runs resume 5d0c7b1e goes on with it, baton runs cancel 5d0c7b1e ends it",
+        });
+        assert_eq!((busy.code, busy.document()), (exit::FAILED, expected));
+        let rows = [
+            (Failure::failed("x"), 1, "internal"),
+            (Failure::usage("x"), 2, "invalid_request"),
+            (Failure::not_found("x"), 1, "not_found"),
+            (Failure::conflict("x"), 1, "conflict"),
+            (Failure::usage("x").of_kind(Code::NotFound), 2, "not_found"),
+            (EngineError::Invalid("x".to_owned()).into(), 2, "invalid_request"),
+            (EngineError::KeyMismatch.into(), 1, "idempotency_mismatch"),
+            (StoreError::Unavailable("x".to_owned()).into(), 1, "store_unavailable"),
+        ];
+        for (failure, code, kind) in rows {
+            assert_eq!((failure.code, failure.kind.as_str()), (code, kind), "{failure:?}");
+        }
+        let long = Failure::failed("x".repeat(MOST_WORDS * 2)).document();
+        assert_eq!(long["detail"].as_str().map(str::len), Some(MOST_WORDS));
+    }
 
     #[test]
     fn several_failures_are_told_as_one_and_none_is_none() {

@@ -158,7 +158,8 @@ impl Models {
                 Origin::File(file, line) => format!("{}:{line}: `model`", file.display()),
                 Origin::Default => return failure,
             };
-            Failure { message: format!("{place}: {}", failure.message), ..failure }
+            let told = format!("{place}: {}", failure.message);
+            failure.saying(told)
         })
     }
 

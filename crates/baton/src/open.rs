@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::config::{Config, DatabaseUrl, KeyPlace, StoreSetting};
 use crate::failure::Failure;
 use crate::models::Models;
+use crate::serve::problem::Code;
 use crate::terminal::{DIM, note, styled};
 use crate::web;
 
@@ -64,6 +65,7 @@ async fn database(config: &Config, url: &DatabaseUrl) -> Result<Store, Failure> 
     let connected = PgStore::connect(url.expose(), options).await;
     connected.map(Store::Postgres).map_err(|error| {
         Failure::failed(format!("{}: {error}", url.shown()))
+            .of_kind(Code::StoreUnavailable)
             .hint("DATABASE_URL, or url below [store] in baton.toml, names another one; without both, SQLite is used")
     })
 }
@@ -81,13 +83,21 @@ fn file(config: &Config) -> Result<Store, Failure> {
 fn unopened(folder: &Path, error: OpenError) -> Failure {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     match error {
-        OpenError::Blocked { ref hint, .. } => Failure::failed(named(&error)).hint(hint),
-        OpenError::Newer { .. } => Failure::usage(error.to_string()).hint(ANOTHER_FOLDER),
+        OpenError::Blocked { ref hint, .. } => {
+            Failure::failed(named(&error)).of_kind(Code::StoreUnavailable).hint(hint)
+        }
+        OpenError::Newer { .. } => {
+            Failure::usage(error.to_string()).of_kind(Code::Conflict).hint(ANOTHER_FOLDER)
+        }
         error if error.is_full() || (error.is_unwritable() && is_full(folder)) => {
             let full = format!("the disk of {} is full", folder.display());
-            Failure::failed(full).hint("free some space there, or name another folder with --data DIR")
+            Failure::failed(full)
+                .of_kind(Code::StoreUnavailable)
+                .hint("free some space there, or name another folder with --data DIR")
         }
-        OpenError::Io(_) => Failure::usage(named(&error)).hint(ANOTHER_FOLDER),
+        OpenError::Io(_) => {
+            Failure::usage(named(&error)).of_kind(Code::StoreUnavailable).hint(ANOTHER_FOLDER)
+        }
         other => Failure::failed(named(&other)).hint("baton doctor looks for what is wrong"),
     }
 }

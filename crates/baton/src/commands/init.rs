@@ -54,8 +54,10 @@ fn write(path: &Path, page: &str, force: bool) -> Result<(), Failure> {
         options.create_new(true)
     };
     let mut file = options.open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Failure::failed(format!("{} is already there", path.display()))
-            .hint("baton init --force writes over it"),
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::conflict(format!("{} is already there", path.display()))
+                .hint("baton init --force writes over it")
+        }
         _ => Failure::failed(format!("{} cannot be written: {error}", path.display())),
     })?;
     file.write_all(page.as_bytes())?;

@@ -143,7 +143,7 @@ fn refuse_strangers(setting: &ServeSetting, auth: &Auth) -> Result<(), Failure> 
 async fn listener(setting: &ServeSetting) -> Result<TcpListener, Failure> {
     let address = SocketAddr::new(setting.bind, setting.port);
     TcpListener::bind(address).await.map_err(|error| {
-        Failure::failed(format!("{address} cannot be listened at: {error}"))
+        Failure::conflict(format!("{address} cannot be listened at: {error}"))
             .hint("--port takes another port, and 0 any free one")
     })
 }

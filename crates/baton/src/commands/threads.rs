@@ -155,7 +155,7 @@ async fn push(app: &App, thread: &str, branch: Option<BranchName>, entry: Entry)
     let slice = Slice { before: Some(index + 1), last_n: Some(1) };
     let pushed = app.store().entries(&app.tenant, &id, branch.as_ref(), slice).await?;
     let Some(placed) = pushed.last() else {
-        return Err(Failure::failed(format!("entry {index} of thread {id} was moved by somebody else")));
+        return Err(Failure::conflict(format!("entry {index} of thread {id} was moved by somebody else")));
     };
     if app.json {
         return say_json(&shape::entry(placed));

@@ -127,7 +127,7 @@ async fn revoke(app: &App, id: &str) -> Result<(), Failure> {
 
 async fn reopen(app: &App) -> Result<u8, Failure> {
     if !app.store().require_no_tokens().await? {
-        return Err(Failure::failed(
+        return Err(Failure::conflict(
             "there are tokens, and with them the service stays closed to everybody else",
         )
         .hint("baton tokens ls shows them; baton tokens revoke ID takes one away"));

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::columns::columns;
 use crate::failure::{Failure, exit};
+use crate::serve::problem::Code;
 use crate::shape;
 use crate::terminal::{brief, line, note, plain, shows_answers};
 
@@ -138,9 +139,8 @@ fn care(spec: &ToolSpec) -> Vec<&'static str> {
 fn show(app: &App, name: &str) -> Result<u8, Failure> {
     let tools = app.engine.tools();
     let Some(tool) = tools.get(name) else {
-        return Err(
-            Failure::failed(format!("there is no tool {name:?}")).hint("baton tools ls shows what there is")
-        );
+        return Err(Failure::not_found(format!("there is no tool {name:?}"))
+            .hint("baton tools ls shows what there is"));
     };
     let spec = tool.spec();
     if app.json {
@@ -172,11 +172,11 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
     };
     let checked = tools.check(&RawCall { id: None, name: args.name.clone(), arguments }, &Known::ALL);
     if let Admission::Refused { reason } = checked.admission {
-        let hint = match tools.get(&args.name) {
-            Some(_) => format!("baton tools show {} says what fits", args.name),
-            None => "baton tools ls shows what there is".to_owned(),
-        };
-        return Err(Failure::usage(reason).hint(hint));
+        let failure = Failure::usage(reason);
+        return Err(match tools.get(&args.name) {
+            Some(_) => failure.hint(format!("baton tools show {} says what fits", args.name)),
+            None => failure.of_kind(Code::NotFound).hint("baton tools ls shows what there is"),
+        });
     }
     let key = Uuid::now_v7().simple().to_string();
     let (cancel, roots) = (CancellationToken::new(), Vec::new());

@@ -254,69 +254,96 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<EngineError> for Problem {
-    fn from(error: EngineError) -> Problem {
+impl From<&EngineError> for Code {
+    fn from(error: &EngineError) -> Code {
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Flow(_) | EngineError::MissingTools { .. } => {
-                Problem::new(Code::Conflict, error.to_string())
+            EngineError::Flow(_) | EngineError::MissingTools { .. } => Code::Conflict,
+            EngineError::BadCursor { .. } | EngineError::Invalid(_) => Code::InvalidRequest,
+            EngineError::KeyMismatch => Code::IdempotencyMismatch,
+            EngineError::AboveMode { .. } | EngineError::Forbidden(_) => Code::Forbidden,
+            EngineError::ShuttingDown => Code::Overloaded,
+        }
+    }
+}
+
+impl From<&StoreError> for Code {
+    fn from(error: &StoreError) -> Code {
+        match error {
+            StoreError::NotFound { .. } | StoreError::Tree(TreeError::NoBranch(_)) => Code::NotFound,
+            StoreError::Tree(TreeError::NoIndex { .. }) => Code::InvalidRequest,
+            StoreError::Order(_)
+            | StoreError::Exists { .. }
+            | StoreError::Moved { .. }
+            | StoreError::Tree(_)
+            | StoreError::TooNew { .. }
+            | StoreError::KeyUsed(_)
+            | StoreError::Held { .. } => Code::Conflict,
+            StoreError::Busy { .. } => Code::BranchBusy,
+            StoreError::AlreadyDecided { .. } => Code::AlreadyDecided,
+            StoreError::Ended { .. } => Code::Finished,
+            // The queue is the caller's own, and the same request works once a run of theirs has ended: that is what
+            // 429 means. 409 would say that it never will.
+            StoreError::QueueFull { .. } => Code::RateLimited,
+            StoreError::TooLong { .. } => Code::PayloadTooLarge,
+            StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_) => {
+                Code::StoreUnavailable
             }
-            EngineError::BadCursor { .. } | EngineError::Invalid(_) => Problem::invalid(error.to_string()),
-            EngineError::KeyMismatch => Problem::new(Code::IdempotencyMismatch, error.to_string()),
+            StoreError::Fenced { .. } | StoreError::Unread { .. } | StoreError::Corrupt { .. } => {
+                Code::Internal
+            }
+        }
+    }
+}
+
+/// The further members of the problem that a store's error is.
+pub(crate) fn members(error: &StoreError) -> Map<String, Value> {
+    let member = match error {
+        StoreError::Order(order) => ("expected", order.expected.clone()),
+        StoreError::Held { run, .. } | StoreError::Busy { run, .. } => ("run_id", run.to_string()),
+        StoreError::AlreadyDecided { status, .. } => ("approval_status", status.as_str().to_owned()),
+        StoreError::Ended { status, .. } => ("run_status", status.as_str().to_owned()),
+        _ => return Map::new(),
+    };
+    Map::from_iter([(member.0.to_owned(), member.1.into())])
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        let code = Code::from(&error);
+        match error {
+            EngineError::Store(error) => error.into(),
             EngineError::AboveMode { most, .. } => {
                 let most = most.as_str();
                 let detail = format!(
                     "this run is allowed more than this token may allow, which is {most}: use another token"
                 );
-                Problem::new(Code::Forbidden, detail).with("rule", "token.max_mode")
+                Problem::new(code, detail).with("rule", "token.max_mode")
             }
-            EngineError::Forbidden(why) => Problem::new(Code::Forbidden, why),
+            EngineError::Forbidden(why) => Problem::new(code, why),
             EngineError::ShuttingDown => {
-                Problem::new(Code::Overloaded, "this process is about to end; try again, another one answers")
-                    .after(1)
+                Problem::new(code, "this process is about to end; try again, another one answers").after(1)
             }
+            other => Problem::new(code, other.to_string()),
         }
     }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
-        let words = error.to_string();
-        match error {
-            StoreError::NotFound { what, .. } => Problem::not_found(what),
-            StoreError::Tree(TreeError::NoBranch(_)) => Problem::not_found("branch"),
-            StoreError::Tree(TreeError::NoIndex { .. }) => Problem::invalid(words),
-            StoreError::Order(order) => Problem::new(Code::Conflict, words).with("expected", order.expected),
-            StoreError::Exists { .. }
-            | StoreError::Moved { .. }
-            | StoreError::Tree(_)
-            | StoreError::TooNew { .. }
-            | StoreError::KeyUsed(_) => Problem::new(Code::Conflict, words),
-            StoreError::Held { run, .. } => {
-                Problem::new(Code::Conflict, words).with("run_id", run.to_string())
-            }
-            StoreError::Busy { run, .. } => {
-                Problem::new(Code::BranchBusy, words).with("run_id", run.to_string())
-            }
-            StoreError::AlreadyDecided { status, .. } => {
-                Problem::new(Code::AlreadyDecided, words).with("approval_status", status.as_str())
-            }
-            StoreError::Ended { status, .. } => {
-                Problem::new(Code::Finished, words).with("run_status", status.as_str())
-            }
-            // The queue is the caller's own, and the same request works once a run of theirs has ended: that is what
-            // 429 means. 409 would say that it never will.
-            StoreError::QueueFull { .. } => Problem::new(Code::RateLimited, words).after(1),
-            StoreError::TooLong { .. } => Problem::new(Code::PayloadTooLarge, words),
-            StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_) => {
+        let (code, words) = (Code::from(&error), error.to_string());
+        match (code, &error) {
+            (_, StoreError::NotFound { what, .. }) => Problem::not_found(what),
+            (Code::NotFound, _) => Problem::not_found("branch"),
+            (Code::RateLimited, _) => Problem::new(code, words).after(1),
+            (Code::StoreUnavailable, _) => {
                 tracing::warn!(error = words, "the store is not available");
                 let detail =
                     "the store cannot be reached at the moment; try again, with the same Idempotency-Key";
-                Problem::new(Code::StoreUnavailable, detail).after(STORE_RETRY_S)
+                Problem::new(code, detail).after(STORE_RETRY_S)
             }
-            StoreError::Fenced { .. } | StoreError::Unread { .. } | StoreError::Corrupt { .. } => {
-                internal(&words)
-            }
+            (Code::Internal, _) => internal(&words),
+            _ => Problem { more: members(&error), ..Problem::new(code, words) },
         }
     }
 }

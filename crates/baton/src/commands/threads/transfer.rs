@@ -61,7 +61,7 @@ pub(super) async fn archived(store: &Store, tenant: &Tenant, id: &ThreadId) -> R
 fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::failed(format!("there already is a file {}", file.display()))
+            Failure::conflict(format!("there already is a file {}", file.display()))
                 .hint("give another name, or remove it first")
         }
         _ => Failure::failed(format!("{} cannot be written: {error}", file.display())),

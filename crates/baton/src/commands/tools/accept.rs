@@ -19,7 +19,7 @@ pub(super) async fn run(app: &App, name: &str) -> Result<u8, Failure> {
     let offered = services::offered(setting).await?;
     let specs = offered.map_err(|why| Failure::failed(format!("the execution service: {why}")))?;
     let Some(spec) = specs.into_iter().find(|spec| spec.name == name) else {
-        return Err(Failure::failed(format!("the execution service has no tool {name:?}"))
+        return Err(Failure::not_found(format!("the execution service has no tool {name:?}"))
             .hint("baton doctor shows what it offers"));
     };
     app.store().remember(&pin(&spec)).await?;
