@@ -16,6 +16,7 @@ use crate::run::DECISION;
 use crate::thread::entry::ToolResult;
 use crate::thread::{Closing, Entry};
 pub use policy::{Registered, RenderPolicy, Rendering};
+pub use weight::is_shown;
 pub use window::{COMPACTION, Look, Window};
 
 /// How much of a person's remark on a call is shown to a model, in bytes.
@@ -138,22 +139,29 @@ pub fn whole_calls(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
 /// its result or from the message that asked for it.
 pub fn whole_groups(entries: &[Entry], wanted: usize) -> usize {
     let mut first = entries.len().saturating_sub(wanted);
-    let inside = |entry: &Entry| {
-        matches!(
-            entry,
-            Entry::ToolCall(_)
-                | Entry::ToolResult(_)
-                | Entry::AgentCall(_)
-                | Entry::AgentResult(_)
-                | Entry::UserResponse(_)
-                | Entry::Waiting(_)
-                | Entry::Custom(_)
-        )
-    };
-    while first > 0 && entries.get(first).is_some_and(inside) {
+    while first > 0 && entries.get(first).is_some_and(is_inside) {
         first -= 1;
     }
     first
+}
+
+/// The first of these entries that begins a group; none if all of them belong to one that begins before.
+pub fn first_group(entries: &[Entry]) -> Option<usize> {
+    entries.iter().position(|entry| !is_inside(entry))
+}
+
+/// Whether an entry belongs to the group of the one before it.
+fn is_inside(entry: &Entry) -> bool {
+    matches!(
+        entry,
+        Entry::ToolCall(_)
+            | Entry::ToolResult(_)
+            | Entry::AgentCall(_)
+            | Entry::AgentResult(_)
+            | Entry::UserResponse(_)
+            | Entry::Waiting(_)
+            | Entry::Custom(_)
+    )
 }
 
 /// A tool's result, and after a failure what follows from where its cause lies.

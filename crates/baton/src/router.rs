@@ -19,7 +19,7 @@ use crate::serve::shapes::answers as gives;
 use crate::serve::state::Service;
 use crate::serve::{
     approvals, checkpoints, docs, entries, events, execute, health, metrics, openapi, policy, process,
-    requests, run, runs, threads,
+    render, requests, run, runs, threads,
 };
 pub(crate) use row::{Answer, Method, Route, Schema};
 use row::{of, row};
@@ -166,8 +166,9 @@ pub(crate) const ROUTES: &[Route] = &[
         .json(201, of::<gives::Entry>)
         .fails(&[409]),
     row(Method::Get, "/v1/threads/{id}/branches", "listBranches", || get(threads::branches))
-        .about(THREADS, "Lists the branches of a thread")
+        .about(THREADS, "Lists the branches of a thread by name")
         .for_scope(Read)
+        .query(of::<takes::BranchesQuery>)
         .json(200, of::<gives::List<gives::Branch>>),
     row(Method::Post, "/v1/threads/{id}/fork", "forkThread", || post(threads::fork))
         .about(THREADS, "Adds a branch that ends at an entry; does not switch to it")
@@ -198,7 +199,7 @@ pub(crate) const ROUTES: &[Route] = &[
         .body(of::<takes::Prune>)
         .json(200, of::<gives::Pruned>)
         .fails(&[409]),
-    row(Method::Get, "/v1/threads/{id}/render", "renderThread", || get(entries::render))
+    row(Method::Get, "/v1/threads/{id}/render", "renderThread", || get(render::render))
         .about(THREADS, "Shows the messages that a model would be sent")
         .for_scope(Read)
         .query(of::<takes::RenderQuery>)

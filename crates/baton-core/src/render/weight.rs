@@ -145,7 +145,7 @@ fn weight(entry: &Entry, count: Option<Count<'_>>) -> u64 {
 }
 
 /// Whether an entry is shown where it stands.
-fn is_shown(entry: &Entry) -> bool {
+pub fn is_shown(entry: &Entry) -> bool {
     match entry {
         Entry::Summary(summary) => summary.up_to.is_none(),
         Entry::Waiting(_) | Entry::Finished | Entry::Custom(_) => false,

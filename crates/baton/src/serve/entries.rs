@@ -1,4 +1,4 @@
-//! What was said on a thread: reading it, adding to it, and what a model would be shown of it.
+//! What was said on a thread: reading it, and adding to it.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,18 +9,16 @@ use baton_core::id::EntryId;
 use baton_core::thread::{Entry, NewEntry, PlacedEntry};
 use baton_engine::{Clock, SystemClock};
 use baton_store::Slice;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query};
 use super::page::{MOST, Page, limit};
-use super::problem::{Problem, internal};
-use super::shapes::{EntriesQuery, Push, RenderName, RenderQuery};
+use super::problem::Problem;
+use super::shapes::{EntriesQuery, Push};
 use super::state::Service;
 use super::threads::known;
-use crate::commands::threads::{PolicyArg, Rendered, shown};
-use crate::failure::exit;
 use crate::shape;
 
 /// `GET /v1/threads/{id}/entries`.
@@ -77,40 +75,6 @@ pub(crate) async fn push(
     let index = service.engine().store().push(&caller.tenant, &id, branch.as_ref(), new).await?;
     let placed = PlacedEntry { index, id: entry_id, at, run: None, entry };
     Ok((StatusCode::CREATED, Json(shape::entry(&placed))).into_response())
-}
-
-/// `GET /v1/threads/{id}/render`.
-pub(crate) async fn render(
-    State(service): State<Service>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<RenderQuery>,
-) -> Result<Json<Value>, Problem> {
-    caller.need(Scope::Read)?;
-    let id = known(&id)?;
-    if query.last_n == Some(0) {
-        return Err(Problem::invalid("`last_n` is at least 1"));
-    }
-    let slice = Slice { before: None, last_n: None };
-    let entries = service.engine().store().entries(&caller.tenant, &id, query.branch.as_ref(), slice).await?;
-    let policy = query.policy.map(|policy| match policy {
-        RenderName::Full => PolicyArg::Full,
-        RenderName::LastN => PolicyArg::LastN,
-        RenderName::TokenBudget => PolicyArg::TokenBudget,
-        RenderName::Summary => PolicyArg::Summary,
-    });
-    let names = query.exclude.unwrap_or_default();
-    let exclude =
-        names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let entries = entries.into_iter().map(|placed| placed.entry).collect();
-    let messages = shown(service.app(), entries, Rendered { policy, last_n: query.last_n, exclude });
-    let messages = messages.map_err(|failure| match failure.code {
-        exit::USAGE if query.policy == Some(RenderName::LastN) => {
-            Problem::invalid("`policy=last_n` needs `last_n`, the number of entries")
-        }
-        _ => internal(&failure.message),
-    })?;
-    Ok(Json(json!({ "messages": messages })))
 }
 
 /// `GET /v1/blobs/{sha256}`.

@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 use crate::dialect::sse::Dialect;
 use forms::{ChoiceName, Id, ModeName, Name, Word};
 pub(crate) use queries::{
-    ApprovalsQuery, EntriesQuery, EventsQuery, PolicyQuery, RenderName, RenderQuery, RunsQuery, StepsQuery,
-    ThreadsQuery,
+    ApprovalsQuery, BranchesQuery, EntriesQuery, EventsQuery, PolicyQuery, RenderName, RenderQuery,
+    RunsQuery, StepsQuery, ThreadsQuery,
 };
 
 /// The largest whole number that every JSON reader knows exactly.

@@ -15,7 +15,7 @@ use baton_core::id::{Tenant, ThreadId};
 use baton_core::json::sha256_hex;
 use baton_engine::{Clock, EngineError, SystemClock};
 use baton_store::{KeyRow, NewKey, NewThread, Store, StoreError};
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::auth::{Caller, Scope};
@@ -153,9 +153,4 @@ pub(crate) fn known(id: &str) -> Result<ThreadId, Problem> {
 fn branch_of(thread: &baton_store::ThreadView, name: &baton_core::id::BranchName) -> Result<Value, Problem> {
     let found = thread.branches.iter().find(|branch| branch.name == *name);
     found.map(|branch| shape::branch(thread, branch)).ok_or_else(|| Problem::not_found("branch"))
-}
-
-/// A document that is empty but for a list.
-fn items(items: Vec<Value>) -> Json<Value> {
-    Json(json!({ "items": items }))
 }

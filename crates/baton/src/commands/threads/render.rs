@@ -4,7 +4,7 @@
 
 use baton_core::effect::View;
 use baton_core::policy::{CallRule, Decision, Mode, Request};
-use baton_core::render::{Look, RenderPolicy, Window, chosen, messages};
+use baton_core::render::{Look, RenderPolicy, Window, chosen, is_shown, messages};
 use baton_core::role::REASONING;
 use baton_core::thread::Entry;
 use baton_core::tool::ToolSpec;
@@ -27,7 +27,7 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
     let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
     let entries: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
     let wanted = Rendered { policy: args.policy, last_n: args.last_n, exclude: args.exclude };
-    say_json(&json!({ "messages": shown(app, entries, wanted)? }))
+    say_json(&json!({ "messages": shown(app, &entries, 0, wanted)?.messages }))
 }
 
 /// How much of a thread is rendered.
@@ -40,8 +40,21 @@ pub(crate) struct Rendered {
     pub(crate) exclude: Vec<String>,
 }
 
-/// The messages that a model would be sent of these entries, in OpenAI's schema.
-pub(crate) fn shown(app: &App, entries: Vec<Entry>, wanted: Rendered) -> Result<Vec<Value>, Failure> {
+/// What a model would be sent of some entries.
+pub(crate) struct ShownThread {
+    /// In OpenAI's schema.
+    pub(crate) messages: Vec<Value>,
+    /// Whether entries before these would be shown, too, if there were any.
+    pub(crate) reaches_back: bool,
+}
+
+/// The messages that a model would be sent of these entries, whose first has the index `from`.
+pub(crate) fn shown(
+    app: &App,
+    entries: &[Entry],
+    from: i64,
+    wanted: Rendered,
+) -> Result<ShownThread, Failure> {
     let (policy, last_n) = how_much(app, &wanted)?;
     let (decision, tools) = offered(app)?;
     let system = instructions(app, &tools)?;
@@ -55,7 +68,7 @@ pub(crate) fn shown(app: &App, entries: Vec<Entry>, wanted: Rendered) -> Result<
     let room = candidate.room(answer, &system, &tools, &count);
     let look = |policy| {
         let view = View::default();
-        Look { entries: &entries, from: 0, policy, last_n, room, view, count: &count }.window()
+        Look { entries, from, policy, last_n, room, view, count: &count }.window()
     };
     let window = match look(policy) {
         // It would be summarised first, by a model. Here, an earlier summary stands for what it stands for.
@@ -64,11 +77,24 @@ pub(crate) fn shown(app: &App, entries: Vec<Entry>, wanted: Rendered) -> Result<
     };
     let (first, before) = match window {
         Window::From { first, summary, question, .. } => (first, [summary, question]),
-        Window::Summarise { .. } | Window::Full => (0, [None, None]),
+        Window::Summarise { .. } | Window::Full => (from, [None, None]),
     };
     let exclude = [app.config.render.exclude.clone(), wanted.exclude].concat();
-    let shown = messages(&system, chosen(&entries, 0, first, before, &exclude));
-    Ok(shown.iter().map(shape::message).collect())
+    let shown = messages(&system, chosen(entries, from, first, before, &exclude));
+    let messages = shown.iter().map(shape::message).collect();
+    Ok(ShownThread { messages, reaches_back: reaches_back(entries, from, first, before[0]) })
+}
+
+/// Whether a window that begins at `first` leaves nothing out, and its summary stands for nothing, that a longer history
+/// would put before it.
+fn reaches_back(entries: &[Entry], from: i64, first: i64, summary: Option<i64>) -> bool {
+    let at = |index: i64| usize::try_from(index - from).unwrap_or_default();
+    let stands_for = |index| match entries.get(at(index)) {
+        Some(Entry::Summary(summary)) => summary.up_to.is_some_and(|up_to| up_to + 1 >= from),
+        _ => false,
+    };
+    let leaves_out = entries.iter().take(at(first)).any(is_shown);
+    !leaves_out && !summary.is_some_and(stands_for)
 }
 
 fn how_much(app: &App, args: &Rendered) -> Result<(RenderPolicy, Option<u32>), Failure> {
@@ -101,4 +127,28 @@ fn instructions(app: &App, tools: &[ToolSpec]) -> Result<String, Failure> {
     let Some(template) = &app.config.template else { return Ok(system.to_owned()) };
     let known = template::Known { system, mode: Mode::default(), channel: CHANNEL, tools };
     template::render(&template.text()?, &known).map_err(|error| Failure::usage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_reaches_back_unless_something_of_these_is_left_out_or_stood_for() {
+        let entry = |t: &str, data: Value| Entry::from_parts(t, 1, data).unwrap();
+        let said = || entry("UserMessage", json!({"text": "x"}));
+        let note = || entry("my.Note", json!({}));
+        let summary = |up_to: i64| entry("Summary", json!({"text": "x", "up_to": up_to}));
+        let rows = [
+            (vec![said(), said()], 10, None, true),
+            (vec![said(), said()], 11, None, false),
+            (vec![note(), said()], 11, None, true),
+            (vec![summary(9), said()], 11, Some(10), false),
+            (vec![summary(7), said()], 11, Some(10), true),
+            (vec![], 10, None, true),
+        ];
+        for (entries, first, summary, expected) in rows {
+            assert_eq!(reaches_back(&entries, 10, first, summary), expected, "{entries:?} {first}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "described, never made")]
 
 mod limits;
+mod rendered;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use super::forms::{Id, Moment, Name};
 
 use limits::Limits;
+pub(crate) use rendered::Rendered;
 
 /// A list, and where the next page begins.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -111,14 +113,6 @@ pub(crate) struct Pruned {
     lanes: u64,
     entries: u64,
     dry_run: bool,
-}
-
-/// What a model would be sent.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Rendered {
-    /// In OpenAI's schema.
-    messages: Vec<Map<String, Value>>,
 }
 
 /// The names of where a run stands.

@@ -66,6 +66,23 @@ pub(crate) struct RenderQuery {
     /// Leaves out entries of these types, separated by commas.
     #[serde(default)]
     pub(crate) exclude: Option<String>,
+    /// Only entries before this index: `next` of the answer before. `last_n` counts back from here.
+    #[serde(default)]
+    pub(crate) before: Option<i64>,
+}
+
+/// The query of `GET /v1/threads/{id}/branches`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BranchesQuery {
+    /// At most so many, by name.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) limit: Option<u32>,
+    /// Only those whose name comes after this one: `next` of the page before.
+    #[serde(default)]
+    #[schemars(with = "Option<Name>")]
+    pub(crate) after: Option<BranchName>,
 }
 
 /// How much of a thread a model sees.

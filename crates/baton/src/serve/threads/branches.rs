@@ -13,11 +13,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::auth::{Caller, Scope};
-use super::super::body::{self, Path};
+use super::super::body::{self, Path, Query};
+use super::super::page::{Page, limit};
 use super::super::problem::{Problem, internal};
-use super::super::shapes::{Age, Checkout, Fork, Prune, Rewind};
+use super::super::shapes::{Age, BranchesQuery, Checkout, Fork, Prune, Rewind};
 use super::super::state::Service;
-use super::{branch_of, items, known};
+use super::{branch_of, known};
 use crate::commands::threads::milliseconds;
 use crate::shape;
 
@@ -26,10 +27,19 @@ pub(crate) async fn branches(
     State(service): State<Service>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+    Query(query): Query<BranchesQuery>,
+) -> Result<Page, Problem> {
     caller.need(Scope::Read)?;
+    let mut page = Page::new(limit(query.limit)?);
     let thread = service.engine().store().thread(&caller.tenant, &known(&id)?).await?;
-    Ok(items(thread.branches.iter().map(|branch| shape::branch(&thread, branch)).collect()))
+    let is_shown = |name: &BranchName| query.after.as_ref().is_none_or(|after| name > after);
+    for branch in thread.branches.iter().filter(|branch| is_shown(&branch.name)) {
+        page.add(&shape::branch(&thread, branch), branch.name.to_string());
+        if page.wanted().is_none() {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// `POST /v1/threads/{id}/fork`.

@@ -99,3 +99,107 @@ fn a_page_of_runs_and_of_approvals_is_short_and_the_next_ones_have_the_rest() {
     let steps = followed(get, &format!("/v1/runs/{run}/checkpoints?limit=1"), "step");
     assert_eq!(steps, (vec![json!(1), json!(2), json!(3)], 3));
 }
+
+#[test]
+fn a_page_of_branches_is_short_and_the_next_ones_have_the_rest() {
+    let served = Served::with("");
+    let post = |path: &str, body: Value| {
+        assert_eq!(served.send("POST", path, &[], Some(&body.to_string())).status, 201);
+    };
+    post("/v1/threads", json!({"id": "t"}));
+    let names: Vec<Value> = (0..250).map(|n| json!(format!("b-{n:03}"))).chain([json!("main")]).collect();
+    for name in &names[..250] {
+        post("/v1/threads/t/fork", json!({"name": name}));
+    }
+    let get = |path: &str| served.send("GET", path, &[], None);
+    assert_eq!(followed(get, "/v1/threads/t/branches?limit=100", "name"), (names.clone(), 3));
+    assert_eq!(followed(get, "/v1/threads/t/branches?limit=1000", "name"), (names.clone(), 1));
+    assert_eq!(followed(get, "/v1/threads/t/branches?limit=251", "name"), (names.clone(), 1));
+    assert_eq!(followed(get, "/v1/threads/t/branches?limit=7", "name"), (names, 36));
+    for wrong in ["limit=0", "limit=1001", "after=%20", "x=1"] {
+        let refused = get(&format!("/v1/threads/t/branches?{wrong}"));
+        assert_eq!(refused.problem(), (400, "invalid_request".to_owned()), "{wrong}");
+    }
+}
+
+/// The texts of all messages of a thread, oldest first, answer by answer, and how many answers there were.
+fn rendered(get: impl Fn(&str) -> Answer, query: &str) -> (Vec<String>, usize) {
+    let (mut found, mut answers, mut before) = (Vec::new(), 0, String::new());
+    loop {
+        let answer = get(&format!("/v1/threads/long/render?{query}{before}"));
+        assert_eq!((answer.status, answer.body.len() < 2 * MOST_BYTES), (200, true), "{}", answer.body.len());
+        let body = answer.json();
+        let messages = body["messages"].as_array().unwrap();
+        let text = |message: &Value| {
+            let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
+            let content = message["content"].as_str().unwrap_or_default();
+            format!("{} {} {calls}", message["role"].as_str().unwrap(), content.trim_end_matches('x'))
+        };
+        // What every answer begins with is no part of the thread.
+        let texts = messages.iter().filter(|message| message["role"] != "system").map(text);
+        found.splice(0..0, texts.collect::<Vec<_>>());
+        answers += 1;
+        match body["next"].as_str() {
+            None => return (found, answers),
+            Some(next) => before = format!("&before={next}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_model_would_be_sent_is_rendered_in_short_answers() {
+    let served = Served::with("");
+    let post = |path: &str, body: Value| {
+        let made = served.send("POST", path, &[], Some(&body.to_string()));
+        assert_eq!(made.status, 201, "{made:?}");
+    };
+    post("/v1/threads", json!({"id": "long"}));
+    let push = |t: &str, data: Value| post("/v1/threads/long/entries", json!({"t": t, "data": data}));
+    let mut expected = Vec::new();
+    // Each group has a call, whose result is as long as the words before it.
+    for n in 0..30 {
+        let (id, text) = (format!("c-{n}"), format!("{n} {}", "x".repeat(LONG / 2)));
+        push("UserMessage", json!({"text": format!("{n}?")}));
+        push("AssistantMessage", json!({"content": text}));
+        push("ToolCall", json!({"id": id, "function_name": "look", "arguments": {}}));
+        push("ToolResult", json!({"tool_call_id": id, "tool_name": "look", "result": text}));
+        let group = [format!("user {n}? 0"), format!("assistant {n}  1"), format!("tool {n}  0")];
+        expected.extend(group);
+    }
+    let before = served.memory();
+    let get = |path: &str| served.send("GET", path, &[], None);
+    let (all, answers) = rendered(get, "policy=full");
+    assert_eq!((all, (7..=12).contains(&answers)), (expected.clone(), true), "{answers}");
+    let grown = served.memory().saturating_sub(before);
+    assert!(grown < 128 << 20, "{} MiB", grown >> 20);
+    assert_eq!(rendered(get, "policy=last_n&last_n=4"), (expected[87..].to_vec(), 1), "it fits one answer");
+    let early = get("/v1/threads/long/render?policy=full&before=4").json();
+    assert_eq!((early["messages"].as_array().unwrap().len(), early.get("next")), (4, None));
+    for wrong in ["before=x", "before="] {
+        assert_eq!(get(&format!("/v1/threads/long/render?{wrong}")).problem().0, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn a_group_that_is_longer_than_an_answer_is_split_and_nothing_else_is() {
+    let served = Served::with("");
+    let push = |body: Value| {
+        let made = served.send("POST", "/v1/threads/long/entries", &[], Some(&body.to_string()));
+        assert_eq!(made.status, 201, "{made:?}");
+    };
+    assert_eq!(served.send("POST", "/v1/threads", &[], Some("{\"id\": \"long\"}")).status, 201);
+    push(json!({"t": "UserMessage", "data": {"text": "go"}}));
+    push(json!({"t": "AssistantMessage", "data": {"content": "so"}}));
+    for n in 0..8 {
+        let call = json!({"id": format!("c-{n}"), "function_name": "look", "arguments": {}});
+        push(json!({"t": "ToolCall", "data": call}));
+    }
+    for n in 0..8 {
+        let result =
+            json!({"tool_call_id": format!("c-{n}"), "tool_name": "look", "result": "x".repeat(LONG)});
+        push(json!({"t": "ToolResult", "data": result}));
+    }
+    let get = |path: &str| served.send("GET", path, &[], None);
+    let (_, answers) = rendered(get, "policy=full");
+    assert!((2..=3).contains(&answers), "{answers}");
+}
