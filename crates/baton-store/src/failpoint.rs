@@ -1,7 +1,8 @@
 //! Points at which a test can kill or stop the process. Compiled only with `--features failpoints`.
 //!
 //! `BATON_FAILPOINT=NAME:HIT` kills the process with SIGKILL at the HIT-th time it comes to NAME: no
-//! destructors, no flush. `NAME:HIT:stop` stops it with SIGSTOP instead.
+//! destructors, no flush. `NAME:HIT:stop` stops it with SIGSTOP instead. With `BATON_FAILPOINT_PAGES=N` the disk is full as
+//! soon as SQLite's file has N pages: what SQLite then says is what it says when the system has no more space.
 
 /// Marks a point. Does nothing in ordinary builds.
 #[inline]
@@ -10,6 +11,12 @@ pub fn point(name: &'static str) {
     armed::pass(name);
     #[cfg(not(feature = "failpoints"))]
     let _ = name;
+}
+
+/// The pages that SQLite's file may have, if a test says so.
+#[cfg(feature = "failpoints")]
+pub(crate) fn most_pages() -> Option<u32> {
+    std::env::var("BATON_FAILPOINT_PAGES").ok()?.parse().ok()
 }
 
 #[cfg(feature = "failpoints")]

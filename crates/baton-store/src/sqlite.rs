@@ -236,6 +236,10 @@ fn connect(path: &Path) -> Result<Connection, OpenError> {
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "wal_autocheckpoint", writer::LONG_LOG)?;
+    #[cfg(feature = "failpoints")]
+    if let Some(pages) = crate::failpoint::most_pages() {
+        db.pragma_update(None, "max_page_count", pages)?;
+    }
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)
 }

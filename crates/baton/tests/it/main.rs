@@ -17,6 +17,7 @@ mod docs;
 mod doctor;
 mod errors;
 mod folders;
+mod full_disk;
 mod gc;
 mod imitation;
 mod keys;
@@ -30,6 +31,7 @@ mod points;
 mod policy;
 #[path = "../../../baton-store/tests/it/postgres_server.rs"]
 mod postgres_server;
+mod problems;
 mod pty;
 mod read_only;
 mod rendering;
