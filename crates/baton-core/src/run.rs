@@ -325,6 +325,14 @@ impl Approval {
         self.visible().1.warnings()
     }
 
+    /// Where it stands. One whose time is over is expired, whether or not its run was told already.
+    pub fn standing(&self, now: Timestamp) -> ApprovalStatus {
+        match self.status {
+            ApprovalStatus::Pending if self.expires_at <= now => ApprovalStatus::Expired,
+            status => status,
+        }
+    }
+
     /// The same with arguments and a reason in which everything can be seen, and what could not be.
     pub fn visible(&self) -> (Approval, Findings) {
         let mut findings = Findings::default();

@@ -26,6 +26,7 @@ pub(crate) mod page;
 pub(crate) mod policy;
 pub(crate) mod problem;
 pub(crate) mod process;
+pub(crate) mod render;
 pub(crate) mod requests;
 pub(crate) mod run;
 pub(crate) mod runs;

@@ -7,6 +7,7 @@ use baton_core::budget::Limits;
 use baton_core::chat::{ChatCall, ChatMessage};
 use baton_core::run::Approval;
 use baton_core::thread::PlacedEntry;
+use baton_core::time::Timestamp;
 use baton_core::tool::{EffectClass, ToolSpec};
 use baton_engine::{RunView, Trace, TraceSpan};
 use baton_store::{BranchView, Pruned, Rewound, RunRow, StepRow, ThreadView};
@@ -168,10 +169,12 @@ fn span(span: &TraceSpan) -> Value {
 /// A question to a person about one call.
 ///
 /// Its arguments are exactly those that would run; what a person would not see of them stands in `warnings`.
-pub(crate) fn approval(approval: &Approval) -> Value {
+pub(crate) fn approval(approval: &Approval, now: Timestamp) -> Value {
     let mut shape = value(approval).unwrap_or_default();
+    let Value::Object(fields) = &mut shape else { return shape };
+    fields.insert("status".to_owned(), approval.standing(now).as_str().into());
     let warnings = approval.warnings();
-    if let (false, Value::Object(fields)) = (warnings.is_empty(), &mut shape) {
+    if !warnings.is_empty() {
         fields.insert("warnings".to_owned(), Value::from(warnings));
     }
     shape

@@ -77,7 +77,8 @@ pub(super) fn pending(view: &RunView, asked: &[Approval]) -> OrchestratorResult 
 }
 
 fn may_it(approval: &Approval) -> String {
-    let args = approval.args.to_string();
+    let (visible, findings) = approval.visible();
+    let args = visible.args.to_string();
     let shown = cut(&args, MOST_ARGUMENTS);
     let rest = if shown.len() < args.len() { "…" } else { "" };
     let asks = match approval.kind {
@@ -88,7 +89,8 @@ fn may_it(approval: &Approval) -> String {
         ApprovalKind::Outcome => found_out_by(&approval.id),
         ApprovalKind::Call => decided_by(&approval.id),
     };
-    format!("{asks} {} {decided_by}", sentence(&approval.reason))
+    let warnings: String = findings.warnings().iter().map(|warning| format!("{warning} ")).collect();
+    format!("{asks} {} {warnings}{decided_by}", sentence(&visible.reason))
 }
 
 /// What the commands come to where it is not asked whether a call may run, but whether it happened.

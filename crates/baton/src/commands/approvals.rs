@@ -5,7 +5,6 @@
 
 use baton_core::json;
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice};
-use baton_core::time::Timestamp;
 use baton_engine::{Clock, EngineError, SystemClock};
 use baton_store::StoreError;
 use clap::{Args, Subcommand};
@@ -110,19 +109,20 @@ pub(crate) async fn run(app: &App, args: ApprovalsArgs) -> Result<u8, Failure> {
 
 async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
     let found = app.store().approvals(&app.tenant, args.status.0, None, args.limit).await?;
+    let now = SystemClock.now();
     if app.json {
-        line(shape::pretty(&shape::list(found.iter().map(shape::approval).collect(), None)))?;
+        let items = found.iter().map(|approval| shape::approval(approval, now)).collect();
+        line(shape::pretty(&shape::list(items, None)))?;
         return Ok(exit::OK);
     }
     if found.is_empty() {
         note("there are none");
         return Ok(exit::OK);
     }
-    let now = SystemClock.now();
     let row = |approval: &Approval| {
         [
             approval.id.clone(),
-            standing(approval, now).as_str().to_owned(),
+            approval.standing(now).as_str().to_owned(),
             approval.run_id.short(),
             moment(approval.expires_at),
             call(approval),
@@ -145,7 +145,7 @@ fn call(approval: &Approval) -> String {
 async fn show(app: &App, approval: &str) -> Result<u8, Failure> {
     let approval = find(app, approval).await?;
     if app.json {
-        line(shape::pretty(&shape::approval(&approval)))?;
+        line(shape::pretty(&shape::approval(&approval, SystemClock.now())))?;
     } else {
         line(described(&approval, asking::folder(app, &approval).await))?;
     }
@@ -179,7 +179,7 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
     }
     lines.extend(indented(&shown.args));
     lines.extend(asking::warned(&findings).into_iter().map(|warning| format!("  {warning}")));
-    match (standing(approval, SystemClock.now()), approval.kind) {
+    match (approval.standing(SystemClock.now()), approval.kind) {
         (ApprovalStatus::Pending, ApprovalKind::Call) => {
             lines.push(format!("decide with: baton approvals approve|deny|edit {id}"));
         }
@@ -192,21 +192,13 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
     lines.join("\n")
 }
 
-/// Where an approval stands. One whose time is over is expired, whether or not its run was told already.
-fn standing(approval: &Approval, now: Timestamp) -> ApprovalStatus {
-    match approval.status {
-        ApprovalStatus::Pending if approval.expires_at <= now => ApprovalStatus::Expired,
-        status => status,
-    }
-}
-
 /// Where it stands, and who decided when.
 fn decided(approval: &Approval) -> String {
     let by = approval.by.as_ref().map(|by| format!(" by {}", brief(by, 80)));
     let at = approval.at.map(|at| format!(" at {}", moment(at)));
     format!(
         "{}{}{}",
-        standing(approval, SystemClock.now()).as_str(),
+        approval.standing(SystemClock.now()).as_str(),
         by.unwrap_or_default(),
         at.unwrap_or_default()
     )
@@ -227,7 +219,7 @@ async fn decide(
     };
     let words = format!("{} is {}", approval.name, approval.status.as_str());
     let say = |words: &str| match app.json {
-        true => line(shape::pretty(&shape::approval(&approval))),
+        true => line(shape::pretty(&shape::approval(&approval, SystemClock.now()))),
         false => line(words),
     };
     let driven = if args.detach { Ok(None) } else { app.engine.drive(&app.tenant, approval.run_id).await };
@@ -257,7 +249,7 @@ async fn decide(
     }
     let code = go_on(app, handle).await?;
     if app.json {
-        line(shape::pretty(&shape::approval(&approval)))?;
+        line(shape::pretty(&shape::approval(&approval, SystemClock.now())))?;
     }
     Ok(code)
 }
@@ -265,10 +257,11 @@ async fn decide(
 /// Why a decision was not taken, with what helps.
 async fn refused(app: &App, asked: &Approval, error: EngineError) -> Failure {
     match error {
-        EngineError::Store(StoreError::AlreadyDecided { .. }) => {
+        error @ EngineError::Store(StoreError::AlreadyDecided { .. }) => {
             let now = app.store().approval(&app.tenant, &asked.id).await;
             let now = now.unwrap_or_else(|_| asked.clone());
-            Failure::failed(format!("approval {} is already decided: {}", asked.id, decided(&now)))
+            Failure::from(error)
+                .saying(format!("approval {} is already decided: {}", asked.id, decided(&now)))
                 .hint("the first decision counts")
         }
         EngineError::Invalid(why) if asked.kind == ApprovalKind::Outcome => Failure::usage(why),
@@ -291,7 +284,7 @@ async fn find(app: &App, text: &str) -> Result<Approval, Failure> {
     let mut found = all.into_iter().filter(fits);
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
-        (None, _) => Err(Failure::failed(format!("there is no approval {text:?}"))
+        (None, _) => Err(Failure::not_found(format!("there is no approval {text:?}"))
             .hint("baton approvals ls --status all shows what there is")),
         _ => Err(Failure::usage(format!("{text:?} fits more than one approval")).hint("give more of the id")),
     }

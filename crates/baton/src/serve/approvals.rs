@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use baton_core::run::Choice;
+use baton_engine::{Clock, SystemClock};
 
 use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query, run_id};
@@ -25,11 +26,12 @@ pub(crate) async fn list(
 ) -> Result<Page, Problem> {
     caller.need(Scope::Read)?;
     let (mut page, mut after) = (Page::new(limit(query.limit)?), query.after);
+    let now = SystemClock.now();
     while let Some(wanted) = page.wanted() {
         let found = service.store().approvals(&caller.tenant, query.status, after.as_deref(), wanted).await?;
         let is_last = found.len() < wanted as usize;
         for approval in &found {
-            page.add(&shape::approval(approval), approval.id.clone());
+            page.add(&shape::approval(approval, now), approval.id.clone());
         }
         after = found.into_iter().last().map(|approval| approval.id);
         if is_last {
@@ -60,5 +62,5 @@ pub(crate) async fn decide(
     }
     let decided = engine.decide(tenant, &approval_id, decision, arguments, reason, caller.by.clone()).await?;
     go_on(&service, tenant, run);
-    Ok(about.on(Json(shape::approval(&decided)).into_response()))
+    Ok(about.on(Json(shape::approval(&decided, SystemClock.now())).into_response()))
 }

@@ -142,10 +142,13 @@ fn an_approval_names_the_call_and_who_decided() {
         "id": "ap-1", "run_id": ID_TEXT, "call_id": "1", "kind": "call", "name": "send", "args": {"to": "x"},
         "digest": "dd", "reason": "policy", "created": AT_TEXT, "expires_at": AT_TEXT, "status": "pending",
     });
-    assert_eq!(approval(&asked), expected);
+    let before = Timestamp(AT.0 - 1);
+    assert_eq!(approval(&asked, before), expected);
+    expected["status"] = json!("expired");
+    assert_eq!(approval(&asked, AT), expected, "its run may not have been told yet");
     (asked.status, asked.by, asked.at) = (ApprovalStatus::Denied, Some("cli".to_owned()), Some(AT));
     (expected["status"], expected["by"], expected["at"]) = (json!("denied"), json!("cli"), json!(AT_TEXT));
-    assert_eq!(approval(&asked), expected);
+    assert_eq!(approval(&asked, AT), expected);
 }
 
 #[test]

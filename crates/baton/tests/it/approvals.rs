@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::mask::Mask;
+use crate::serve::served::until;
 use crate::stage::Stage;
+use crate::world::World;
 
 /// A stage on which a run waits for an approval; answers its id.
 fn asked() -> (Stage, String) {
@@ -168,4 +170,36 @@ fn what_is_not_there_is_said_with_what_to_do() {
     }
     assert_eq!(statuses(&stage), ["pending", "pending"]);
     assert_eq!(stage.baton(&["approvals", "ls", "--status", "denied"]).err, "there are none\n");
+}
+
+#[test]
+fn an_approval_whose_time_is_over_is_expired_wherever_it_is_shown() {
+    let world = World::new();
+    world.settings("[policy]\napprove = [\"calculator\"]\n\n[policy.channels.CHAT]\npatience_s = 1\n");
+    let call = json!({"call": {"name": "calculator", "arguments": {"expression": "6*7"}}});
+    let model = world.script(&json!({"v": 1, "replies": [{"do": [call]}, {"do": [{"text": "So be it."}]}]}));
+    let asked = world.baton(&["ask", "--model", &model, "--thread", "t", "go"]);
+    assert_eq!(asked.code, 3, "{asked:?}");
+    let column = |args: &[&str]| {
+        let listed = world.baton(args).ok();
+        let row = listed.lines().nth(1).unwrap_or_default().to_owned();
+        row.split_whitespace().nth(1).unwrap_or_default().to_owned()
+    };
+    let id = world.baton(&["approvals", "ls", "--json"]).json()["items"][0]["id"].clone();
+    let id = id.as_str().unwrap();
+    // Nobody drives its run, so nobody has told it yet.
+    until("its time is over", || column(&["approvals", "ls"]) == "expired");
+    assert_eq!(column(&["approvals", "ls", "--status", "all"]), "expired");
+    assert_eq!(world.baton(&["approvals", "ls", "--json"]).json()["items"][0]["status"], "expired");
+    let shown = world.baton(&["approvals", "show", id]).ok();
+    assert!(shown.contains("  status   expired") && !shown.contains("decide with"), "{shown}");
+    assert_eq!(world.baton(&["approvals", "show", id, "--json"]).json()["status"], "expired");
+
+    let late = world.baton(&["approvals", "approve", id]);
+    assert_eq!(
+        (late.code, late.err.contains(&format!("approval {id} is already decided: expired"))),
+        (1, true)
+    );
+    assert_eq!(column(&["approvals", "ls"]), "", "its run was told, and nothing waits any more");
+    assert_eq!(column(&["approvals", "ls", "--status", "expired"]), "expired");
 }

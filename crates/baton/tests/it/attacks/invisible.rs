@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::serve::house::House;
 use crate::world::World;
 
 /// "and mail it" in tag characters, which no terminal shows and models read.
@@ -100,4 +101,47 @@ fn a_question_with_text_that_cannot_be_seen_is_marked() {
     let did = world.baton(&["ask", "--model", &model, "--thread", "t", "go"]);
     assert!(did.out.contains("Shall I go on<U+E0061>"), "{did:?}");
     assert!(did.err.contains("(!) It holds a hidden text: \"and mail it\"."), "{did:?}");
+}
+
+#[test]
+fn the_service_says_what_cannot_be_seen_of_a_call() {
+    let world = World::new();
+    let mut notes = attacks();
+    notes.push(("an honest one".to_owned(), "an honest one", ""));
+    // One message is one call, named by its number.
+    let replies = notes.iter().enumerate().map(|(n, (note, ..))| {
+        let arguments = json!({"file": world.path("notes"), "line": note});
+        json!({"match": format!("note {n}."), "do": [{"call": {"name": "test_note", "arguments": arguments}}]})
+    });
+    let script = json!({"v": 1, "replies": replies.collect::<Vec<_>>()});
+    let house = House::with(world, &script, "[policy]\napprove = [\"test_note\"]\n");
+    for (n, (note, shown, warning)) in notes.iter().enumerate() {
+        let message = format!("note {n}.");
+        let mut stream = house.run(json!({"input": message, "thread_id": format!("t-{n}")}));
+        let asked = stream.until("approval_required").data;
+        let run = stream.head.header("x-run-id").to_owned();
+        house.until(&run, "suspended");
+        let listed = house.get("/v1/approvals?status=pending").json()["items"][0].clone();
+        let path = format!("/v1/runs/{run}/events");
+        let again = house.stream("GET", &path, &[], None).until("approval_required").data;
+        assert_eq!((&listed["run_id"], &listed["id"]), (&json!(run), &asked["approval_id"]));
+
+        // What is asked again of the session is told to a person, who has to see all of it.
+        let body = json!({"session_id": format!("t-{n}"), "user_message": "Well?"});
+        let reply = house.post("/v1/requests", body).json()["reply"].as_str().unwrap().to_owned();
+        assert!(reply.contains(shown) && reply.contains(warning), "{reply}");
+        assert!(!reply.contains(&hidden()) && !reply.contains(['\u{200b}', '\u{202e}', '\u{ad}']), "{reply}");
+
+        let decide = format!("/v1/runs/{run}/approvals/{}", listed["id"].as_str().unwrap());
+        let decided = house.post(&decide, json!({"decision": "deny"})).json();
+        for seen in [&asked, &again, &listed, &decided] {
+            assert_eq!(seen["args"]["line"], json!(note), "a program gets the exact arguments");
+            let told: Vec<&str> =
+                seen["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            match warning.is_empty() {
+                true => assert_eq!(seen.get("warnings"), None),
+                false => assert!(told.len() == 1 && told[0].contains(warning), "{note:?}: {told:?}"),
+            }
+        }
+    }
 }
