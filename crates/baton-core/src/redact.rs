@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde_json::Value;
+
 /// What stands where a secret stood.
 const REDACTED: &str = "[redacted]";
 
@@ -17,7 +19,7 @@ const SECRET_NAMES: [&str; 9] =
     ["key", "token", "secret", "pass", "pwd", "auth", "sig", "credential", "session"];
 
 /// A secret in every form in which it is looked for.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Redactor {
     /// Each once, the longest first.
     forms: Vec<String>,
@@ -134,6 +136,63 @@ fn url(after: &str) -> String {
     format!("{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
 }
 
+/// Words by which fields that hold secrets are named, and those that name one only together with a word before them.
+const SECRET_WORDS: [&str; 11] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "credentials",
+    "authorization",
+    "apikey",
+    "cookie",
+];
+const KEY_KINDS: [&str; 6] = ["api", "access", "private", "secret", "signing", "encryption"];
+
+/// A JSON value that may be shown: known secrets are taken out of its texts and names, addresses lose what opens them,
+/// and what stands in a field that is named like a secret is left out.
+pub fn redact_json(value: &Value, known: &[Redactor]) -> Value {
+    let text = |text: &str| {
+        let text = known.iter().fold(text.to_owned(), |text, secret| secret.redact(&text));
+        without_secrets_in_urls(&text).into_owned()
+    };
+    match value {
+        Value::String(said) => Value::String(text(said)),
+        Value::Array(items) => items.iter().map(|item| redact_json(item, known)).collect(),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| {
+                let is_shown = value.is_null() || value.is_boolean() || !is_secret_field(name);
+                let value = if is_shown { redact_json(value, known) } else { Value::from(REDACTED) };
+                (text(name), value)
+            };
+            Value::Object(fields.iter().map(field).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// Whether a field is named like a secret: by a whole word of it, so that `author` and `max_tokens` are not.
+fn is_secret_field(name: &str) -> bool {
+    let mut words: Vec<String> = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+        was_lower = c.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    let is_key =
+        |pair: &[String]| matches!(pair, [kind, word] if word == "key" && KEY_KINDS.contains(&kind.as_str()));
+    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str())) || words.windows(2).any(is_key)
+}
+
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAMES.iter().any(|part| name.contains(part))
@@ -200,6 +259,22 @@ mod tests {
         ] {
             assert_eq!(Redactor::new(secret).redact(text), shown);
         }
+    }
+
+    #[test]
+    fn a_document_is_shown_without_secrets() {
+        let value = serde_json::json!({
+            "text": "use sk-12345678 at https://me:pass@h/?token=t", "sk-12345678": 1, "list": [["sk-12345678"]],
+            "password": "p", "apiKey": {"deep": 1}, "DB_PASSWORD": 5, "x-access-key": "k", "Authorization": ["Bearer b"],
+            "token": null, "secret": true, "author": "ann", "max_tokens": 5, "key": "order-7", "keyboard": "k",
+        });
+        let shown = serde_json::json!({
+            "text": "use [redacted] at https://[redacted]@h/?token=[redacted]", "[redacted]": 1,
+            "list": [["[redacted]"]], "password": "[redacted]", "apiKey": "[redacted]", "DB_PASSWORD": "[redacted]",
+            "x-access-key": "[redacted]", "Authorization": "[redacted]", "token": null, "secret": true,
+            "author": "ann", "max_tokens": 5, "key": "order-7", "keyboard": "k",
+        });
+        assert_eq!(redact_json(&value, &[Redactor::new("sk-12345678")]), shown);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What is told of a run beside its log: what belongs together, what the caller said, and the lines of the
-//! audit trail, each written in the transition that it tells of.
+//! audit trail, each written in the transition that it tells of. Those of tool calls are derived later ([`calls`]).
 
-use baton_core::id::ThreadId;
+pub(crate) mod calls;
+
 use baton_core::run::{Approval, Choice, Message, Usage, Verdict};
 use baton_core::time::Timestamp;
-use baton_store::{AuditEvent, RunRow};
+use baton_store::{AuditEvent, RunRow, TrailSource};
 use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
@@ -66,10 +67,9 @@ impl Audit {
         AuditEvent { at, correlation, kind, source, payload, send: self.send }
     }
 
-    /// The event of a thread that goes, with its runs.
-    pub fn thread_deleted(&self, at: Timestamp, id: &ThreadId, by: &str) -> AuditEvent {
-        let payload = json!({"thread_id": id, "by": by, "at": at});
-        self.event(at, "thread.deleted", id.to_string(), payload)
+    /// How the trail is told of threads that somebody removes.
+    pub fn trail_source(&self, by: &str) -> TrailSource {
+        TrailSource { source: self.source.clone(), by: by.to_owned(), send: self.send }
     }
 }
 
@@ -86,13 +86,13 @@ pub(crate) fn decided(
     let mut payload = json!({
         "run_id": row.id, "thread_id": row.thread, "trace_id": trace_id_of(row), "at": at,
         "approval_id": approval.id, "call_id": approval.call_id, "kind": approval.kind, "name": approval.name,
-        "decision": choice, "by": by, "digest": approval.digest, "arguments": approval.args,
+        "decision": choice, "by": by, "digest": approval.digest, "arguments": audit.secrets.redact(&approval.args),
     });
     if let (Choice::Edit, Some(arguments)) = (choice, arguments) {
-        payload["edited_arguments"] = arguments.clone();
+        payload["edited_arguments"] = audit.secrets.redact(arguments);
     }
     if let Some(reason) = reason {
-        payload["reason"] = json!(reason);
+        payload["reason"] = audit.secrets.redact(&json!(reason));
     }
     Some(audit.event(at, "approval.decided", correlation_of(row), payload))
 }

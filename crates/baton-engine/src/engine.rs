@@ -9,6 +9,7 @@ mod leaving;
 mod operate;
 mod queue;
 mod start;
+mod trail;
 mod unsettled;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

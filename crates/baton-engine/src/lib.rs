@@ -46,6 +46,6 @@ pub use perform::{ModelSource, Renderer, Renderers};
 pub use reader::{EventReader, Seen};
 pub use request::{Execute, Executed, OnBusy, RunRequest, RunView, Submitted};
 pub use session::Session;
-pub use settings::{Audit, Settings};
+pub use settings::{Audit, KnownSecrets, Settings};
 pub use spans::trace_id_of;
 pub use trace::{Trace, TraceSpan};

@@ -145,6 +145,8 @@ pub struct Execute {
     pub key: Option<NewKey>,
     /// Free remarks, for tools that want to know where a call comes from.
     pub metadata: Value,
+    /// Who calls, for the audit trail.
+    pub by: Option<String>,
 }
 
 /// What came of it.

@@ -1,6 +1,10 @@
 //! The engine's times and limits. Tests use small ones.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+use baton_core::redact::{Redactor, redact_json};
+use serde_json::Value;
 
 use crate::spans::Telling;
 
@@ -61,11 +65,52 @@ pub struct Audit {
     pub send: bool,
     /// Whether that holds what people and models said.
     pub with_text: bool,
+    /// What is taken out of arguments.
+    pub secrets: KnownSecrets,
 }
+
+/// Secrets that are looked for only when something is to be shown without them. Cheap to clone.
+#[derive(Clone)]
+pub struct KnownSecrets(Arc<LazyLock<Vec<Redactor>, Search>>);
+
+type Search = Box<dyn FnOnce() -> Vec<Redactor> + Send>;
+
+impl KnownSecrets {
+    /// Those that `search` finds; asked once at most.
+    pub fn new(search: impl FnOnce() -> Vec<Redactor> + Send + 'static) -> KnownSecrets {
+        KnownSecrets(Arc::new(LazyLock::new(Box::new(search))))
+    }
+
+    /// A value without them.
+    pub(crate) fn redact(&self, value: &Value) -> Value {
+        redact_json(value, &self.0)
+    }
+}
+
+impl Default for KnownSecrets {
+    fn default() -> Self {
+        KnownSecrets::new(Vec::new)
+    }
+}
+
+impl std::fmt::Debug for KnownSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KnownSecrets")
+    }
+}
+
+impl PartialEq for KnownSecrets {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || **self.0 == **other.0
+    }
+}
+
+impl Eq for KnownSecrets {}
 
 impl Default for Audit {
     fn default() -> Self {
-        Audit { source: "baton".to_owned(), send: false, with_text: false }
+        let secrets = KnownSecrets::default();
+        Audit { source: "baton".to_owned(), send: false, with_text: false, secrets }
     }
 }
 

@@ -90,6 +90,12 @@ pub enum StoreError {
         /// How many may wait.
         most: u32,
     },
+    /// Calls of the thread's runs are not in the audit trail yet: it is not removed before they are.
+    #[error("tool calls on thread {thread:?} are not in the audit trail yet: try again in a moment")]
+    Untold {
+        /// The thread.
+        thread: String,
+    },
     /// The writer lost the run: nothing was written.
     #[error("run {run} now belongs to somebody else (epoch {epoch})")]
     Fenced {

@@ -42,8 +42,9 @@ pub use known::Known;
 pub use memory::MemoryStore;
 pub use postgres::{PgError, PgOptions, PgStore};
 pub use service::{
-    AuditEvent, AuditRow, BrokenChain, ChainEnd, Collected, GcRequest, Head, KeyRow, NewKey, NewQueued,
-    OUTBOX_COUNTED, Outgoing, QueuedRun, Token, Verifier, verify,
+    AuditEvent, AuditRow, BrokenChain, ChainEnd, Collected, DerivedCalls, GcRequest, Head, KeyRow, NewKey,
+    NewQueued, OUTBOX_COUNTED, Outgoing, QueuedRun, RestedPage, RestedRun, Token, TrailSource, Verifier,
+    verify,
 };
 pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
 pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
@@ -173,7 +174,7 @@ impl Store {
     }
 
     /// Removes a thread with its runs; the audit trail is told of it in the same write. Refused while a run is
-    /// active on it.
+    /// active on it, and where the trail is told, while calls of its runs are not in it ([`Store::add_calls`]).
     pub async fn delete_thread(
         &self,
         tenant: &Tenant,
@@ -543,7 +544,25 @@ impl Store {
         owner: OwnerId,
         answer: Vec<u8>,
     ) -> Result<(), StoreError> {
-        on_store!(self, answer_key(tenant, route, key, owner, answer))
+        self.answer_call(tenant, route, key, owner, answer, None).await
+    }
+
+    /// The same of a call of a tool; the audit trail is told of it in the same write, where the owner's word counts.
+    pub async fn answer_call(
+        &self,
+        tenant: &Tenant,
+        route: &str,
+        key: &str,
+        owner: OwnerId,
+        answer: Vec<u8>,
+        audit: Option<AuditEvent>,
+    ) -> Result<(), StoreError> {
+        on_store!(self, answer_call(tenant, route, key, owner, answer, audit))
+    }
+
+    /// Tells the audit trail of something that nothing else is stored of.
+    pub async fn tell(&self, tenant: &Tenant, event: AuditEvent) -> Result<(), StoreError> {
+        on_store!(self, tell(tenant, event))
     }
 
     /// Takes in an event of somebody else; false if its key was used before.
@@ -597,6 +616,18 @@ impl Store {
         on_store!(self, seal(limit))
     }
 
+    /// The oldest runs that were suspended or ended, and whose calls of tools are not in the audit trail yet. Only those
+    /// whose rest is in the chain: [`Store::seal`] comes first.
+    pub async fn rested_runs(&self, limit: u32) -> Result<RestedPage, StoreError> {
+        on_store!(self, rested_runs(limit))
+    }
+
+    /// Tells the audit trail of calls that were derived from a page of those runs, and takes the page off the queue, in
+    /// one write; false if another process did so meanwhile, and then nothing was written.
+    pub async fn add_calls(&self, page: &RestedPage, derived: DerivedCalls) -> Result<bool, StoreError> {
+        on_store!(self, add_calls(page, derived))
+    }
+
     /// Notes by its hash which policy holds from now on. If another one held before, the audit trail is told of it in the
     /// same write; answers whether it was.
     pub async fn note_policy(&self, hash: &str, audit: AuditEvent) -> Result<bool, StoreError> {
@@ -638,9 +669,10 @@ impl Store {
         on_store!(self, requires_tokens())
     }
 
-    /// Notes that the service asks for no token any more, if there is none; answers whether that is so.
-    pub async fn require_no_tokens(&self) -> Result<bool, StoreError> {
-        on_store!(self, require_no_tokens())
+    /// Notes that the service asks for no token any more, if there is none; answers whether that is so. Where it asked for
+    /// one before, the audit trail is told in the same write.
+    pub async fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
+        on_store!(self, require_no_tokens(audit))
     }
 
     /// Remembers a name for good.
@@ -665,7 +697,17 @@ impl Store {
 
     /// Throws away what has had its time.
     pub async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
-        on_store!(self, gc(request))
+        self.collect(request, None).await
+    }
+
+    /// The same; the audit trail is told of each thread that goes in the write that removes it. What has calls that are not
+    /// in the trail yet stays until the next time.
+    pub async fn collect(
+        &self,
+        request: &GcRequest,
+        trail: Option<&TrailSource>,
+    ) -> Result<Collected, StoreError> {
+        on_store!(self, collect(request, trail))
     }
 
     /// Keeps bytes under their hash.

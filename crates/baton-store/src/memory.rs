@@ -3,6 +3,7 @@
 //! Plain maps behind one lock, written to be read: where a stored row and a rule could be confused, the
 //! rule is what stands here.
 
+mod calls;
 mod gc;
 mod marks;
 mod runs;
@@ -47,6 +48,10 @@ struct Inner {
     last_event: i64,
     chain: Vec<AuditRow>,
     chain_end: ChainEnd,
+    /// Runs that rest and whose calls are not in the trail yet, and whether they have ended, by the number of their event.
+    rested: BTreeMap<i64, (Tenant, RunId, bool)>,
+    /// The last step of an unfinished run whose calls are in the trail.
+    told: BTreeMap<(Tenant, RunId), u32>,
     /// The mark of the policy that held last.
     policy: Option<String>,
     tokens: BTreeMap<String, Token>,

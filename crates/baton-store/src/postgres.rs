@@ -14,6 +14,7 @@ mod approvals;
 mod audit;
 mod beats;
 mod blobs;
+mod calls;
 mod claim;
 mod connect;
 mod due;

@@ -3,6 +3,7 @@
 //!
 //! Values only. How they are kept is each store's; what they mean for a request is decided elsewhere.
 
+mod calls;
 mod chain;
 mod unnamed;
 
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::transition::{NewThread, Pinned};
+pub use calls::{DerivedCalls, RestedPage, RestedRun};
+pub(crate) use calls::{RESTED, ROUTE as CALLS_ROUTE, rests, run_of};
 pub use chain::{BrokenChain, ChainEnd, Verifier, verify};
 pub(crate) use unnamed::Unnamed;
 
@@ -273,6 +276,31 @@ pub struct GcRequest {
     pub blobs_before: Option<Timestamp>,
     /// Only say what would go.
     pub dry_run: bool,
+}
+
+/// How the audit trail is told of threads that go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrailSource {
+    /// Who says it.
+    pub source: String,
+    /// Who removes them.
+    pub by: String,
+    /// Whether somebody else is told, too.
+    pub send: bool,
+}
+
+impl TrailSource {
+    /// The event of a thread that goes, with its runs.
+    pub fn thread_deleted(&self, at: Timestamp, id: &ThreadId) -> AuditEvent {
+        AuditEvent {
+            at,
+            correlation: id.to_string(),
+            kind: "thread.deleted".to_owned(),
+            source: self.source.clone(),
+            payload: json!({"thread_id": id, "by": self.by, "at": at}),
+            send: self.send,
+        }
+    }
 }
 
 /// What was thrown away, or would be.

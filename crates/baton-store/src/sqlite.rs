@@ -8,6 +8,7 @@ mod advance;
 mod approvals;
 mod audit;
 mod branches;
+mod calls;
 mod claim;
 mod due;
 mod gc;

@@ -64,11 +64,15 @@ impl App {
             .hint(format!("there are {there_are}; [policy.channels.NAME] in baton.toml adds one")))
     }
 
-    /// Notes which policy holds from now on; the audit trail is told if another one held before. What cannot be noted
-    /// is no reason not to begin.
+    /// Notes which policy holds from now on, what is said of tools included; the audit trail is told if another one held
+    /// before. What cannot be noted is no reason not to begin.
     pub(crate) async fn note_policy(&self) {
         let Policy::Table(table) = &self.config.policy else { return };
-        let Ok(rows) = serde_json::to_value(table.rows()) else { return };
+        let Ok(mut rows) = serde_json::to_value(table.rows()) else { return };
+        let tools = self.config.web.tools_said();
+        if !tools.is_empty() {
+            rows = json!({"rows": rows, "tools": tools});
+        }
         let hash = sha256_hex(canonical(&rows).as_bytes());
         let at = SystemClock.now();
         let payload = json!({"policy": hash, "at": at});

@@ -385,6 +385,7 @@ fn engine(settled: &Settled, services: &ServicesSetting) -> Settings {
             source: settled.text("services.context.source"),
             send: services.context.is_some(),
             with_text: switch("services.context.with_text"),
+            ..Audit::default()
         },
         telling: Telling { content: switch("telemetry.content"), propagate: switch("telemetry.propagate") },
         ..Settings::default()

@@ -5,14 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use baton_core::id::Tenant;
-use baton_engine::{Clock, Engine, Parts, SystemClock};
+use baton_core::redact::Redactor;
+use baton_engine::{Clock, Engine, KnownSecrets, Parts, SystemClock};
 use baton_store::{OpenError, PgOptions, PgStore, SqliteStore, Store, StoreError};
 use baton_tools::{BlobSource, Builtin, Registry, Secrets, Tool, builtin, testing};
 
 use crate::app::App;
 use crate::config::{Config, DatabaseUrl, KeyPlace, StoreSetting};
 use crate::failure::Failure;
-use crate::models::Models;
+use crate::models::{Models, look_for};
 use crate::serve::problem::Code;
 use crate::terminal::{DIM, note, styled};
 use crate::web;
@@ -38,6 +39,8 @@ impl App {
         let tenant = Tenant::local();
         let tools = registry(&store, &config, purpose.test_tools || cfg!(feature = "failpoints"))?;
         let models = Models::new(&config);
+        let mut settings = config.engine.clone();
+        settings.audit.secrets = known_secrets(&config, &models);
         let engine = Engine::new(Parts {
             store,
             tools,
@@ -45,7 +48,7 @@ impl App {
             renderers: Default::default(),
             policy: config.policy.clone(),
             clock: Arc::new(SystemClock),
-            settings: config.engine.clone(),
+            settings,
         })?;
         Ok(App { engine, tenant, json: purpose.json, config, models })
     }
@@ -176,6 +179,23 @@ fn own_files(config: &Config) -> Vec<PathBuf> {
         KeyPlace::None | KeyPlace::Variable(_) => None,
     });
     std::iter::once(config.data.clone()).chain(files).collect()
+}
+
+/// The keys that the settings name, wherever they are kept: taken out of what the audit trail is told. None is read before
+/// there is something to tell.
+fn known_secrets(config: &Config, models: &Models) -> KnownSecrets {
+    let services = &config.services;
+    let search = config.web.search.as_ref().map(|search| &search.key);
+    let execution = services.execution.as_ref().map(|service| &service.token);
+    let context = services.context.as_ref().map(|service| &service.token);
+    let places: Vec<KeyPlace> = search.into_iter().chain(execution).chain(context).cloned().collect();
+    let models = models.clone();
+    KnownSecrets::new(move || {
+        let environment = |name: &str| std::env::var_os(name);
+        let of_providers = models.serving().providers.keys().filter_map(|name| models.key(name)?.secret());
+        let others = places.iter().filter_map(|place| look_for(place, &environment).secret());
+        of_providers.chain(others).map(|secret| Redactor::new(secret.expose())).collect()
+    })
 }
 
 /// The long outputs, each for whom it belongs to.

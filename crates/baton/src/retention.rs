@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
-use baton_engine::{Clock, Engine, SystemClock};
-use baton_store::{Collected, GcRequest, NewKey, StoreError};
+use baton_engine::{Clock, Engine, EngineError, SystemClock};
+use baton_store::{Collected, GcRequest, NewKey};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +59,7 @@ pub(crate) fn begin(app: &App, closing: CancellationToken) -> JoinHandle<()> {
 }
 
 /// Throws away, unless somebody else did this time.
-async fn turn(engine: &Engine, retention: &Retention) -> Result<Option<Collected>, StoreError> {
+async fn turn(engine: &Engine, retention: &Retention) -> Result<Option<Collected>, EngineError> {
     let (store, now) = (engine.store(), SystemClock.now());
     let until = now.plus_ms(u64::try_from(retention.every.as_millis()).unwrap_or(u64::MAX));
     let (route, key, body_hash) = (ROUTE.to_owned(), KEY.to_owned(), String::new());
@@ -67,7 +67,7 @@ async fn turn(engine: &Engine, retention: &Retention) -> Result<Option<Collected
     if store.begin_key(&Tenant::local(), &new, None, Some(engine.owner()), now).await?.is_some() {
         return Ok(None);
     }
-    store.gc(&request(retention, now, false)).await.map(Some)
+    engine.collect(&request(retention, now, false), "retention").await.map(Some)
 }
 
 #[cfg(test)]

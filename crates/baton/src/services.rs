@@ -23,7 +23,6 @@ use crate::app::App;
 use crate::config::{ExecutionSetting, KeyPlace, Origin};
 use crate::failure::Failure;
 use crate::models::look_for;
-pub(crate) use chain::seal;
 use sender::Sender;
 use tools::Discovery;
 

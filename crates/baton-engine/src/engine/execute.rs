@@ -12,7 +12,7 @@ use baton_core::json::as_text;
 use baton_core::policy::{CallRule, EXECUTE};
 use baton_core::thread::Closing;
 use baton_core::tool::EffectClass;
-use baton_store::{KeyRow, NewKey};
+use baton_store::{AuditEvent, KeyRow, NewKey};
 use baton_tools::{CallContext, Ran, Registry};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Engine, Shared};
+use crate::audit::calls::{executed, has_effects};
 use crate::error::EngineError;
 use crate::loads::LoadGuard;
 use crate::patience::patiently;
@@ -136,11 +137,56 @@ impl Engine {
             let _counted = Counted::new(&this.shared, &call.tenant);
             drop(place);
             match call.key.clone() {
-                None => this.make(&tools, call).await,
+                None => this.make_unkeyed(&tools, call, class).await,
                 Some(key) => this.make_once(&tools, call, &key, class).await,
             }
         });
         making.await.unwrap_or_else(|_| Ok(refused("the call broke down".to_owned())))
+    }
+
+    /// A call that nobody can ask for again. The audit trail is told before it is made and of what came of it, so one
+    /// that a process went down with is told of, too.
+    async fn make_unkeyed(
+        &self,
+        tools: &Registry,
+        call: Execute,
+        class: EffectClass,
+    ) -> Result<Executed, EngineError> {
+        let id = Uuid::now_v7().to_string();
+        let tenant = call.tenant.clone();
+        self.tell_start(&call, &id, class).await?;
+        let told = self.outcome_told(&call, &id, class);
+        let (executed, outcome) = self.make(tools, call, id).await?;
+        if let Some(event) = told(outcome) {
+            patiently!(self.shared, self.shared.store.tell(&tenant, event.clone()))?;
+        }
+        Ok(executed)
+    }
+
+    /// Tells the audit trail that a call with effects is about to be made.
+    async fn tell_start(&self, call: &Execute, id: &str, class: EffectClass) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        if has_effects(class) {
+            let event = executed(&shared.settings.audit, call, id, class, None, shared.clock.now());
+            patiently!(shared, shared.store.tell(&call.tenant, event.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// What the audit trail is told of what came of a call; none of one without effects.
+    fn outcome_told(
+        &self,
+        call: &Execute,
+        id: &str,
+        class: EffectClass,
+    ) -> impl Fn(Closing) -> Option<AuditEvent> + use<> {
+        let shared = self.shared.clone();
+        let about = has_effects(class).then(|| (call.clone(), id.to_owned()));
+        move |outcome| {
+            let (call, id) = about.as_ref()?;
+            let now = shared.clock.now();
+            Some(executed(&shared.settings.audit, call, id, class, Some(outcome), now))
+        }
     }
 
     async fn make_once(
@@ -174,11 +220,13 @@ impl Engine {
                 Turn::Ours => Ok(refused(LATER.to_owned())),
             };
         }
+        self.tell_start(&call, &key.key, class).await?;
         shared.making().started.insert(named(&tenant, key));
-        let executed = self.make(tools, call).await?;
+        let told = self.outcome_told(&call, &key.key, class);
+        let (executed, outcome) = self.make(tools, call, key.key.clone()).await?;
         let answer = serde_json::to_vec(&executed).unwrap_or_default();
-        let (route, of) = (&key.route, &key.key);
-        patiently!(shared, shared.store.answer_key(&tenant, route, of, me, answer.clone()))?;
+        let (route, of, told) = (&key.route, &key.key, told(outcome));
+        patiently!(shared, shared.store.answer_call(&tenant, route, of, me, answer.clone(), told.clone()))?;
         shared.making().started.remove(&named(&tenant, key));
         Ok(executed)
     }
@@ -223,7 +271,9 @@ impl Engine {
                 }
                 let unknown = refused(UNKNOWN.to_owned());
                 let answer = serde_json::to_vec(&unknown).unwrap_or_default();
-                patiently!(shared, shared.store.answer_key(tenant, route, of, me, answer.clone()))?;
+                let told = self.outcome_told(call, of, class)(Closing::Unknown);
+                let store = &shared.store;
+                patiently!(shared, store.answer_call(tenant, route, of, me, answer.clone(), told.clone()))?;
                 shared.making().started.remove(&named(tenant, key));
                 return Ok(Turn::Done(unknown));
             }
@@ -248,9 +298,13 @@ impl Engine {
     }
 
     /// Makes the call. A process that goes down stops it at its last moment, and says nothing of what came of it.
-    async fn make(&self, tools: &Registry, call: Execute) -> Result<Executed, EngineError> {
+    async fn make(
+        &self,
+        tools: &Registry,
+        call: Execute,
+        key: String,
+    ) -> Result<(Executed, Closing), EngineError> {
         let wants_context = tools.get(&call.name).is_some_and(|tool| tool.spec().requires_context);
-        let key = call.key.map_or_else(|| Uuid::now_v7().to_string(), |key| key.key);
         let cancel = CancellationToken::new();
         let context = CallContext {
             call_id: key.clone(),
@@ -273,10 +327,13 @@ impl Engine {
         };
         let execution_time_ms = began.elapsed().as_secs_f64() * 1000.0;
         Ok(match ran {
-            Ok(ran) => self.told(&call.tenant, ran, execution_time_ms).await,
+            Ok(ran) => {
+                let outcome = ran.outcome.status;
+                (self.told(&call.tenant, ran, execution_time_ms).await, outcome)
+            }
             Err(_elapsed) => {
                 let output = json!(format!("{} did not finish in time and was stopped", call.name));
-                Executed { is_ok: false, output, execution_time_ms }
+                (Executed { is_ok: false, output, execution_time_ms }, Closing::Unknown)
             }
         })
     }

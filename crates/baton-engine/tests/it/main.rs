@@ -29,6 +29,7 @@ mod stale;
 mod stops;
 mod streams;
 mod traces;
+mod trail;
 mod turns;
 mod unreliable;
 mod world;

@@ -36,7 +36,8 @@ fn call(name: &str, arguments: Value, key: Option<&str>) -> Execute {
         expires_at: Timestamp(NOW.0 + 86_400_000),
     });
     let (tenant, mode) = (Tenant::local(), Mode::Exploratory);
-    Execute { tenant, mode, name: name.to_owned(), arguments, timeout: None, key, metadata: Value::Null }
+    let (name, metadata, by) = (name.to_owned(), Value::Null, Some("ann".to_owned()));
+    Execute { tenant, mode, name, arguments, timeout: None, key, metadata, by }
 }
 
 /// What came of a call, without how long it took.

@@ -7,12 +7,22 @@ use baton_core::time::Timestamp;
 
 use super::{Inner, MemoryStore};
 use crate::error::StoreError;
-use crate::service::{Collected, GcRequest, Unnamed};
+use crate::service::{Collected, GcRequest, TrailSource, Unnamed};
 
 impl MemoryStore {
-    pub(crate) fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
+    pub(crate) fn collect(
+        &self,
+        request: &GcRequest,
+        trail: Option<&TrailSource>,
+    ) -> Result<Collected, StoreError> {
         let mut inner = self.lock();
-        let threads = inner.old_threads(request.now);
+        let mut threads = inner.old_threads(request.now);
+        // Only looking counts what will be gone when it is told of.
+        let untold: HashSet<_> =
+            if trail.is_some() && !request.dry_run { inner.untold().collect() } else { HashSet::new() };
+        for (key, run) in inner.runs.iter().filter(|(key, _)| untold.contains(*key)) {
+            threads.remove(&(key.0.clone(), run.row.thread.clone()));
+        }
         let ended = |at: Option<Timestamp>| {
             request.runs_before.is_some_and(|before| at.is_some_and(|at| at < before))
         };
@@ -22,7 +32,9 @@ impl MemoryStore {
         let (with_threads, by_age): (Vec<_>, Vec<_>) = inner
             .runs
             .iter()
-            .filter(|(key, run)| of_thread(key, &run.row.thread) || ended(run.row.ended))
+            .filter(|(key, run)| {
+                of_thread(key, &run.row.thread) || (ended(run.row.ended) && !untold.contains(*key))
+            })
             .partition(|(key, run)| of_thread(key, &run.row.thread));
         let count = by_age.len() as u64;
         let runs: HashSet<_> = with_threads.into_iter().chain(by_age).map(|(key, _)| key.clone()).collect();
@@ -45,6 +57,10 @@ impl MemoryStore {
                 inner.blobs.remove(&key);
             }
             inner.keys.retain(|_, key| key.expires_at > request.now);
+            let deleted = |trail: &TrailSource, thread| trail.thread_deleted(request.now, thread);
+            for (tenant, thread) in &threads {
+                inner.note_events(tenant, trail.map(|trail| deleted(trail, thread)));
+            }
         }
         Ok(collected)
     }

@@ -35,11 +35,11 @@ impl MemQueued {
 
 #[derive(Debug)]
 pub(super) struct MemEvent {
-    tenant: Tenant,
+    pub(super) tenant: Tenant,
     /// Its `send` is what is left to do, not what was asked for.
-    event: AuditEvent,
-    sealed: bool,
-    external: bool,
+    pub(super) event: AuditEvent,
+    pub(super) sealed: bool,
+    pub(super) external: bool,
 }
 
 impl MemEvent {
@@ -175,16 +175,19 @@ impl MemoryStore {
         Ok(true)
     }
 
-    pub(crate) fn answer_key(
+    pub(crate) fn answer_call(
         &self,
         tenant: &Tenant,
         route: &str,
         key: &str,
         owner: OwnerId,
         answer: Vec<u8>,
+        audit: Option<AuditEvent>,
     ) -> Result<(), StoreError> {
-        if let Some(row) = self.lock().worked_on(tenant, route, key, owner) {
+        let mut inner = self.lock();
+        if let Some(row) = inner.worked_on(tenant, route, key, owner) {
             row.answer = Some(answer);
+            inner.note_events(tenant, audit);
         }
         Ok(())
     }
@@ -270,6 +273,7 @@ impl MemoryStore {
             let Some(mut row) = inner.outbox.remove(n) else { continue };
             let sealed = AuditRow::sealed(&mut inner.chain_end, row.unsealed(*n));
             inner.chain.push(sealed);
+            inner.note_rest(*n, &row);
             if row.event.send {
                 row.sealed = true;
                 inner.outbox.insert(*n, row);

@@ -52,6 +52,9 @@ impl MemoryStore {
         if let Some((branch, run)) = inner.thread(tenant, id)?.busy.iter().next() {
             return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
         }
+        if audit.is_some() && inner.has_untold(tenant, id) {
+            return Err(StoreError::Untold { thread: id.to_string() });
+        }
         inner.threads.remove(&(tenant.clone(), id.clone()));
         inner.runs.retain(|(t, _), run| !(t == tenant && run.row.thread == *id));
         inner.queue.retain(|q| !(q.tenant == *tenant && q.thread == *id));

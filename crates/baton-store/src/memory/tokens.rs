@@ -27,10 +27,13 @@ impl MemoryStore {
         Ok(self.lock().requires_tokens)
     }
 
-    pub(crate) fn require_no_tokens(&self) -> Result<bool, StoreError> {
+    pub(crate) fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
         let mut inner = self.lock();
-        inner.requires_tokens = !inner.tokens.is_empty();
-        Ok(!inner.requires_tokens)
+        let is_free = inner.tokens.is_empty();
+        if is_free && std::mem::take(&mut inner.requires_tokens) {
+            inner.note_events(&Tenant::local(), audit);
+        }
+        Ok(is_free)
     }
 
     pub(crate) fn tokens(&self) -> Result<Vec<Token>, StoreError> {

@@ -6,13 +6,14 @@ use baton_core::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::calls::queue_copies;
 use super::outbox::{note_ours, remove_done};
 use super::row::checksum;
 use super::tree::name;
 use super::{Db, PgStore};
 use crate::error::StoreError;
 use crate::record;
-use crate::service::{AuditEvent, AuditRow, ChainEnd, Unsealed, policy_mark};
+use crate::service::{AuditEvent, AuditRow, ChainEnd, RESTED, Unsealed, policy_mark};
 
 /// The first half of the lock's number; the second is the schema.
 const LOCK: i32 = 0x6261_7573;
@@ -119,8 +120,12 @@ async fn seal(db: &Db<'_>, limit: u32) -> Result<u64, StoreError> {
         rows.push(AuditRow::sealed(&mut end, event));
     }
     insert(db, &rows).await?;
-    let sql = "UPDATE outbox SET sealed = true WHERE n = ANY($1)";
-    db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;
+    // The events of runs that rest are queued until the calls of these are told of.
+    let sql = format!(
+        "UPDATE outbox SET sealed = true, n = CASE WHEN NOT send AND {RESTED} THEN -n ELSE n END WHERE n = ANY($1)"
+    );
+    db.execute(&db.prepare_cached(&sql).await?, &[&numbers]).await?;
+    queue_copies(db, &numbers).await?;
     remove_done(db, &numbers).await?;
     let sql = "UPDATE chain SET rows = $1, head = $2";
     db.execute(&db.prepare_cached(sql).await?, &[&end.rows, &end.head]).await?;

@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::row::listed;
 use super::threads::remove_thread;
 use super::tree::{self, name};
-use super::{Db, PgStore};
+use super::{Db, PgStore, calls, outbox};
 use crate::error::StoreError;
-use crate::service::{Collected, GcRequest};
+use crate::service::{AuditEvent, Collected, GcRequest, TrailSource};
 
 /// How many rows one transaction removes, and one read looks at.
 const PAGE: i64 = 500;
@@ -48,11 +48,19 @@ struct Doomed {
 }
 
 impl PgStore {
-    pub(crate) async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
-        self.at_leisure().clear(request).await
+    pub(crate) async fn collect(
+        &self,
+        request: &GcRequest,
+        trail: Option<&TrailSource>,
+    ) -> Result<Collected, StoreError> {
+        self.at_leisure().clear(request, trail).await
     }
 
-    async fn clear(&self, request: &GcRequest) -> Result<Collected, StoreError> {
+    async fn clear(
+        &self,
+        request: &GcRequest,
+        trail: Option<&TrailSource>,
+    ) -> Result<Collected, StoreError> {
         let (now, dry) = (request.now, request.dry_run);
         let mut doomed = Doomed::default();
         let old = self.old_threads(now).await?;
@@ -61,10 +69,10 @@ impl PgStore {
             doomed = self.with_runs(old).await?;
             count
         } else {
-            self.drop_threads(old, now).await?
+            self.drop_threads(old, now, trail).await?
         };
         let runs = match request.runs_before {
-            Some(before) => self.drop_runs(&mut doomed, before, dry).await?,
+            Some(before) => self.drop_runs(&mut doomed, before, (dry, trail.is_some())).await?,
             None => 0,
         };
         // Blobs last: looking for those that nobody names takes longest, and a clearance has a time limit.
@@ -104,18 +112,26 @@ impl PgStore {
         &self,
         old: HashSet<(Tenant, ThreadId)>,
         now: Timestamp,
+        trail: Option<&TrailSource>,
     ) -> Result<u64, StoreError> {
         let mut count = 0;
         for (tenant, thread) in old {
-            let removed =
-                self.write(move |db| Box::pin(async move { drop_thread(db, &tenant, &thread, now).await }));
+            let told = trail.map(|trail| trail.thread_deleted(now, &thread));
+            let removed = self
+                .write(move |db| Box::pin(async move { drop_thread(db, &tenant, &thread, now, told).await }));
             count += u64::from(removed.await?);
         }
         Ok(count)
     }
 
-    /// Removes runs that ended before a moment. A run that has ended never begins again.
-    async fn drop_runs(&self, doomed: &mut Doomed, before: Timestamp, dry: bool) -> Result<u64, StoreError> {
+    /// Removes runs that ended before a moment. A run that has ended never begins again. `is_told`: those whose calls the
+    /// audit trail is yet to be told of stay.
+    async fn drop_runs(
+        &self,
+        doomed: &mut Doomed,
+        before: Timestamp,
+        (dry, is_told): (bool, bool),
+    ) -> Result<u64, StoreError> {
         let (mut count, mut from) = (0, (i64::MIN, String::new(), Uuid::nil()));
         loop {
             let rows = self.rows(ENDED, &[&before.0, &from.0, &from.1, &from.2, &RUNS]).await?;
@@ -127,11 +143,13 @@ impl PgStore {
                 page.extend(listed(name("tenant", row.try_get(1)?))?.map(|tenant| (tenant, run)));
             }
             page.retain(|run| !doomed.runs.contains(run));
-            count += page.len() as u64;
             if dry {
+                count += page.len() as u64;
                 doomed.runs.extend(page);
             } else {
-                self.write(move |db| Box::pin(async move { remove_runs(db, &page).await })).await?;
+                let removed =
+                    self.write(move |db| Box::pin(async move { remove_runs(db, page, is_told).await }));
+                count += removed.await?;
             }
         }
     }
@@ -171,12 +189,13 @@ impl PgStore {
     }
 }
 
-/// Removes a thread, if it still may go; answers whether it did.
+/// Removes a thread, if it still may go; answers whether it did. `told`: what the audit trail is told of it.
 async fn drop_thread(
     db: &Db<'_>,
     tenant: &Tenant,
     thread: &ThreadId,
     now: Timestamp,
+    told: Option<AuditEvent>,
 ) -> Result<bool, StoreError> {
     // Locked: no run begins on it from here on.
     match tree::load(db, tenant, thread, true).await {
@@ -185,10 +204,12 @@ async fn drop_thread(
     };
     let statement = db.prepare_cached(IS_OLD).await?;
     let goes = db.query_opt(&statement, &[&tenant.as_str(), &thread.as_str(), &now.0]).await?.is_some();
-    if goes {
-        remove_thread(db, tenant, thread).await?;
+    if !goes || (told.is_some() && calls::has_untold(db, tenant, thread).await?) {
+        return Ok(false);
     }
-    Ok(goes)
+    remove_thread(db, tenant, thread).await?;
+    outbox::note_ours(db, tenant, told.as_ref()).await?;
+    Ok(true)
 }
 
 /// Removes those definitions that still no run names. Whoever begins a run holds its definition; so they are
@@ -205,7 +226,12 @@ async fn remove_definitions(db: &Db<'_>, page: Vec<(String, String)>) -> Result<
     Ok(())
 }
 
-async fn remove_runs(db: &Db<'_>, runs: &[(Tenant, RunId)]) -> Result<(), StoreError> {
+/// Removes runs; answers how many.
+async fn remove_runs(db: &Db<'_>, mut runs: Vec<(Tenant, RunId)>, is_told: bool) -> Result<u64, StoreError> {
+    if is_told {
+        let untold: HashSet<_> = calls::untold(db).await?.into_iter().collect();
+        runs.retain(|run| !untold.contains(run));
+    }
     let tenants: Vec<&str> = runs.iter().map(|(tenant, _)| tenant.as_str()).collect();
     let ids: Vec<Uuid> = runs.iter().map(|(_, run)| run.0).collect();
     for table in ["steps", "claims", "inbox", "approvals", "runs"] {
@@ -215,5 +241,5 @@ async fn remove_runs(db: &Db<'_>, runs: &[(Tenant, RunId)]) -> Result<(), StoreE
         );
         db.execute(&db.prepare_cached(&sql).await?, &[&tenants, &ids]).await?;
     }
-    Ok(())
+    Ok(runs.len() as u64)
 }

@@ -6,9 +6,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Db, PgStore};
+use super::{Db, PgStore, outbox};
 use crate::error::StoreError;
-use crate::service::{KeyRow, NewKey};
+use crate::service::{AuditEvent, KeyRow, NewKey};
 
 /// What is known of a key that has not expired.
 pub(crate) const KEY: &str = "SELECT body_hash, run, owner, answer FROM keys
@@ -65,21 +65,24 @@ impl PgStore {
         .await
     }
 
-    pub(crate) async fn answer_key(
+    pub(crate) async fn answer_call(
         &self,
         tenant: &Tenant,
         route: &str,
         key: &str,
         owner: OwnerId,
         answer: Vec<u8>,
+        audit: Option<AuditEvent>,
     ) -> Result<(), StoreError> {
         let (tenant, route, key) = (tenant.clone(), route.to_owned(), key.to_owned());
         self.write(move |db| {
             Box::pin(async move {
                 let statement = db.prepare_cached(ANSWER).await?;
                 let values: [&(dyn ToSql + Sync); 5] = [&tenant.as_str(), &route, &key, &owner.0, &answer];
-                db.execute(&statement, &values).await?;
-                Ok(())
+                match db.execute(&statement, &values).await? {
+                    0 => Ok(()),
+                    _ => outbox::note_ours(db, &tenant, audit.as_ref()).await,
+                }
             })
         })
         .await

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::place::{entry_at, place_of};
 use super::row::listed;
 use super::tree::{lane, load, name, origin, stored};
-use super::{Db, PgStore, fault, outbox};
+use super::{Db, PgStore, calls, fault, outbox};
 use crate::error::StoreError;
 use crate::service::AuditEvent;
 use crate::transition::NewThread;
@@ -106,6 +106,9 @@ impl PgStore {
         self.write(move |db| {
             Box::pin(async move {
                 load(db, &tenant, &id, true).await?.none_busy()?;
+                if audit.is_some() && calls::has_untold(db, &tenant, &id).await? {
+                    return Err(StoreError::Untold { thread: id.to_string() });
+                }
                 remove_thread(db, &tenant, &id).await?;
                 outbox::note_ours(db, &tenant, audit.as_ref()).await
             })

@@ -43,15 +43,15 @@ impl PgStore {
         Ok(!self.rows("SELECT name FROM marks WHERE name = 'tokens'", &[]).await?.is_empty())
     }
 
-    pub(crate) async fn require_no_tokens(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
         self.write(move |db| {
             Box::pin(async move {
                 // A token that is being added right now is seen, or waits.
                 db.batch_execute("LOCK TABLE tokens IN SHARE MODE").await?;
                 let none = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM tokens)";
                 let is_free = db.query_opt(none, &[]).await?.is_some();
-                if is_free {
-                    db.execute("DELETE FROM marks WHERE name = 'tokens'", &[]).await?;
+                if is_free && db.execute("DELETE FROM marks WHERE name = 'tokens'", &[]).await? > 0 {
+                    outbox::note_ours(db, &Tenant::local(), audit.as_ref()).await?;
                 }
                 Ok(is_free)
             })

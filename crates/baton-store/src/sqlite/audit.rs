@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::outbox::{self, PackedEvent};
 use super::{SqliteStore, read};
 use crate::error::StoreError;
-use crate::service::{AuditEvent, AuditRow, ChainEnd, Unsealed, policy_mark};
+use crate::service::{AuditEvent, AuditRow, ChainEnd, RESTED, Unsealed, policy_mark};
 
 const COLUMNS: &str = "n, tenant, at, correlation, kind, source, digest, prev, seal, external";
 
@@ -91,8 +91,11 @@ fn seal(db: &Connection, limit: u32) -> Result<u64, StoreError> {
     for event in unsealed {
         insert(db, &AuditRow::sealed(&mut end, event))?;
     }
-    let sql = "DELETE FROM outbox WHERE n > (SELECT sealed FROM chain) AND n <= ?1 AND send = 0";
-    db.prepare_cached(sql)?.execute([newest])?;
+    // The events of runs that rest stay until the calls of these are told of.
+    let sql = format!(
+        "DELETE FROM outbox WHERE n > (SELECT sealed FROM chain) AND n <= ?1 AND send = 0 AND NOT ({RESTED})"
+    );
+    db.prepare_cached(&sql)?.execute([newest])?;
     let sql = "UPDATE chain SET sealed = ?1, rows = ?2, head = ?3";
     db.prepare_cached(sql)?.execute((newest, end.rows, end.head))?;
     Ok(count)

@@ -12,11 +12,12 @@ use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, Params};
 
-use super::SqliteStore;
+use super::outbox::{self, PackedEvent};
 use super::read::{self, Uuid16};
 use super::threads::remove_thread;
+use super::{SqliteStore, calls};
 use crate::error::StoreError;
-use crate::service::{Collected, GcRequest};
+use crate::service::{Collected, GcRequest, TrailSource};
 
 /// How many rows one write removes, and one read looks at.
 const PAGE: usize = 500;
@@ -39,7 +40,11 @@ struct Doomed {
 }
 
 impl SqliteStore {
-    pub(crate) async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
+    pub(crate) async fn collect(
+        &self,
+        request: &GcRequest,
+        trail: Option<&TrailSource>,
+    ) -> Result<Collected, StoreError> {
         let (now, dry) = (request.now, request.dry_run);
         let mut doomed = Doomed::default();
         let old = self.read(move |db| old_threads(db, now)).await?;
@@ -48,10 +53,10 @@ impl SqliteStore {
             doomed = self.read(move |db| with_runs(db, old)).await?;
             count
         } else {
-            self.drop_threads(old, now).await?
+            self.drop_threads(old, now, trail).await?
         };
         let runs = match request.runs_before {
-            Some(before) => self.drop_runs(&mut doomed, before, dry).await?,
+            Some(before) => self.drop_runs(&mut doomed, before, (dry, trail.is_some())).await?,
             None => 0,
         };
         // Blobs last: looking for those that nobody names takes longest, and a clearance has a time limit.
@@ -70,16 +75,20 @@ impl SqliteStore {
         &self,
         old: HashSet<(Tenant, ThreadId)>,
         now: Timestamp,
+        trail: Option<&TrailSource>,
     ) -> Result<u64, StoreError> {
         let mut count = 0;
         for (tenant, thread) in old {
+            let told = PackedEvent::all(trail.map(|trail| trail.thread_deleted(now, &thread)))?;
             let removed = self.write(move |db| {
                 let sql = format!(
                     "SELECT 1 FROM threads WHERE tenant = ?1 AND thread = ?2 AND ttl_at <= ?3 AND {IDLE}"
                 );
-                let goes = db.prepare_cached(&sql)?.exists((tenant.as_str(), thread.as_str(), now.0))?;
+                let goes = db.prepare_cached(&sql)?.exists((tenant.as_str(), thread.as_str(), now.0))?
+                    && (told.is_empty() || !calls::has_untold(db, &tenant, &thread)?);
                 if goes {
                     remove_thread(db, &tenant, &thread)?;
+                    outbox::note_all(db, &tenant, &told)?;
                 }
                 Ok(goes)
             });
@@ -88,19 +97,25 @@ impl SqliteStore {
         Ok(count)
     }
 
-    /// Removes runs that ended before a moment. A run that has ended never begins again.
-    async fn drop_runs(&self, doomed: &mut Doomed, before: Timestamp, dry: bool) -> Result<u64, StoreError> {
+    /// Removes runs that ended before a moment. A run that has ended never begins again. `is_told`: those whose calls the
+    /// audit trail is yet to be told of stay.
+    async fn drop_runs(
+        &self,
+        doomed: &mut Doomed,
+        before: Timestamp,
+        (dry, is_told): (bool, bool),
+    ) -> Result<u64, StoreError> {
         let (mut count, mut from) = (0, 0);
         loop {
             let (last, page) = self.read(move |db| ended_runs(db, before, from)).await?;
             let Some(last) = last else { return Ok(count) };
             from = last;
             let page: Vec<_> = page.into_iter().filter(|run| !doomed.runs.contains(run)).collect();
-            count += page.len() as u64;
             if dry {
+                count += page.len() as u64;
                 doomed.runs.extend(page);
             } else {
-                self.write(move |db| remove_runs(db, &page)).await?;
+                count += self.write(move |db| remove_runs(db, page, is_told)).await?;
             }
         }
     }
@@ -189,7 +204,12 @@ fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, 
     Ok((last, page))
 }
 
-fn remove_runs(db: &Connection, runs: &[(Tenant, RunId)]) -> Result<(), StoreError> {
+/// Removes runs; answers how many.
+fn remove_runs(db: &Connection, mut runs: Vec<(Tenant, RunId)>, is_told: bool) -> Result<u64, StoreError> {
+    if is_told {
+        let untold: HashSet<_> = calls::untold(db)?.into_iter().collect();
+        runs.retain(|run| !untold.contains(run));
+    }
     let of_run = "tenant = ?1 AND run = ?2";
     for (table, of_run) in [
         ("steps", "run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2)"),
@@ -200,11 +220,11 @@ fn remove_runs(db: &Connection, runs: &[(Tenant, RunId)]) -> Result<(), StoreErr
     ] {
         let sql = format!("DELETE FROM {table} WHERE {of_run}");
         let mut statement = db.prepare_cached(&sql)?;
-        for (tenant, run) in runs {
+        for (tenant, run) in &runs {
             statement.execute((tenant.as_str(), Uuid16(run.0)))?;
         }
     }
-    Ok(())
+    Ok(runs.len() as u64)
 }
 
 fn pairs(db: &Connection, sql: &str, values: impl Params) -> Result<HashSet<(String, String)>, StoreError> {

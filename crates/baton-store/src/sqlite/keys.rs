@@ -5,9 +5,10 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
+use super::outbox::{self, PackedEvent};
 use super::read::Uuid16;
 use crate::error::StoreError;
-use crate::service::{KeyRow, NewKey};
+use crate::service::{AuditEvent, KeyRow, NewKey};
 
 impl SqliteStore {
     pub(crate) async fn key(
@@ -58,20 +59,25 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn answer_key(
+    pub(crate) async fn answer_call(
         &self,
         tenant: &Tenant,
         route: &str,
         key: &str,
         owner: OwnerId,
         answer: Vec<u8>,
+        audit: Option<AuditEvent>,
     ) -> Result<(), StoreError> {
         let (tenant, route, key) = (tenant.clone(), route.to_owned(), key.to_owned());
+        let audit = PackedEvent::all(audit)?;
         self.write(move |db| {
             let sql = "UPDATE keys SET answer = ?5
                        WHERE tenant = ?1 AND route = ?2 AND key = ?3 AND owner = ?4 AND answer IS NULL";
-            db.prepare_cached(sql)?.execute((tenant.as_str(), route, key, Uuid16(owner.0), answer))?;
-            Ok(())
+            let values = (tenant.as_str(), route, key, Uuid16(owner.0), answer);
+            match db.prepare_cached(sql)?.execute(values)? {
+                0 => Ok(()),
+                _ => outbox::note_all(db, &tenant, &audit),
+            }
         })
         .await
     }

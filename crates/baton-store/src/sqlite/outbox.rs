@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, params};
 use super::{SqliteStore, keys, read};
 use crate::error::StoreError;
 use crate::record;
-use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing};
+use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing, RESTED};
 
 /// An event as bytes: encoded and digested before the writer's thread sees it.
 pub(super) struct PackedEvent {
@@ -184,15 +184,17 @@ fn outgoing(row: &Row<'_>) -> Result<Outgoing, StoreError> {
     Ok(Outgoing { n, tenant: read::name("tenant", row.get(1)?)?, event })
 }
 
-/// Events need not be sent any more; those that are in the chain, too, have done their duty. Answers how many were
-/// still to be sent.
+/// Events need not be sent any more; those that are in the chain, too, have done their duty, unless their run's calls are
+/// still to be told of. Answers how many were still to be sent.
 fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<u64, StoreError> {
-    let sealed = super::audit::sealed(db)?;
-    let mut gone = db.prepare_cached("DELETE FROM outbox WHERE n = ?1")?;
+    let (sealed, told) = (super::audit::sealed(db)?, super::calls::told_up_to(db)?);
+    let gone = format!("DELETE FROM outbox WHERE n = ?1 AND send = 1 AND (n <= ?2 OR NOT ({RESTED}))");
+    let mut gone = db.prepare_cached(&gone)?;
     let mut unsent = db.prepare_cached("UPDATE outbox SET send = 0 WHERE n = ?1 AND send = 1")?;
     let mut count = 0;
     for n in numbers {
-        count += if *n <= sealed { gone.execute([n])? } else { unsent.execute([n])? };
+        let is_gone = *n <= sealed && gone.execute([*n, told])? > 0;
+        count += if is_gone { 1 } else { unsent.execute([n])? };
     }
     Ok(count as u64)
 }

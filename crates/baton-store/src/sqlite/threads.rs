@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::branches::{insert_branch, move_branch, remove_branch};
 use super::outbox::{self, PackedEvent};
 use super::read::{self, Uuid16};
-use super::{SqliteStore, untrusted};
+use super::{SqliteStore, calls, untrusted};
 use crate::error::StoreError;
 use crate::service::AuditEvent;
 use crate::transition::NewThread;
@@ -69,6 +69,9 @@ impl SqliteStore {
             let loaded = read::tree(db, &tenant, &id)?;
             if let Some((branch, run)) = loaded.busy.iter().next() {
                 return Err(StoreError::Busy { branch: branch.to_string(), run: *run });
+            }
+            if !audit.is_empty() && calls::has_untold(db, &tenant, &id)? {
+                return Err(StoreError::Untold { thread: id.to_string() });
             }
             remove_thread(db, &tenant, &id)?;
             outbox::note_all(db, &tenant, &audit)

@@ -39,10 +39,13 @@ impl SqliteStore {
         .await
     }
 
-    pub(crate) async fn require_no_tokens(&self) -> Result<bool, StoreError> {
-        self.write(|db| {
+    pub(crate) async fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
+        let audit = PackedEvent::all(audit)?;
+        self.write(move |db| {
             let sql = "DELETE FROM marks WHERE name = 'tokens' AND NOT EXISTS (SELECT 1 FROM tokens)";
-            db.prepare_cached(sql)?.execute([])?;
+            if db.prepare_cached(sql)?.execute([])? > 0 {
+                outbox::note_all(db, &Tenant::local(), &audit)?;
+            }
             let sql = "SELECT NOT EXISTS (SELECT 1 FROM tokens)";
             Ok(db.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
         })

@@ -1,6 +1,7 @@
 //! What a service keeps beside threads and runs.
 
 mod audit;
+mod calls;
 mod gc;
 mod keys;
 mod outbox;

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::columns::{columns, count, moment};
 use crate::failure::{Failure, exit};
-use crate::services::seal;
 use crate::shape;
 use crate::terminal::{brief, line, note};
 
@@ -64,7 +63,7 @@ struct LsArgs {
 pub(crate) async fn run(app: &App, args: AuditArgs) -> Result<u8, Failure> {
     // What was written and is not in the chain yet belongs to what is shown and checked.
     if !app.is_read_only() {
-        seal(&app.engine).await?;
+        app.engine.tell_calls().await?;
     }
     match args.command {
         AuditCommand::Ls(args) => ls(app, args).await,

@@ -34,7 +34,7 @@ pub(crate) struct GcArgs {
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: GcArgs) -> Result<u8, Failure> {
     let (retention, dry_run) = (&app.config.retention, args.dry_run);
-    let gone = app.store().gc(&retention::request(retention, SystemClock.now(), dry_run)).await?;
+    let gone = app.engine.collect(&retention::request(retention, SystemClock.now(), dry_run), "cli").await?;
     if app.json {
         line(shape::pretty(&shown(&gone, dry_run)))?;
         return Ok(exit::OK);

@@ -169,8 +169,7 @@ async fn rm(app: &App, args: RmArgs) -> Result<(), Failure> {
         note("nothing is deleted");
         return Ok(());
     }
-    let told = app.config.engine.audit.thread_deleted(now(), &id, "cli");
-    app.store().delete_thread(&app.tenant, &id, Some(told)).await?;
+    app.engine.delete_thread(&app.tenant, &id, "cli").await?;
     say(app, &json!({"deleted": id}), || format!("thread {id} is deleted, with its runs"))
 }
 

@@ -126,7 +126,10 @@ async fn revoke(app: &App, id: &str) -> Result<(), Failure> {
 }
 
 async fn reopen(app: &App) -> Result<u8, Failure> {
-    if !app.store().require_no_tokens().await? {
+    let at = SystemClock.now();
+    let payload = json!({"by": "cli", "at": at});
+    let told = app.config.engine.audit.event(at, "tokens.reopened", "tokens".to_owned(), payload);
+    if !app.store().require_no_tokens(Some(told)).await? {
         return Err(Failure::conflict(
             "there are tokens, and with them the service stays closed to everybody else",
         )

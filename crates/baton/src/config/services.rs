@@ -130,7 +130,12 @@ mod tests {
         assert_eq!((execution.timeout, execution.refresh), (Duration::from_secs(5), Duration::from_secs(60)));
         assert_eq!(services.context.unwrap().token, KeyPlace::Variable("AUDIT_TOKEN".to_owned()));
         let engine = Config::new(&settled).unwrap().engine;
-        let audit = baton_engine::Audit { source: "desk".to_owned(), send: true, with_text: true };
+        let audit = baton_engine::Audit {
+            source: "desk".to_owned(),
+            send: true,
+            with_text: true,
+            ..Default::default()
+        };
         assert_eq!((engine.services, engine.audit), (vec!["execution".to_owned()], audit));
     }
 

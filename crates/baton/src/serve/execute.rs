@@ -135,6 +135,7 @@ pub(crate) async fn execute(
         timeout,
         key,
         metadata,
+        by: caller.by.clone(),
     };
     Ok(axum::Json(answer(service.engine().execute_holding(call, place).await?)))
 }

@@ -284,7 +284,7 @@ impl From<&StoreError> for Code {
             StoreError::Ended { .. } => Code::Finished,
             // The queue is the caller's own, and the same request works once a run of theirs has ended: that is what
             // 429 means. 409 would say that it never will.
-            StoreError::QueueFull { .. } => Code::RateLimited,
+            StoreError::QueueFull { .. } | StoreError::Untold { .. } => Code::RateLimited,
             StoreError::TooLong { .. } => Code::PayloadTooLarge,
             StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_) => {
                 Code::StoreUnavailable

@@ -135,12 +135,10 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, Problem> {
     caller.need(Scope::Run)?;
     let id = known(&id)?;
-    let store = service.engine().store();
-    store.thread(&caller.tenant, &id).await?;
+    service.engine().store().thread(&caller.tenant, &id).await?;
     ending::end_runs(&service, &caller.tenant, &id).await?;
     let by = caller.by.as_deref().unwrap_or("somebody on this machine");
-    let told = service.app().config.engine.audit.thread_deleted(SystemClock.now(), &id, by);
-    store.delete_thread(&caller.tenant, &id, Some(told)).await?;
+    service.engine().delete_thread(&caller.tenant, &id, by).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

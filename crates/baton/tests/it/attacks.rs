@@ -3,6 +3,7 @@
 mod audit;
 mod auth;
 mod bursts;
+mod calls;
 mod child_processes;
 mod connections;
 mod fairness;

@@ -71,13 +71,16 @@ async fn names_are_remembered_for_good_and_found_by_their_beginning(home: Home) 
 
 async fn that_there_was_a_token_is_remembered_until_it_is_taken_back(home: Home) {
     let (store, elsewhere) = (&home.store, home.elsewhere());
-    assert_eq!((store.requires_tokens().await, store.require_no_tokens().await), (Ok(false), Ok(true)));
+    assert_eq!((store.requires_tokens().await, store.require_no_tokens(None).await), (Ok(false), Ok(true)));
     store.add_token(&token("a", 1), None).await.unwrap();
     assert_eq!(elsewhere.requires_tokens().await, Ok(true));
-    assert_eq!(elsewhere.require_no_tokens().await, Ok(false), "there is one");
+    assert_eq!(elsewhere.require_no_tokens(None).await, Ok(false), "there is one");
     elsewhere.revoke_token("a", None).await.unwrap();
     assert_eq!(store.requires_tokens().await, Ok(true), "the last one was revoked");
-    assert_eq!((store.require_no_tokens().await, elsewhere.requires_tokens().await), (Ok(true), Ok(false)));
+    assert_eq!(
+        (store.require_no_tokens(None).await, elsewhere.requires_tokens().await),
+        (Ok(true), Ok(false))
+    );
     store.require_tokens().await.unwrap();
     store.require_tokens().await.unwrap();
     assert_eq!(elsewhere.requires_tokens().await, Ok(true), "it was said without one");

@@ -6,13 +6,13 @@ use crate::serve::house::House;
 use crate::world::World;
 
 /// The rows of the trail: what happened, who says so, and whether it came from outside.
-fn rows(world: &World) -> Vec<Value> {
+pub(super) fn rows(world: &World) -> Vec<Value> {
     let listed = world.baton(&["audit", "ls", "--json"]).json();
     let row = |row: &Value| json!([row["event_type"], row["source"], row["external"]]);
     listed["items"].as_array().unwrap().iter().map(row).collect()
 }
 
-fn verified(world: &World) -> (i32, String) {
+pub(super) fn verified(world: &World) -> (i32, String) {
     let did = world.baton(&["audit", "verify"]);
     (did.code, did.err.trim().to_owned())
 }

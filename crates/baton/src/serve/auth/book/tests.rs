@@ -91,7 +91,7 @@ async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
     for values in [&["Bearer fresh"][..], &[]] {
         assert_eq!(said(&restarted, values).await, Err(Code::Unauthorized));
     }
-    assert_eq!(store.require_no_tokens().await, Ok(true));
+    assert_eq!(store.require_no_tokens(None).await, Ok(true));
     auth.refresh().await.unwrap();
     assert!(!auth.is_open(), "a process that is running does not open");
     let reopened = Auth::new(store, Vec::new());
