@@ -92,6 +92,9 @@ pub struct Budget {
     /// What went wrong: steps of the account that name an error.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub errors: u32,
+    /// Model calls whose tokens were estimated, because their provider did not report them.
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
+    pub estimated: u32,
 }
 
 impl Budget {
@@ -122,6 +125,7 @@ impl Budget {
         self.prompt_tokens = self.prompt_tokens.saturating_add(usage.prompt_tokens);
         self.completion_tokens = self.completion_tokens.saturating_add(usage.completion_tokens);
         self.last_prompt = usage.prompt_tokens;
+        self.estimated = self.estimated.saturating_add(u32::from(usage.estimated));
         match usage.cost_micro_usd {
             Some(cost) => self.cost_micro_usd = self.cost_micro_usd.saturating_add(cost),
             None => self.unpriced += 1,
@@ -159,6 +163,7 @@ impl Budget {
             prompt_tokens: self.prompt_tokens,
             completion_tokens: self.completion_tokens,
             cost_usd: (self.unpriced == 0).then(|| self.cost_micro_usd as f64 / 1e6),
+            estimated: self.estimated > 0,
         }
     }
 }
@@ -173,7 +178,8 @@ mod tests {
         let mut budget = Budget::default();
         assert_eq!(budget.reserve_model(&limits), Ok(()));
         assert_eq!(budget.reserve_model(&limits), Err(Limit::Tokens), "60 are already set aside");
-        let usage = TokenUsage { prompt_tokens: 30, completion_tokens: 5, cost_micro_usd: Some(0) };
+        let usage =
+            TokenUsage { prompt_tokens: 30, completion_tokens: 5, cost_micro_usd: Some(0), estimated: false };
         budget.settle_model(&limits, Some(&usage));
         assert_eq!((budget.reserved_tokens, budget.usage().tokens), (0, 35));
         assert_eq!(
@@ -197,8 +203,12 @@ mod tests {
     #[test]
     fn the_next_call_is_expected_to_read_what_the_last_one_did() {
         let limits = Limits { tokens: Some(100), answer_tokens: 10, ..Limits::default() };
-        let used =
-            |prompt_tokens| TokenUsage { prompt_tokens, completion_tokens: 1, cost_micro_usd: Some(0) };
+        let used = |prompt_tokens| TokenUsage {
+            prompt_tokens,
+            completion_tokens: 1,
+            cost_micro_usd: Some(0),
+            estimated: false,
+        };
         let mut budget = Budget::default();
         budget.reserve_model(&limits).unwrap();
         budget.settle_model(&limits, Some(&used(40)));
@@ -247,12 +257,26 @@ mod tests {
     }
 
     #[test]
+    fn an_estimate_counts_like_a_report_and_says_so() {
+        let limits = Limits { tokens: Some(100), answer_tokens: 10, ..Limits::default() };
+        let told = TokenUsage { prompt_tokens: 40, completion_tokens: 5, ..TokenUsage::default() };
+        let mut budget = Budget::default();
+        budget.settle_model(&limits, Some(&told));
+        assert!(!budget.usage().estimated);
+        assert_eq!(serde_json::to_value(&budget).unwrap().get("estimated"), None, "stored as it always was");
+        budget.settle_model(&limits, Some(&TokenUsage { estimated: true, ..told }));
+        assert_eq!((budget.estimated, budget.usage().estimated, budget.usage().tokens), (1, true, 90));
+        assert_eq!(budget.reserve_model(&limits), Err(Limit::Tokens));
+    }
+
+    #[test]
     fn no_number_of_a_provider_is_too_large() {
         let limits = Limits { tokens: Some(100), cost_micro_usd: Some(1), ..Limits::default() };
         let most = TokenUsage {
             prompt_tokens: u64::MAX,
             completion_tokens: u64::MAX,
             cost_micro_usd: Some(u64::MAX),
+            estimated: false,
         };
         let mut budget = Budget::default();
         budget.settle_model(&limits, Some(&most));

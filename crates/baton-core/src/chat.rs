@@ -91,6 +91,9 @@ pub struct TokenUsage {
     /// Cost in millionths of a US dollar; absent where the price is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micro_usd: Option<u64>,
+    /// The tokens were counted here, at least in part: the provider did not report them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 /// A call as the model wrote it: its arguments are still text.

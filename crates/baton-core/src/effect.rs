@@ -231,12 +231,23 @@ pub struct ToolOutcome {
     /// Whether whoever ran it knows that strangers wrote what it returned.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub untrusted: bool,
+    /// What it returned is private, by what is known of the tool where it ran.
+    #[serde(default, skip_serializing_if = "crate::json::is_default")]
+    pub private: bool,
 }
 
 impl ToolOutcome {
     /// What a tool that ran came to.
     pub fn new(status: Closing, result: Value) -> Self {
-        ToolOutcome { status, result, blob: None, cause: None, never_ran: false, untrusted: false }
+        ToolOutcome {
+            status,
+            result,
+            blob: None,
+            cause: None,
+            never_ran: false,
+            untrusted: false,
+            private: false,
+        }
     }
 
     /// A failure that the model is told about.

@@ -42,6 +42,8 @@ pub enum Input {
         text: String,
         /// The first entry of the branch that holds untrusted content.
         untrusted: Option<i64>,
+        /// The first entry of the branch that holds private data.
+        private: Option<i64>,
     },
     /// An effect ended.
     Outcome {

@@ -79,7 +79,7 @@ pub enum SelfCheck {
     Always,
 }
 
-/// What is done about a call that sends something out once untrusted content is on the branch.
+/// What is done about a call that sends something out once untrusted content or private data is on the branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UntrustedEgress {
@@ -149,7 +149,7 @@ pub struct Decision {
     /// When an answer is checked.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub self_check: SelfCheck,
-    /// What is done about calls that send something out beside untrusted content.
+    /// What is done about calls that send something out beside untrusted content or private data.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub untrusted_egress: UntrustedEgress,
     /// The tools that are there and not allowed, each with what would allow it.

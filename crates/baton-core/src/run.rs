@@ -141,6 +141,9 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// Cost; null where a price is not known, never 0.
     pub cost_usd: Option<f64>,
+    /// Some of the tokens were estimated: a provider did not report them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 /// What became of the calls of a cancelled run.

@@ -46,9 +46,15 @@ pub struct Trust {
     /// What it returns was written by people whom nobody here chose: pages, other services.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted_output: bool,
+    /// What it returns is private: files, logs, long outputs that were kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub private_output: bool,
     /// Whether its calls send something out.
     #[serde(skip_serializing_if = "crate::json::is_default")]
     pub egress: Egress,
+    /// Its calls send their words to a service that the operator chose, and to nobody else: a search.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub to_service: bool,
     /// The operator wants every call of it asked about.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub approve: bool,
@@ -56,8 +62,22 @@ pub struct Trust {
 
 impl Trust {
     /// What most of the tools that come with Baton are.
-    pub const BUILT_IN: Trust =
-        Trust { built_in: true, untrusted_output: false, egress: Egress::No, approve: false };
+    pub const BUILT_IN: Trust = Trust {
+        built_in: true,
+        untrusted_output: false,
+        private_output: false,
+        egress: Egress::No,
+        to_service: false,
+        approve: false,
+    };
+
+    /// The trust of a tool that shows what this machine keeps: private, and perhaps written by strangers.
+    pub const LOCAL_DATA: Trust = Trust { untrusted_output: true, private_output: true, ..Trust::BUILT_IN };
+
+    /// Whether anything at all leaves this machine with its calls.
+    pub fn sends_out(&self) -> bool {
+        self.to_service || self.egress != Egress::No
+    }
 }
 
 /// Where the cause of a failure lies.
@@ -116,3 +136,5 @@ pub const ASK_USER: &str = "ask_user";
 pub const UPDATE_PLAN: &str = "update_plan";
 /// The name of the tool that searches the web.
 pub const WEB_SEARCH: &str = "web_search";
+/// The tools that show more of a long output that was kept.
+pub const BLOB_TOOLS: [&str; 2] = ["read_blob", "search_blob"];

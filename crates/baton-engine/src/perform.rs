@@ -147,18 +147,22 @@ impl Performer {
             }
         };
         point("llm.post_response");
-        let (shown, used) = (asked.shown(), asked.used());
+        let shown = asked.shown();
         match ended {
-            None => Outcome::Stopped { shown, used },
-            Some(Err(fault)) => Outcome::ModelFailed { fault, shown, used },
+            None => Outcome::Stopped { shown, used: asked.used() },
+            Some(Err(fault)) => Outcome::ModelFailed { fault, shown, used: asked.used() },
             Some(Ok(Spoke::NotYet { up_to })) => Outcome::TooLong { up_to },
-            Some(Ok(Spoke::Ended(seen))) => match std::mem::take(&mut asked.collector).finish() {
-                Ok(raw) => {
-                    let reply = self.checked(raw, asked.model.as_deref(), seen);
-                    Outcome::Reply(self.without_found(reply, &intent.effect.kind).await)
+            Some(Ok(Spoke::Ended(seen))) => {
+                let (used, usage) = (asked.used(), asked.used_in_all());
+                match std::mem::take(&mut asked.collector).finish() {
+                    Ok(raw) => {
+                        let raw = RawReply { usage, ..raw };
+                        let reply = self.checked(raw, asked.model.as_deref(), seen);
+                        Outcome::Reply(self.without_found(reply, &intent.effect.kind).await)
+                    }
+                    Err(fault) => Outcome::ModelFailed { fault, shown, used },
                 }
-                Err(fault) => Outcome::ModelFailed { fault, shown, used },
-            },
+            }
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Collector {
     /// By index, which providers may leave gaps in and send in any order.
     calls: BTreeMap<u32, RawCall>,
     bytes: usize,
+    /// How much of it is reasoning in words.
+    thought: usize,
     usage: TokenUsage,
     reasoning: Vec<Value>,
     finish: Option<FinishReason>,
@@ -61,7 +63,10 @@ impl Collector {
             }
             Delta::Finish(reason) => self.finish = Some(*reason),
             // It is not kept here, but whoever shows it keeps it.
-            Delta::Reasoning(text) => self.grow(text.len())?,
+            Delta::Reasoning(text) => {
+                self.grow(text.len())?;
+                self.thought += text.len();
+            }
             Delta::ReasoningBlock(block) => {
                 // It is stored, and what is nested more deeply might never be read again.
                 if is_deeper_than(block, MAX_DEPTH) {
@@ -80,6 +85,12 @@ impl Collector {
     /// The text so far.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The bytes of everything that was written beside the text: calls, and reasoning in words.
+    pub fn bytes_beside_text(&self) -> usize {
+        let calls = self.calls.values().map(|call| call.name.len() + call.arguments.len());
+        calls.sum::<usize>() + self.thought
     }
 
     /// What was used so far, as far as it is known.
@@ -150,7 +161,12 @@ mod tests {
     }
 
     fn usage(n: u64) -> Delta {
-        Delta::Usage(TokenUsage { prompt_tokens: n, completion_tokens: 1, cost_micro_usd: None })
+        Delta::Usage(TokenUsage {
+            prompt_tokens: n,
+            completion_tokens: 1,
+            cost_micro_usd: None,
+            estimated: false,
+        })
     }
 
     fn collect(deltas: &[Delta]) -> Result<RawReply, Fault> {
@@ -187,7 +203,12 @@ mod tests {
             text: "a b".into(),
             calls: vec![raw(2, "early", "{}"), raw(7, "late", "{\"x\":1}")],
             finish: ToolCalls,
-            usage: TokenUsage { prompt_tokens: 9, completion_tokens: 1, cost_micro_usd: None },
+            usage: TokenUsage {
+                prompt_tokens: 9,
+                completion_tokens: 1,
+                cost_micro_usd: None,
+                estimated: false,
+            },
             reasoning: vec![json!({"signed": "hm"})],
         };
         assert_eq!(collect(&deltas), Ok(expected));

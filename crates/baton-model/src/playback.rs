@@ -83,6 +83,7 @@ impl Tally {
             prompt_tokens: self.read.div_ceil(4),
             completion_tokens: self.written.div_ceil(4),
             cost_micro_usd: Some(0),
+            estimated: false,
         }
     }
 }
@@ -123,7 +124,7 @@ mod tests {
         tally.wrote(&Delta::Text("12345".into()));
         assert_eq!(
             tally.usage(),
-            TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0) }
+            TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0), estimated: false }
         );
     }
 }

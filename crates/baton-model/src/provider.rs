@@ -104,6 +104,7 @@ mod tests {
             prompt_tokens,
             completion_tokens,
             cost_micro_usd: None,
+            estimated: false,
         })
     }
 

@@ -194,8 +194,8 @@ impl Store {
         on_store!(self, rename_thread(tenant, id, to))
     }
 
-    /// Everything on a thread is untrusted from now on, from the first entry of each of its branches: nobody here knows
-    /// who wrote it.
+    /// Everything on a thread is untrusted and private from now on, from the first entry of each of its branches: nobody
+    /// here knows who wrote it, and what it holds.
     pub async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
         on_store!(self, distrust(tenant, id))
     }
@@ -211,7 +211,7 @@ impl Store {
         on_store!(self, entries(tenant, id, branch, slice))
     }
 
-    /// Reads where a branch ends, what may follow, and where untrusted content begins on it.
+    /// Reads where a branch ends, what may follow, and where untrusted content and private data begin on it.
     pub async fn end(
         &self,
         tenant: &Tenant,

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::error::StoreError;
 use crate::service::{AuditRow, ChainEnd, Token};
+use crate::threads::FirstMarked;
 use crate::view::{ClaimRow, Posted, Pulse, RunRow, StepRow};
 use service::{MemEvent, MemKey, MemQueued};
 
@@ -71,8 +72,8 @@ struct MemThread {
     busy: BTreeMap<BranchName, RunId>,
     touched: BTreeMap<BranchName, Timestamp>,
     entries: BTreeMap<(u32, i64), PlacedEntry>,
-    /// The first untrusted entry of every lane that has one.
-    untrusted: BTreeMap<u32, i64>,
+    /// The first untrusted and the first private entry of every lane that has one.
+    marked: BTreeMap<u32, FirstMarked>,
 }
 
 #[derive(Debug)]

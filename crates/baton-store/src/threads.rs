@@ -15,13 +15,67 @@ pub(crate) fn tail_of(entries: &[PlacedEntry]) -> Tail {
     Tail::of(entries[enough..].iter().map(|placed| &placed.entry))
 }
 
-/// Where untrusted content begins on the line that ends at `head`, from the first such entry of each lane.
-pub(crate) fn first_untrusted(tree: &Tree, head: Place, of_lanes: &BTreeMap<u32, i64>) -> Option<i64> {
-    if of_lanes.is_empty() {
-        return None; // as on most threads
+/// The first entries with untrusted content and with private data: of a lane, of a branch, or of what is appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FirstMarked {
+    pub(crate) untrusted: Option<i64>,
+    pub(crate) private: Option<i64>,
+}
+
+impl FirstMarked {
+    /// The first ones among entries of which the first has this index.
+    pub(crate) fn among<'a>(first: i64, entries: impl IntoIterator<Item = &'a Entry>) -> FirstMarked {
+        let mut found = FirstMarked::default();
+        for (index, entry) in (first..).zip(entries) {
+            found.note(entry.is_untrusted(), entry.is_private(), index);
+        }
+        found
     }
-    let segments = tree.segments(head, 0); // the oldest one first
-    segments.iter().find_map(|s| of_lanes.get(&s.lane).copied().filter(|index| *index <= s.last))
+
+    /// Both marks on one entry.
+    pub(crate) fn both(index: i64) -> FirstMarked {
+        FirstMarked { untrusted: Some(index), private: Some(index) }
+    }
+
+    /// Takes in an entry, or a lane's first ones, unless there are earlier ones.
+    pub(crate) fn note(&mut self, untrusted: bool, private: bool, index: i64) {
+        let lowest = |known: Option<i64>| Some(known.map_or(index, |known| known.min(index)));
+        if untrusted {
+            self.untrusted = lowest(self.untrusted);
+        }
+        if private {
+            self.private = lowest(self.private);
+        }
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        *self == FirstMarked::default()
+    }
+
+    /// What is left of them where a lane is cut behind its entry `last`.
+    pub(crate) fn up_to(self, last: i64) -> FirstMarked {
+        let kept = |index: Option<i64>| index.filter(|index| *index <= last);
+        FirstMarked { untrusted: kept(self.untrusted), private: kept(self.private) }
+    }
+
+    /// Whether each is of private data, and its index.
+    pub(crate) fn rows(self) -> impl Iterator<Item = (bool, i64)> {
+        let row = |private| move |index| (private, index);
+        self.untrusted.map(row(false)).into_iter().chain(self.private.map(row(true)))
+    }
+}
+
+/// Where each mark begins on the line that ends at `head`, from the first such entries of each lane.
+pub(crate) fn first_marked(tree: &Tree, head: Place, of_lanes: &BTreeMap<u32, FirstMarked>) -> FirstMarked {
+    let mut found = FirstMarked::default();
+    if of_lanes.is_empty() {
+        return found; // as on most threads
+    }
+    for segment in tree.segments(head, 0) {
+        let marked = of_lanes.get(&segment.lane).copied().unwrap_or_default().up_to(segment.last);
+        marked.rows().for_each(|(private, index)| found.note(!private, private, index));
+    }
+    found
 }
 
 /// The lane that a branch which ends at `head` extends with its next entry; none where that opens a lane.

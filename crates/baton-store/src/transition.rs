@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::service::{AuditEvent, NewKey};
+use crate::threads::FirstMarked;
 
 /// One atomic, fenced write: everything that one input led to.
 #[derive(Debug, Clone)]
@@ -49,6 +50,14 @@ pub struct Transition {
     pub audit: Vec<AuditEvent>,
     /// How the run stands afterwards.
     pub rest: Rest,
+}
+
+impl Transition {
+    /// The first of its entries with untrusted content, and with private data.
+    pub(crate) fn first_marked(&self) -> FirstMarked {
+        let first = self.checkpoint.head - self.entries.len() as i64 + 1;
+        FirstMarked::among(first, self.entries.iter().map(|new| &new.entry))
+    }
 }
 
 /// How a run stands after a transition.

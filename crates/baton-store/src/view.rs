@@ -53,6 +53,10 @@ pub struct BranchEnd {
     ///
     /// [`Entry::is_untrusted`]: baton_core::thread::Entry::is_untrusted
     pub untrusted: Option<i64>,
+    /// The index of the first entry on it that holds private data ([`Entry::is_private`]); none if none does.
+    ///
+    /// [`Entry::is_private`]: baton_core::thread::Entry::is_private
+    pub private: Option<i64>,
     /// The run that wrote its last entry; none if it has none, or if no run wrote it.
     pub written_by: Option<RunId>,
     /// The lane that the branch may extend at its tip, where the store knows: spares a start asking again.
@@ -63,7 +67,7 @@ impl BranchEnd {
     /// Of a branch that nothing was said on yet, in the first lane of its thread.
     pub fn without_entries(branch: BranchName) -> BranchEnd {
         let tail = Tail::default();
-        BranchEnd { branch, head: -1, tail, untrusted: None, written_by: None, lane: Some(0) }
+        BranchEnd { branch, head: -1, tail, untrusted: None, private: None, written_by: None, lane: Some(0) }
     }
 }
 

@@ -192,7 +192,9 @@ pub(crate) fn tool(spec: &ToolSpec) -> Value {
         ("requires_context", value(&spec.requires_context)),
         ("built_in", value(&spec.trust.built_in)),
         ("untrusted_output", value(&spec.trust.untrusted_output)),
+        ("private_output", value(&spec.trust.private_output)),
         ("egress", value(&spec.trust.egress)),
+        ("to_service", value(&spec.trust.to_service)),
         ("approve", value(&spec.trust.approve)),
         ("timeout_s", value(&(spec.timeout_ms as f64 / 1000.0))),
     ])

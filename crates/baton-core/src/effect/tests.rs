@@ -25,7 +25,7 @@ fn what_was_stored_before_there_were_ladders_is_read() {
         text: "hi".to_owned(),
         calls: Vec::new(),
         finish: FinishReason::Stop,
-        usage: TokenUsage { prompt_tokens: 1, completion_tokens: 2, cost_micro_usd: None },
+        usage: TokenUsage { prompt_tokens: 1, completion_tokens: 2, cost_micro_usd: None, estimated: false },
         model: "m/x".to_owned(),
         reasoning: None,
         first: 0,

@@ -39,7 +39,9 @@ use state::{Asking, Ending, Phase, State};
 
 /// The flow's name in definitions and stored states.
 pub const NAME: &str = "turn";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// The version of a state without private data on its branch, which older builds go on from.
+const VERSION_WITHOUT_PRIVATE: u32 = 3;
 
 /// How often the same call may fail before the turn is brought to an end.
 pub const SAME_FAILURES: u8 = 3;
@@ -73,7 +75,8 @@ impl Turn {
     }
 
     pub(super) fn record(&self) -> FlowRecord {
-        FlowRecord::new(NAME, VERSION, &self.state)
+        let v = if self.state.private.is_some() { VERSION } else { VERSION_WITHOUT_PRIVATE };
+        FlowRecord::new(NAME, v, &self.state)
     }
 
     pub(super) fn waiting(&self) -> Vec<WaitingOn> {
@@ -107,9 +110,9 @@ impl Turn {
             return;
         }
         match input {
-            Input::Start { text, untrusted } => {
+            Input::Start { text, untrusted, private } => {
                 record.node = Node::Start;
-                self.state.untrusted = untrusted;
+                (self.state.untrusted, self.state.private) = (untrusted, private);
                 record.append(Entry::UserMessage(UserMessage { text: text.clone(), meta: None }));
                 self.begin(&text, at, record);
             }

@@ -260,14 +260,18 @@ impl Looking<'_> {
         ToolLine { name: spec.name.clone(), verdict, why }
     }
 
-    /// What changes for a tool once untrusted content is on the branch.
+    /// What changes for a tool once untrusted content or private data is on the branch.
     fn once_untrusted(&self, spec: &ToolSpec) -> &'static str {
-        match (self.decision.untrusted_egress, spec.trust.egress) {
-            (UntrustedEgress::Allow, _) | (_, Egress::No) => "",
-            (UntrustedEgress::Ask, Egress::UnlessFound) => {
-                "; beside untrusted content a person is asked, unless a search found the address"
+        if self.decision.untrusted_egress == UntrustedEgress::Allow {
+            return "";
+        }
+        match spec.trust.egress {
+            Egress::No if spec.trust.to_service => "; beside private data a person is asked",
+            Egress::No => "",
+            Egress::UnlessFound => {
+                "; beside private data a person is asked, and beside untrusted content unless a search found the address"
             }
-            (UntrustedEgress::Ask, Egress::Yes) => "; beside untrusted content a person is asked",
+            Egress::Yes => "; beside untrusted content or private data a person is asked",
         }
     }
 }

@@ -146,6 +146,9 @@ pub struct ToolResult {
     /// Whether it was written by people whom nobody here chose.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
+    /// It is private: what stands in a file, a log or another record of the person or the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
     /// Where the cause lies, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<crate::tool::Cause>,
@@ -257,8 +260,8 @@ pub enum BadEntry {
 }
 
 /// The newest version of the built-in types. Version 2 has the private field of [`AssistantMessage`],
-/// version 3 what is known of the trust and the failure of a [`ToolResult`].
-pub const ENTRY_VERSION: u32 = 3;
+/// version 3 what is known of the trust and the failure of a [`ToolResult`], version 4 that it is private.
+pub const ENTRY_VERSION: u32 = 4;
 
 impl Entry {
     /// The type's name, as the API shows it.
@@ -283,6 +286,7 @@ impl Entry {
         match self {
             Entry::Custom(custom) => custom.v,
             Entry::AssistantMessage(message) if message.reasoning.is_some() => 2,
+            Entry::ToolResult(result) if result.private => 4,
             Entry::ToolResult(result) if result.untrusted || result.cause.is_some() => 3,
             _ => 1,
         }
@@ -291,6 +295,11 @@ impl Entry {
     /// Whether it holds what people wrote whom nobody here chose.
     pub fn is_untrusted(&self) -> bool {
         matches!(self, Entry::ToolResult(result) if result.untrusted)
+    }
+
+    /// Whether it holds private data, which nothing may carry out unasked.
+    pub fn is_private(&self) -> bool {
+        matches!(self, Entry::ToolResult(result) if result.private)
     }
 
     /// The fields that everybody may see.
@@ -479,8 +488,8 @@ mod tests {
         assert!(why("UserMessage", 1, json!({})).contains("missing field `text`"));
         assert!(why("Finished", 1, json!({"x": 1})).contains("unknown field"));
         assert_eq!(
-            why("UserMessage", 4, json!({"text": ""})),
-            "UserMessage has version 4, and this build knows up to 3"
+            why("UserMessage", 5, json!({"text": ""})),
+            "UserMessage has version 5, and this build knows up to 4"
         );
         assert!(why("bad name", 1, json!({})).contains("not a type name"));
         assert!(why("note", 1, json!(3)).contains("expected an object"));

@@ -159,6 +159,7 @@ impl Tail {
                 reward: None,
                 blob: None,
                 untrusted: false,
+                private: false,
                 cause: None,
             }),
             None => Entry::AgentResult(AgentResult {

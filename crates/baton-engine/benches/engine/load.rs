@@ -44,6 +44,7 @@ impl Model for Quick {
             prompt_tokens: 100,
             completion_tokens: 20,
             cost_micro_usd: Some(0),
+            estimated: false,
         }));
         deltas.push(Delta::Finish(if round < self.rounds {
             FinishReason::ToolCalls

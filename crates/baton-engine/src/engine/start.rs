@@ -241,7 +241,11 @@ impl Engine {
         let setting = Setting { run: *run, path: FramePath::root(), definition: definition.clone() };
         let mut flow = Flow::begin(setting)?;
         let at = shared.clock.now();
-        flow.apply(Input::Start { text: beginning.text.clone(), untrusted: end.untrusted }, at, &mut record);
+        flow.apply(
+            Input::Start { text: beginning.text.clone(), untrusted: end.untrusted, private: end.private },
+            at,
+            &mut record,
+        );
         if let Some(refused) = record.refused {
             return Err(StoreError::Order(refused).into());
         }

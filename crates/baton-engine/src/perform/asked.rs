@@ -1,30 +1,41 @@
-//! What is known of a model call while it lasts, and what one that did not end well has used.
+//! The progress of one model call, and what it used: as its provider reports it, else as it is estimated here.
 
 use std::sync::Arc;
 
-use baton_core::chat::TokenUsage;
+use baton_core::chat::{ChatMessage, TokenUsage};
+use baton_core::tool::ToolSpec;
 use baton_model::{Collector, Model, ModelRequest};
+use serde_json::Value;
+
+/// The bytes that are taken for one token where nothing counts them better.
+const BYTES_A_TOKEN: usize = 4;
 
 /// About how many tokens a request is to read. Four bytes are one: it is for where nobody else counts.
 pub(super) fn about_tokens(request: &ModelRequest) -> u64 {
-    let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
-    (bytes as u64).div_ceil(4)
+    tokens(request.messages.iter().map(|message| message.content.len()).sum())
 }
 
-/// What is known of a model call while it lasts.
+fn tokens(bytes: usize) -> u64 {
+    bytes.div_ceil(BYTES_A_TOKEN) as u64
+}
+
+/// The progress of one model call.
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) collector: Collector,
     pub(super) model: Option<Arc<dyn Model>>,
-    /// What it was given to read, in tokens.
-    read: u64,
+    /// The bytes of the messages that it was given to read.
+    read: usize,
+    /// The tools that it was offered, which it reads, too.
+    tools: Arc<[ToolSpec]>,
     /// Whether a piece of its answer was sent on.
     pub(super) seen: bool,
 }
 
 impl Asked {
     pub(super) fn begin(&mut self, model: Arc<dyn Model>, request: &ModelRequest) {
-        self.read = about_tokens(request);
+        self.read = request.messages.iter().map(message_bytes).sum();
+        self.tools = request.tools.clone();
         self.model = Some(model);
     }
 
@@ -32,19 +43,67 @@ impl Asked {
         if self.seen { self.collector.text().to_owned() } else { String::new() }
     }
 
-    /// What a call that did not end well used: what its provider said, else a fair guess, else nothing.
+    /// What a call that did not end well used: what its provider reported, else an estimate of what was read and
+    /// written, else nothing.
     pub(super) fn used(&self) -> Option<TokenUsage> {
         let model = self.model.as_deref()?;
-        let said = self.collector.usage();
-        if said != TokenUsage::default() {
-            return Some(said);
+        let told = self.collector.usage();
+        if told != TokenUsage::default() {
+            return Some(self.completed(model, told));
         }
-        let text = self.collector.text();
-        if text.is_empty() && !self.seen {
-            return None;
+        self.has_written().then(|| self.estimated(model, told))
+    }
+
+    /// What an answer that ended well used. A model that is asked over no wire and reports nothing used nothing.
+    pub(super) fn used_in_all(&self) -> TokenUsage {
+        let told = self.collector.usage();
+        self.model.as_deref().map_or(told, |model| self.completed(model, told))
+    }
+
+    /// A report, with what it lacks estimated: a provider that was asked over a wire always reads something.
+    fn completed(&self, model: &dyn Model, told: TokenUsage) -> TokenUsage {
+        let is_whole = told.prompt_tokens > 0 && (told.completion_tokens > 0 || !self.has_written());
+        if is_whole || model.wire().is_empty() { told } else { self.estimated(model, told) }
+    }
+
+    fn estimated(&self, model: &dyn Model, told: TokenUsage) -> TokenUsage {
+        let either = |told: u64, estimate: &dyn Fn() -> u64| if told > 0 { told } else { estimate() };
+        let prompt_tokens = either(told.prompt_tokens, &|| self.prompt_estimate());
+        let completion_tokens = either(told.completion_tokens, &|| self.written_estimate(model));
+        let usage = TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: None, estimated: true };
+        TokenUsage { cost_micro_usd: model.cost(&usage), ..usage }
+    }
+
+    /// Whether anything came of the call yet.
+    fn has_written(&self) -> bool {
+        self.seen || !self.collector.text().is_empty() || self.collector.bytes_beside_text() > 0
+    }
+
+    fn prompt_estimate(&self) -> u64 {
+        let tool =
+            |tool: &ToolSpec| tool.name.len() + tool.description.len() + json_bytes(&tool.input_schema);
+        tokens(self.read + self.tools.iter().map(tool).sum::<usize>())
+    }
+
+    fn written_estimate(&self, model: &dyn Model) -> u64 {
+        model.count(self.collector.text()) + tokens(self.collector.bytes_beside_text())
+    }
+}
+
+/// The bytes of a message that a model reads: its text and its calls.
+fn message_bytes(message: &ChatMessage) -> usize {
+    let calls = message.tool_calls.iter().map(|call| call.name.len() + json_bytes(&call.arguments));
+    message.content.len() + calls.sum::<usize>()
+}
+
+/// About how long a value is as JSON, without writing it.
+fn json_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| json_bytes(item) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + json_bytes(value)).sum::<usize>()
         }
-        let (prompt_tokens, completion_tokens) = (self.read, model.count(text));
-        let guess = TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: None };
-        Some(TokenUsage { cost_micro_usd: model.cost(&guess), ..guess })
     }
 }

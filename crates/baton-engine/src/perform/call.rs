@@ -6,13 +6,14 @@ use std::task::Poll;
 use baton_core::effect::{EffectKind, Outcome, ToolOutcome};
 use baton_core::id::EffectId;
 use baton_core::thread::{Closing, Entry};
-use baton_core::tool::EffectClass;
+use baton_core::tool::{BLOB_TOOLS, EffectClass};
 use baton_store::failpoint::point;
 use baton_store::{Intent, Slice, StoreError};
 use baton_tools::{CallContext, Ran};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::found::RESULTS_PAGE;
 use super::hold::{Held, Hold};
 use super::{Performer, given_up};
 use crate::patience::patiently;
@@ -58,6 +59,7 @@ impl Performer {
             permit: held.permit.clone(),
         };
         span.called(&arguments, self.settings.telling);
+        let shows_private = self.shows_private(name, &arguments, *entry).await;
         point("tool.post_intent");
         if !held.permit.holds().await {
             return None;
@@ -74,14 +76,35 @@ impl Performer {
         if held.is_lost() {
             return None; // it was found out with the connection in hand
         }
-        Some(self.ran(name, ran, *class, cancel).await)
+        let outcome = ToolOutcome { private: shows_private, ..ran.outcome };
+        Some(self.ran(name, Ran { outcome, ..ran }, *class, cancel).await)
+    }
+
+    /// Whether a call shows more of a long output that is private. It is as private as the result on this branch that it
+    /// was kept for; of one that is not found there nothing is known.
+    async fn shows_private(&self, name: &str, arguments: &Value, entry: i64) -> bool {
+        if !BLOB_TOOLS.contains(&name) {
+            return false;
+        }
+        let hash = arguments.get("hash").and_then(Value::as_str).unwrap_or_default();
+        let slice = Slice { before: Some(entry), last_n: Some(RESULTS_PAGE) };
+        let read = || Box::pin(self.store.entries(&self.tenant, &self.thread, Some(&self.branch), slice));
+        let found = patiently!(self, read()).unwrap_or_default();
+        let kept = found.iter().rev().find_map(|placed| match &placed.entry {
+            Entry::ToolResult(result) if result.blob.as_ref().is_some_and(|blob| blob.hash == hash) => {
+                Some(result.private)
+            }
+            _ => None,
+        });
+        kept.unwrap_or(true)
     }
 
     async fn ran(&self, name: &str, mut ran: Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
         point("tool.post_reply");
         // What the run is pinned to may trust a tool that is no longer trusted.
-        ran.outcome.untrusted =
-            (self.tools)().get(name).is_some_and(|tool| tool.spec().trust.untrusted_output);
+        let trust = (self.tools)().get(name).map(|tool| tool.spec().trust).unwrap_or_default();
+        ran.outcome.untrusted = trust.untrusted_output;
+        ran.outcome.private |= trust.private_output;
         let failed = ran.outcome.status == Closing::Error;
         if ran.timed_out && !class.may_run_again() && !ran.before_start {
             return Outcome::Unknown;

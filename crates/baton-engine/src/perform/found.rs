@@ -11,7 +11,7 @@ use super::Performer;
 use crate::patience::patiently;
 
 /// How many entries are read at once when results are looked for.
-const RESULTS_PAGE: u32 = 256;
+pub(super) const RESULTS_PAGE: u32 = 256;
 
 impl Performer {
     /// A call whose address was among the results of a search of this run sends nothing out.

@@ -173,11 +173,8 @@ async fn a_call_that_was_cut_is_counted(world: World) {
     assert_eq!(handle.rested().await, Rested::Ended(RunStatus::Error));
     let events = world.events(handle.run).await;
     let Some(Event::Ended { usage, .. }) = events.last().map(|event| event.event.clone()) else { panic!() };
-    assert_eq!(
-        (usage.prompt_tokens, usage.completion_tokens, usage.cost_usd),
-        (1, 4, Some(0.0)),
-        "a fair guess"
-    );
+    assert_eq!((usage.completion_tokens, usage.cost_usd, usage.estimated), (4, Some(0.0), true));
+    assert!((100..400).contains(&usage.prompt_tokens), "the question and the tools: {usage:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,7 +206,8 @@ async fn a_pause_counts_as_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn usage_that_a_provider_sent_before_it_failed_counts() {
     let world = World::new(crate::world::Kept::Memory, crate::world::Mode::Plain);
-    let said = TokenUsage { prompt_tokens: 70, completion_tokens: 9, cost_micro_usd: Some(3) };
+    let said =
+        TokenUsage { prompt_tokens: 70, completion_tokens: 9, cost_micro_usd: Some(3), estimated: false };
     let reply = vec![Ok(Delta::Usage(said)), Ok(Delta::Text("half".to_owned())), Err(down())];
     let cast = Cast::new([("a/big", vec![reply])]);
     let engine = cast.engine(&world);

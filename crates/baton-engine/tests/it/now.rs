@@ -20,7 +20,7 @@ everywhere!(
     what_was_untrusted_at_first_is_marked,
 );
 
-const STRANGE: Trust = Trust { untrusted_output: true, ..Trust::BUILT_IN };
+const STRANGE: Trust = Trust::LOCAL_DATA;
 
 /// An engine that has the tool `page`.
 fn engine(world: &World, class: EffectClass, trust: Trust) -> Engine {
@@ -31,7 +31,8 @@ fn script(world: &World) {
     world.script(json!([[{"call": {"name": "page", "arguments": {}}}], [{"text": "so be it"}]]));
 }
 
-/// How the one call was closed: status, result, and whether it and the branch are untrusted.
+/// How the one call was closed: status, result, and whether it and the branch are untrusted; what is untrusted here is
+/// private, too.
 async fn closed(world: &World) -> (Closing, String, bool, bool) {
     let results = world.entries().await.into_iter().filter_map(|placed| match placed.entry {
         Entry::ToolResult(result) => Some(result),
@@ -42,6 +43,7 @@ async fn closed(world: &World) -> (Closing, String, bool, bool) {
     let thread = "t".parse().unwrap();
     let end = insist(|| world.store.end(&TENANT, &thread, None)).await;
     let text = baton_core::json::as_text(&result.result);
+    assert_eq!((result.untrusted, end.untrusted), (result.private, end.private), "both marks alike");
     (result.status, text, result.untrusted, end.untrusted.is_some())
 }
 

@@ -156,7 +156,8 @@ fn a_model_costs_what_its_price_says_and_nobody_guesses_it() {
     let entry = ModelEntry { price, ..ModelEntry::new("mine/dear") };
     let providers = vec![provider("here", "http://127.0.0.1:1"), provider("mine", "https://h")];
     let catalog = Catalog::new(providers, vec![entry]).unwrap();
-    let usage = TokenUsage { prompt_tokens: 1000, completion_tokens: 200, cost_micro_usd: None };
+    let usage =
+        TokenUsage { prompt_tokens: 1000, completion_tokens: 200, cost_micro_usd: None, estimated: false };
     let cost = |name| catalog.model(name).unwrap().cost(&usage);
     let found = ["mine/dear", "mine/unknown", "here/any", "offline"].map(cost);
     assert_eq!(found, [Some(6000), None, Some(0), Some(0)]);

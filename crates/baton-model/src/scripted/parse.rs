@@ -152,6 +152,7 @@ fn usage(value: &Value, place: &str) -> Result<Item, BadScript> {
         prompt_tokens: fields.need_number("prompt_tokens")?,
         completion_tokens: fields.need_number("completion_tokens")?,
         cost_micro_usd: fields.number("cost_micro_usd")?,
+        estimated: false,
     }))
 }
 

@@ -123,7 +123,12 @@ async fn every_item_becomes_its_deltas() {
         Ok(Delta::CallStart { index: 1, id: None, name: "u".into() }),
         piece(1, "{"),
         piece(1, "é"),
-        Ok(Delta::Usage(TokenUsage { prompt_tokens: 1, completion_tokens: 8, cost_micro_usd: Some(0) })),
+        Ok(Delta::Usage(TokenUsage {
+            prompt_tokens: 1,
+            completion_tokens: 8,
+            cost_micro_usd: Some(0),
+            estimated: false,
+        })),
         Ok(Delta::Finish(FinishReason::ToolCalls)),
     ];
     assert_eq!(deltas(&model, ask(vec![user("abc")])).await, expected);
@@ -138,7 +143,7 @@ async fn usage_and_finish_can_be_said() {
         text: "cut off".into(),
         calls: vec![],
         finish: FinishReason::Length,
-        usage: TokenUsage { prompt_tokens: 5, completion_tokens: 6, cost_micro_usd: None },
+        usage: TokenUsage { prompt_tokens: 5, completion_tokens: 6, cost_micro_usd: None, estimated: false },
         reasoning: vec![],
     };
     assert_eq!(reply(&model, ask(vec![user("x")])).await, Ok(expected));
@@ -194,7 +199,12 @@ async fn a_forced_answer_has_words_alone() {
         text: "first ".into(),
         calls: vec![],
         finish: FinishReason::Stop,
-        usage: TokenUsage { prompt_tokens: 1, completion_tokens: 2, cost_micro_usd: Some(0) },
+        usage: TokenUsage {
+            prompt_tokens: 1,
+            completion_tokens: 2,
+            cost_micro_usd: Some(0),
+            estimated: false,
+        },
         reasoning: vec![],
     };
     assert_eq!(reply(&model, without).await, Ok(expected));

@@ -78,6 +78,7 @@ impl Reading {
             prompt_tokens: count("prompt_eval_count"),
             completion_tokens: count("eval_count"),
             cost_micro_usd: None,
+            estimated: false,
         }));
         out.push(Delta::Finish(finish));
         Ok(true)

@@ -79,6 +79,7 @@ pub(super) fn usage(usage: &Json<'_>, fields: [&str; 2]) -> Option<Delta> {
             prompt_tokens: prompt.unwrap_or(0),
             completion_tokens: completion.unwrap_or(0),
             cost_micro_usd: None,
+            estimated: false,
         })
     })
 }

@@ -206,7 +206,8 @@ async fn probed(url: &str) -> Probe {
 
 #[tokio::test]
 async fn a_probe_says_what_a_model_can_do() {
-    let usage = TokenUsage { prompt_tokens: 7, completion_tokens: 3, cost_micro_usd: Some(0) };
+    let usage =
+        TokenUsage { prompt_tokens: 7, completion_tokens: 3, cost_micro_usd: Some(0), estimated: false };
     let answered = Answered { first: Duration::ZERO, total: Duration::ZERO, pieces: 2, usage };
     let expected = Probe {
         model: "ollama/m".to_owned(),

@@ -110,7 +110,7 @@ pub(crate) fn said(text: &str) -> Vec<Delta> {
 
 /// The same with another cost.
 pub(crate) fn said_at(text: &str, cost_micro_usd: Option<u64>) -> Vec<Delta> {
-    let usage = TokenUsage { prompt_tokens: 7, completion_tokens: 3, cost_micro_usd };
+    let usage = TokenUsage { prompt_tokens: 7, completion_tokens: 3, cost_micro_usd, estimated: false };
     vec![Delta::Text(text.to_owned()), Delta::Usage(usage), Delta::Finish(FinishReason::Stop)]
 }
 

@@ -6,6 +6,7 @@ use baton_core::thread::{NewEntry, Place, PlacedEntry, Tail, Tree};
 use super::{Inner, MemThread, MemoryStore};
 use crate::error::StoreError;
 use crate::service::AuditEvent;
+use crate::threads::FirstMarked;
 use crate::transition::NewThread;
 use crate::view::{BranchEnd, BranchView, ForkAt, PruneRequest, Pruned, Rewound, Slice, ThreadView};
 
@@ -95,7 +96,7 @@ impl MemoryStore {
     pub(crate) fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let thread = inner.thread_mut(tenant, id)?;
-        thread.untrusted = thread.tree.lanes.keys().map(|lane| (*lane, 0)).collect();
+        thread.marked = thread.tree.lanes.keys().map(|lane| (*lane, FirstMarked::both(0))).collect();
         Ok(())
     }
 
@@ -125,10 +126,11 @@ impl MemoryStore {
         let thread = inner.thread(tenant, id)?;
         let branch = branch.unwrap_or(&thread.tree.current).clone();
         let head = inner.head(tenant, thread, &branch)?;
-        let untrusted = crate::threads::first_untrusted(&thread.tree, head, &thread.untrusted);
+        let marked = crate::threads::first_marked(&thread.tree, head, &thread.marked);
         let lane = crate::threads::own_lane(&thread.tree, &branch, head, thread.tip(head.lane));
         let written_by = thread.written_by(head);
-        Ok(BranchEnd { branch, head: head.index, tail: thread.tail(head), untrusted, written_by, lane })
+        let (tail, FirstMarked { untrusted, private }) = (thread.tail(head), marked);
+        Ok(BranchEnd { branch, head: head.index, tail, untrusted, private, written_by, lane })
     }
 
     pub(crate) fn push(
@@ -246,7 +248,10 @@ impl MemoryStore {
         let lanes = tree.lanes.keys().filter(|lane| !reached.contains_key(lane)).count() as u64;
         if !request.dry_run {
             thread.entries.retain(|key, _| !gone(key));
-            thread.untrusted.retain(|lane, index| !gone(&(*lane, *index)));
+            thread.marked.retain(|lane, marked| {
+                *marked = marked.up_to(reached.get(lane).copied().unwrap_or(-1));
+                !marked.is_clean()
+            });
             tree.lanes.retain(|lane, _| reached.contains_key(lane));
             thread.touched.retain(|name, _| tree.branches.contains_key(name));
             thread.tree = tree;
@@ -268,7 +273,7 @@ impl Inner {
             busy: Default::default(),
             touched: [(BranchName::main(), new.at)].into(),
             entries: Default::default(),
-            untrusted: Default::default(),
+            marked: Default::default(),
         });
     }
 
@@ -321,8 +326,9 @@ impl MemThread {
 
     /// Puts an entry at the end of a lane.
     pub(super) fn insert(&mut self, lane: u32, placed: PlacedEntry) {
-        if placed.entry.is_untrusted() {
-            self.untrusted.entry(lane).or_insert(placed.index);
+        let (untrusted, private) = (placed.entry.is_untrusted(), placed.entry.is_private());
+        if untrusted || private {
+            self.marked.entry(lane).or_default().note(untrusted, private, placed.index);
         }
         self.entries.insert((lane, placed.index), placed);
     }

@@ -14,6 +14,7 @@ use super::threads::move_branch;
 use super::tree::{append_lane, lane, load, name, stored};
 use super::{Db, PgStore, untrusted};
 use crate::error::StoreError;
+use crate::threads::FirstMarked;
 use crate::view::{BranchEnd, Slice};
 
 /// How many entries are read at first to know what a branch's next entry depends on: mostly the last one
@@ -62,9 +63,11 @@ pub(super) const END: &str = over_line!(
        SELECT f.*,
          (SELECT opened_by FROM lanes WHERE tenant = $1 AND thread = $2 AND lane = f.lane),
          (SELECT max(idx) FROM entries WHERE tenant = $1 AND thread = $2 AND lane = f.lane) AS tip,
-         (SELECT min(u.idx) FROM line JOIN untrusted u ON u.lane = line.lane AND u.idx <= line.last
-          WHERE u.tenant = $1 AND u.thread = $2) AS untrusted
-       FROM found f)
+         marked.untrusted, marked.private
+       FROM found f, (
+         SELECT min(u.idx) FILTER (WHERE NOT u.private) AS untrusted, min(u.idx) FILTER (WHERE u.private) AS private
+         FROM line JOIN untrusted u ON u.lane = line.lane AND u.idx <= line.last
+         WHERE u.tenant = $1 AND u.thread = $2) marked)
      SELECT edge.*, r.idx, r.envelope, r.crc, r.run FROM edge LEFT JOIN recent r ON true"
 );
 
@@ -135,9 +138,8 @@ impl PgStore {
                 let lane = append_lane(db, &tenant, &id, &mut loaded.tree, &branch).await?;
                 let place = Place { lane, index: head.index + 1 };
                 insert_entry(db, &tenant, &id, place, (new.id.0, None), &envelope).await?;
-                if new.entry.is_untrusted() {
-                    untrusted::note(db, &tenant, &id, place).await?;
-                }
+                let marked = FirstMarked::among(place.index, [&new.entry]);
+                untrusted::note(db, &tenant, &id, lane, marked).await?;
                 move_branch(db, &tenant, &id, &branch, place, Some(new.at)).await?;
                 Ok(place.index)
             })
@@ -255,9 +257,9 @@ fn end_from(
     let branch = found(row, wanted)?;
     let mut recent = Vec::new();
     for row in rows {
-        let Some(index) = row.try_get::<_, Option<i64>>(7)? else { continue };
-        let (entry, _) = unpacked(thread, index, row.try_get(8)?, row.try_get(9)?)?;
-        recent.push((index, entry, row.try_get::<_, Option<Uuid>>(10)?.map(RunId)));
+        let Some(index) = row.try_get::<_, Option<i64>>(8)? else { continue };
+        let (entry, _) = unpacked(thread, index, row.try_get(9)?, row.try_get(10)?)?;
+        recent.push((index, entry, row.try_get::<_, Option<Uuid>>(11)?.map(RunId)));
     }
     recent.sort_by_key(|(index, ..)| *index);
     let all = (recent.len() as i64) < page;
@@ -274,7 +276,8 @@ fn end_from(
     };
     let tip = row.try_get::<_, Option<i64>>(5)?.unwrap_or(-1);
     let lane = (opened && head.index >= tip).then_some(head.lane);
-    Ok(Some(BranchEnd { branch, head: head.index, tail, untrusted: row.try_get(6)?, written_by, lane }))
+    let (untrusted, private) = (row.try_get(6)?, row.try_get(7)?);
+    Ok(Some(BranchEnd { branch, head: head.index, tail, untrusted, private, written_by, lane }))
 }
 
 /// An entry out of its envelope.

@@ -15,6 +15,7 @@ use crate::failpoint;
 const MIGRATIONS: &[(i32, &str, &str)] = &[
     (1, "0.1.0", include_str!("../../migrations/postgres/0001_first.sql")),
     (2, "0.1.0", include_str!("../../migrations/postgres/0002_many_runs.sql")),
+    (3, "0.1.0", include_str!("../../migrations/postgres/0003_private.sql")),
 ];
 
 /// The first half of the lock's number; the second is the schema.

@@ -16,6 +16,7 @@ use crate::error::StoreError;
 use crate::record;
 use crate::runs::Fence;
 use crate::service::AuditEvent;
+use crate::threads::FirstMarked;
 use crate::transition::{NewRun, Rest, Transition};
 
 /// A transition as bytes and numbers.
@@ -34,8 +35,7 @@ pub(super) struct Packed {
     inbox_read: u32,
     pub(super) progress: bool,
     pub(super) entries: Entries,
-    /// The place of the first entry with untrusted content.
-    pub(super) untrusted: Option<i64>,
+    pub(super) marked: FirstMarked,
     pub(super) body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
     pub(super) audit: Vec<PackedEvent>,
@@ -59,8 +59,6 @@ impl Packed {
             entries.crcs.push(i64::from(crc32fast::hash(&envelope)));
             entries.envelopes.push(envelope);
         }
-        let first = checkpoint.head - transition.entries.len() as i64 + 1;
-        let untrusted = transition.entries.iter().position(|new| new.entry.is_untrusted());
         let asked = |approval: &Approval| record::encode(approval).map(|bytes| (approval.clone(), bytes));
         Ok(Packed {
             run: *run,
@@ -77,7 +75,7 @@ impl Packed {
             inbox_read: checkpoint.inbox_read,
             progress: transition.progress,
             entries,
-            untrusted: untrusted.map(|nth| first + nth as i64),
+            marked: transition.first_marked(),
             body: record::encode(checkpoint)?,
             asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
             audit: transition.audit.iter().map(PackedEvent::new).collect::<Result<_, _>>()?,
@@ -87,7 +85,7 @@ impl Packed {
     /// Whether a run can begin with it in one statement.
     pub(super) fn is_plain(&self) -> bool {
         self.rest == Rest::Running
-            && self.untrusted.is_none()
+            && self.marked.is_clean()
             && self.asked.is_empty()
             && !self.entries.ids.is_empty()
     }
@@ -100,7 +98,7 @@ impl Packed {
     fn parts(&self) -> Parts {
         Parts {
             entries: Rows::of(self.entries.ids.len()),
-            untrusted: self.untrusted.is_some(),
+            marked: !self.marked.is_clean(),
             asked: !self.asked.is_empty(),
             audit: Rows::of(self.audit.len()),
             ..Parts::default()
@@ -130,13 +128,14 @@ impl Packed {
             Box::new(&self.body.0),
             Box::new(i64::from(self.body.1)),
         ];
-        if parts.entries != Rows::None || parts.untrusted || halt == Halt::Ended {
+        if parts.entries != Rows::None || parts.marked || halt == Halt::Ended {
             values.push(Box::new(self.thread.as_str()));
             values.push(Box::new(stored(self.lane)));
         }
         self.entries.push_to(&mut values);
-        if let Some(index) = self.untrusted {
-            values.push(Box::new(index));
+        if parts.marked {
+            values.push(Box::new(self.marked.untrusted));
+            values.push(Box::new(self.marked.private));
         }
         if parts.asked {
             push_asked(&self.asked, &mut values);

@@ -24,7 +24,7 @@ where
 /// The statement that advances several runs, each once.
 pub(super) fn advances<'a>(runs: &[&'a Packed]) -> (Form, Vec<Param<'a>>) {
     let shared = Shared {
-        untrusted: runs.iter().any(|run| run.untrusted.is_some()),
+        marked: runs.iter().any(|run| !run.marked.is_clean()),
         audit: runs.iter().any(|run| !run.audit.is_empty()),
         ended: runs.iter().any(|run| matches!(run.rest, Rest::Ended(_))),
     };
@@ -47,8 +47,9 @@ pub(super) fn advances<'a>(runs: &[&'a Packed]) -> (Form, Vec<Param<'a>>) {
     let of = push_entries(runs, &mut values);
     values.push(list(&of, |run| run.tenant.as_str()));
     values.push(list(&of, |run| stored(run.lane)));
-    if shared.untrusted {
-        values.push(list(runs, |run| run.untrusted));
+    if shared.marked {
+        values.push(list(runs, |run| run.marked.untrusted));
+        values.push(list(runs, |run| run.marked.private));
     }
     if shared.audit {
         let of = push_audit(runs, &mut values);

@@ -32,7 +32,8 @@ pub(super) enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Parts {
     pub(super) entries: Rows,
-    pub(super) untrusted: bool,
+    /// The first entries with untrusted content or private data.
+    pub(super) marked: bool,
     pub(super) asked: bool,
     pub(super) audit: Rows,
     /// Only where a run begins.
@@ -63,7 +64,8 @@ impl Rows {
 /// What at least one of several transitions writes beside its run, its step and its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Shared {
-    pub(super) untrusted: bool,
+    /// The first entries with untrusted content or private data.
+    pub(super) marked: bool,
     pub(super) audit: bool,
     pub(super) ended: bool,
 }
@@ -133,18 +135,20 @@ impl Values {
 fn advance(parts: Parts, halt: Halt) -> String {
     let mut values = Values(13);
     // Both are the same in every form that needs either.
-    let (thread, lane) = match parts.entries != Rows::None || parts.untrusted || halt == Halt::Ended {
+    let (thread, lane) = match parts.entries != Rows::None || parts.marked || halt == Halt::Ended {
         true => (values.next("text"), values.next("int")),
         false => Default::default(),
     };
     let mut rest = String::new();
     rest += &entries(parts.entries, "r", &thread, &lane, "$6::bigint", &mut values);
-    if parts.untrusted {
-        let index = values.next("bigint");
+    if parts.marked {
+        let (untrusted, private) = (values.next("bigint"), values.next("bigint"));
         let _ = write!(
             rest,
-            ", u AS (INSERT INTO untrusted(tenant, thread, lane, idx)
-               SELECT $1, {thread}, {lane}, {index} FROM r ON CONFLICT DO NOTHING)"
+            ", u AS (INSERT INTO untrusted(tenant, thread, lane, private, idx)
+               SELECT $1, {thread}, {lane}, k.private, k.idx
+               FROM r, (VALUES (false, {untrusted}), (true, {private})) k(private, idx)
+               WHERE k.idx IS NOT NULL ON CONFLICT DO NOTHING)"
         );
     }
     if parts.asked {

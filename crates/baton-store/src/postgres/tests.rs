@@ -29,7 +29,7 @@ INSERT INTO branches(tenant, thread, branch, lane, head, touched)
 INSERT INTO entries SELECT 't' || n % 3, 'th' || n, 0, i, gen_random_uuid(), NULL, 'x', 1
   FROM generate_series(1, 4000) n, generate_series(0, 5) i;
 INSERT INTO lanes SELECT 't' || n % 3, 'th' || n, 1, 0, 3, 'main' FROM generate_series(1, 4000) n;
-INSERT INTO untrusted SELECT 't' || n % 3, 'th' || n, 0, 3 FROM generate_series(1, 4000) n;
+INSERT INTO untrusted(tenant, thread, lane, idx) SELECT 't' || n % 3, 'th' || n, 0, 3 FROM generate_series(1, 4000) n;
 INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head, attempts, definition,
     min_version, budget, due_at, created, metadata)
   SELECT 't' || n % 3, gen_random_uuid(), 'th' || n, 'main', 0,
@@ -55,8 +55,8 @@ fn writes() -> Vec<(String, String)> {
     let mut forms = vec![Form::Post, Form::Release, Form::Watch];
     let (both, counts) = ([false, true], [Rows::None, Rows::One, Rows::Many]);
     for (entries, audit) in counts.iter().flat_map(|a| counts.map(|b| (*a, b))) {
-        for (untrusted, asked) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-            let parts = Parts { entries, untrusted, asked, audit, ..Parts::default() };
+        for (marked, asked) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
+            let parts = Parts { entries, marked, asked, audit, ..Parts::default() };
             forms.extend([Halt::No, Halt::Suspended, Halt::Ended].map(|halt| Form::Advance(parts, halt)));
         }
     }
@@ -67,8 +67,8 @@ fn writes() -> Vec<(String, String)> {
         }
     }
     forms.push(Form::Begins);
-    for (untrusted, audit) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-        forms.extend(both.map(|ended| Form::Advances(Shared { untrusted, audit, ended })));
+    for (marked, audit) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
+        forms.extend(both.map(|ended| Form::Advances(Shared { marked, audit, ended })));
     }
     forms.into_iter().map(|form| (format!("{form:?}"), form.sql())).collect()
 }

@@ -1,14 +1,14 @@
-//! Where untrusted content begins in each lane, so that nobody has to read entries to know.
+//! Where untrusted content and private data begin in each lane, so that no entry has to be read to know.
 //!
 //! A row is written together with the first such entry of its lane, and removed together with it. What the
 //! rows mean for a branch is part of the statement that reads its end ([`super::entries`]).
 
 use baton_core::id::{Tenant, ThreadId};
-use baton_core::thread::Place;
 
 use super::tree::{load, stored};
 use super::{Db, PgStore};
 use crate::error::StoreError;
+use crate::threads::FirstMarked;
 
 impl PgStore {
     /// Notes the beginning of every lane, whatever stands there.
@@ -21,7 +21,7 @@ impl PgStore {
                 let statement = db.prepare_cached(sql).await?;
                 db.execute(&statement, &[&tenant.as_str(), &id.as_str()]).await?;
                 for lane in loaded.tree.lanes.keys() {
-                    note(db, &tenant, &id, Place { lane: *lane, index: 0 }).await?;
+                    note(db, &tenant, &id, *lane, FirstMarked::both(0)).await?;
                 }
                 Ok(())
             })
@@ -30,17 +30,20 @@ impl PgStore {
     }
 }
 
-/// Takes note of an untrusted entry that was just appended; only the first one of a lane counts.
+/// Takes note of the first marked entries of what was just appended; only the first of each mark in a lane counts.
 pub(crate) async fn note(
     db: &Db<'_>,
     tenant: &Tenant,
     thread: &ThreadId,
-    place: Place,
+    lane: u32,
+    marked: FirstMarked,
 ) -> Result<(), StoreError> {
-    let sql =
-        "INSERT INTO untrusted(tenant, thread, lane, idx) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-    let statement = db.prepare_cached(sql).await?;
-    let lane = stored(place.lane);
-    db.execute(&statement, &[&tenant.as_str(), &thread.as_str(), &lane, &place.index]).await?;
+    let sql = "INSERT INTO untrusted(tenant, thread, lane, private, idx) VALUES ($1, $2, $3, $4, $5)
+               ON CONFLICT DO NOTHING";
+    for (private, index) in marked.rows() {
+        let statement = db.prepare_cached(sql).await?;
+        let lane = stored(lane);
+        db.execute(&statement, &[&tenant.as_str(), &thread.as_str(), &lane, &private, &index]).await?;
+    }
     Ok(())
 }

@@ -18,6 +18,7 @@ use super::untrusted;
 use crate::error::StoreError;
 use crate::record;
 use crate::runs::Fence;
+use crate::threads::FirstMarked;
 use crate::transition::{Rest, Transition};
 use crate::view::RunRow;
 
@@ -36,8 +37,7 @@ pub(super) struct Packed {
     inbox_read: u32,
     pub(super) rest: Rest,
     entries: Vec<(Uuid16, Vec<u8>)>,
-    /// Which of the entries is the first with untrusted content.
-    untrusted: Option<usize>,
+    marked: FirstMarked,
     body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
     settled: Vec<(String, ApprovalStatus)>,
@@ -66,7 +66,7 @@ impl Packed {
             inbox_read: checkpoint.inbox_read,
             rest: transition.rest,
             entries: transition.entries.iter().map(entry).collect::<Result<_, _>>()?,
-            untrusted: transition.entries.iter().position(|new| new.entry.is_untrusted()),
+            marked: transition.first_marked(),
             body: record::encode(checkpoint)?,
             asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
             settled: transition.settled.clone(),
@@ -152,9 +152,7 @@ pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(),
     for (index, (id, envelope)) in (first..).zip(&t.entries) {
         insert_entry(db, tenant, &t.thread, Place { lane: t.lane, index }, (*id, Some(run)), envelope)?;
     }
-    if let Some(nth) = t.untrusted {
-        untrusted::note(db, tenant, &t.thread, Place { lane: t.lane, index: first + nth as i64 })?;
-    }
+    untrusted::note(db, tenant, &t.thread, t.lane, t.marked)?;
     let sql = "INSERT INTO steps(run, step, epoch, frame, first_seq, last_seq, body, crc)
                VALUES ((SELECT n FROM runs WHERE tenant = ?1 AND run = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     db.prepare_cached(sql)?.execute(params![

@@ -23,6 +23,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (3, "0.1.0", include_str!("../../migrations/0003_service.sql")),
     (4, "0.1.0", include_str!("../../migrations/0004_fewer_pages.sql")),
     (5, "0.1.0", include_str!("../../migrations/0005_many_runs.sql")),
+    (6, "0.1.0", include_str!("../../migrations/0006_private.sql")),
 ];
 
 /// A file that cannot be opened.

@@ -11,6 +11,7 @@ use super::read::{self, Uuid16};
 use super::{SqliteStore, calls, untrusted};
 use crate::error::StoreError;
 use crate::service::AuditEvent;
+use crate::threads::FirstMarked;
 use crate::transition::NewThread;
 use crate::view::{BranchEnd, BranchView, ForkAt, Rewound, Slice, ThreadView};
 
@@ -136,11 +137,11 @@ impl SqliteStore {
             let head = loaded.head(&branch)?;
             let tail = read::tail(db, &tenant, &id, &loaded.tree, head)?;
             let lanes = untrusted::of_lanes(db, &tenant, &id)?;
-            let untrusted = crate::threads::first_untrusted(&loaded.tree, head, &lanes);
+            let FirstMarked { untrusted, private } = crate::threads::first_marked(&loaded.tree, head, &lanes);
             let tip = read::tip(db, &tenant, &id, head.lane)?;
             let lane = crate::threads::own_lane(&loaded.tree, &branch, head, tip);
             let written_by = read::written_by(db, &tenant, &id, head)?;
-            Ok(BranchEnd { branch, head: head.index, tail, untrusted, written_by, lane })
+            Ok(BranchEnd { branch, head: head.index, tail, untrusted, private, written_by, lane })
         })
         .await
     }
@@ -165,9 +166,7 @@ impl SqliteStore {
             let lane = append_lane(db, &tenant, &id, &mut loaded.tree, &branch)?;
             let place = Place { lane, index: head.index + 1 };
             insert_entry(db, &tenant, &id, place, (Uuid16(new.id.0), None), &envelope)?;
-            if new.entry.is_untrusted() {
-                untrusted::note(db, &tenant, &id, place)?;
-            }
+            untrusted::note(db, &tenant, &id, lane, FirstMarked::among(place.index, [&new.entry]))?;
             move_branch(db, &tenant, &id, &branch, place, Some(new.at))?;
             Ok(place.index)
         })

@@ -1,16 +1,16 @@
-//! Where untrusted content begins in each lane, so that nobody has to read entries to know.
+//! Where untrusted content and private data begin in each lane, so that no entry has to be read to know.
 //!
 //! A row is written together with the first such entry of its lane, and removed together with it. What
-//! the rows mean for a branch is in [`crate::threads::first_untrusted`].
+//! the rows mean for a branch is in [`crate::threads::first_marked`].
 
 use std::collections::BTreeMap;
 
 use baton_core::id::{Tenant, ThreadId};
-use baton_core::thread::Place;
 use rusqlite::Connection;
 
 use super::{SqliteStore, read};
 use crate::error::StoreError;
+use crate::threads::FirstMarked;
 
 impl SqliteStore {
     /// Notes the beginning of every lane, whatever stands there.
@@ -20,37 +20,42 @@ impl SqliteStore {
             let loaded = read::tree(db, &tenant, &id)?;
             let sql = "DELETE FROM untrusted WHERE tenant = ?1 AND thread = ?2";
             db.execute(sql, (tenant.as_str(), id.as_str()))?;
-            loaded
-                .tree
-                .lanes
-                .keys()
-                .try_for_each(|lane| note(db, &tenant, &id, Place { lane: *lane, index: 0 }))
+            let first = FirstMarked::both(0);
+            loaded.tree.lanes.keys().try_for_each(|lane| note(db, &tenant, &id, *lane, first))
         })
         .await
     }
 }
 
-/// Takes note of an untrusted entry that was just appended; only the first one of a lane counts.
+/// Takes note of the first marked entries of what was just appended; only the first of each mark in a lane counts.
 pub(super) fn note(
     db: &Connection,
     tenant: &Tenant,
     thread: &ThreadId,
-    place: Place,
+    lane: u32,
+    marked: FirstMarked,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT OR IGNORE INTO untrusted(tenant, thread, lane, idx) VALUES (?1, ?2, ?3, ?4)";
-    db.prepare_cached(sql)?.execute((tenant.as_str(), thread.as_str(), place.lane, place.index))?;
+    let sql =
+        "INSERT OR IGNORE INTO untrusted(tenant, thread, lane, private, idx) VALUES (?1, ?2, ?3, ?4, ?5)";
+    for (private, index) in marked.rows() {
+        db.prepare_cached(sql)?.execute((tenant.as_str(), thread.as_str(), lane, private, index))?;
+    }
     Ok(())
 }
 
-/// The first untrusted entry of every lane that has one.
+/// The first marked entries of every lane that has any.
 pub(super) fn of_lanes(
     db: &Connection,
     tenant: &Tenant,
     thread: &ThreadId,
-) -> Result<BTreeMap<u32, i64>, StoreError> {
-    let sql = "SELECT lane, idx FROM untrusted WHERE tenant = ?1 AND thread = ?2";
+) -> Result<BTreeMap<u32, FirstMarked>, StoreError> {
+    let sql = "SELECT lane, private, idx FROM untrusted WHERE tenant = ?1 AND thread = ?2";
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement
-        .query_map((tenant.as_str(), thread.as_str()), |row| Ok((row.get::<_, u32>(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut rows = statement.query((tenant.as_str(), thread.as_str()))?;
+    let mut lanes: BTreeMap<u32, FirstMarked> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let private: bool = row.get(1)?;
+        lanes.entry(row.get(0)?).or_default().note(!private, private, row.get(2)?);
+    }
+    Ok(lanes)
 }

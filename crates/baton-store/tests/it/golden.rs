@@ -2,7 +2,7 @@
 //!
 //! A folder holds what a version of the database brought: its file, and the records that came with it. The
 //! files of an older version never change. Until the first release, those of the newest one follow the
-//! format: delete `tests/golden/v5` and run this module with `UPDATE=1` to write them anew.
+//! format: delete `tests/golden/v6` and run this module with `UPDATE=1` to write them anew.
 
 mod governed;
 mod samples;
@@ -11,7 +11,9 @@ mod served;
 use std::fs;
 use std::path::PathBuf;
 
+use baton_core::budget::Budget;
 use baton_core::flow::{Flow, FlowRecord};
+use baton_core::run::Usage;
 use baton_core::thread::Entry;
 use baton_store::{
     BranchEnd, Pinned, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope, verify,
@@ -22,7 +24,7 @@ use serde_json::Value;
 
 use crate::home::{Dump, dump};
 use crate::service::event;
-use crate::values::{at, call, numbered, run, tenant, thread, untrusted};
+use crate::values::{self, at, call, numbered, run, tenant, thread, untrusted};
 
 fn file(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
@@ -54,7 +56,10 @@ fn entries() -> Vec<(String, Entry)> {
     let first = samples::entries().into_iter().chain(samples::later_entries());
     let first = first.map(|(name, entry)| (format!("v1/entry_{name}.json"), entry));
     let governed = governed::entries().into_iter();
-    first.chain(governed.map(|(name, entry)| (format!("v2/entry_{name}.json"), entry))).collect()
+    let governed = governed.map(|(name, entry)| (format!("v2/entry_{name}.json"), entry));
+    let marked = [("private", values::private("c-1")), ("file", values::file("c-1"))];
+    let marked = marked.map(|(name, entry)| (format!("v6/entry_tool_result_{name}.json"), entry));
+    first.chain(governed).chain(marked).collect()
 }
 
 /// Reads a record as this build does, compares it, and writes it to the same JSON again.
@@ -104,6 +109,8 @@ fn records_are_read_and_written_alike() {
     same("v2/approval_outcome_found.json", &governed::answered());
     same("v2/message_outcome.json", &governed::answer());
     same("v2/budget.json", &governed::budget());
+    same("v6/budget.json", &Budget { estimated: 11, ..governed::budget() });
+    same("v6/usage.json", &Usage { estimated: true, ..governed::budget().usage() });
 }
 
 /// The state in a checkpoint is one that its flow goes on from.
@@ -145,7 +152,7 @@ async fn a_file_of_version_1_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v1/baton.db");
     let copy = folder.path().join("baton.db.format-1");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 5));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (1, 6));
     let again = SqliteStore::open(folder.path()).unwrap();
     assert_eq!(again.backup, None, "once");
     let expected = Store::memory();
@@ -173,20 +180,21 @@ async fn a_file_of_version_2_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v2/baton.db");
     let copy = folder.path().join("baton.db.format-2");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (2, 5));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (2, 6));
     let expected = Store::memory();
     governed::fill(&expected).await;
-    assert_eq!(dump(&store).await, written_by(3, 3, dump(&expected).await));
+    assert_eq!(dump(&store).await, written_by(3, 3, of_unknown_privacy(dump(&expected).await)));
     reads_alike(&store, &expected, 3).await;
     let begins = async |name: &str| {
         let end = store.end(&tenant(), &thread("governed"), Some(&crate::values::branch(name))).await;
-        end.unwrap().untrusted
+        end.map(|end| (end.untrusted, end.private)).unwrap()
     };
     let begins = [begins("main").await, begins("after").await, begins("clean").await];
-    assert_eq!(begins, [Some(2), Some(2), Some(3)]);
+    let both = |index| (Some(index), Some(index)); // of what version 2 read it is not known whether it was private
+    assert_eq!(begins, [both(2), both(2), both(3)]);
     governed::go_on(&store).await;
     governed::go_on(&expected).await;
-    let (goes_on, expected) = (dump(&store).await, dump(&expected).await);
+    let (goes_on, expected) = (dump(&store).await, of_unknown_privacy(dump(&expected).await));
     assert_eq!(written_by(3, 3, goes_on), written_by(3, 3, expected), "and goes on");
     assert_eq!(store.approval(&tenant(), &governed::asked().id).await, Ok(governed::answered()));
 }
@@ -197,8 +205,8 @@ async fn a_file_of_version_3_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v3/baton.db");
     let copy = folder.path().join("baton.db.format-3");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (3, 5));
-    is_what_was_served(&store, Trail::Older).await;
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (3, 6));
+    is_what_was_served(&store, Trail::Older, of_unknown_privacy).await;
 }
 
 /// Whoever sent an event may say so twice: its number must not be another's by then.
@@ -227,20 +235,30 @@ async fn a_file_of_version_4_is_copied_brought_up_to_date_read_and_written_to() 
     let (store, backup) = opened(&folder, "v4/baton.db");
     let copy = folder.path().join("baton.db.format-4");
     assert_eq!(backup, Some(copy.clone()));
-    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (4, 5));
-    is_what_was_served(&store, Trail::Older).await;
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (4, 6));
+    is_what_was_served(&store, Trail::Older, of_unknown_privacy).await;
 }
 
 #[tokio::test]
-async fn a_file_of_version_5_is_opened_read_and_written_to() {
+async fn a_file_of_version_5_is_copied_brought_up_to_date_read_and_written_to() {
     let folder = tempfile::tempdir().unwrap();
-    if std::env::var_os("UPDATE").is_some() && !file("v5/baton.db").exists() {
-        fs::create_dir_all(file("v5")).unwrap();
-        fs::write(file("v5/baton.db"), database().await).unwrap();
-    }
     let (store, backup) = opened(&folder, "v5/baton.db");
-    assert_eq!((version(&file("v5/baton.db")), backup), (5, None));
-    is_what_was_served(&store, Trail::Known).await;
+    let copy = folder.path().join("baton.db.format-5");
+    assert_eq!(backup, Some(copy.clone()));
+    assert_eq!((version(&copy), version(&folder.path().join("baton.db"))), (5, 6));
+    is_what_was_served(&store, Trail::Known, of_unknown_privacy).await;
+}
+
+#[tokio::test]
+async fn a_file_of_version_6_is_opened_read_and_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    if std::env::var_os("UPDATE").is_some() && !file("v6/baton.db").exists() {
+        fs::create_dir_all(file("v6")).unwrap();
+        fs::write(file("v6/baton.db"), database().await).unwrap();
+    }
+    let (store, backup) = opened(&folder, "v6/baton.db");
+    assert_eq!((version(&file("v6/baton.db")), backup), (6, None));
+    is_what_was_served(&store, Trail::Known, |dump| dump).await;
 }
 
 /// Whether a file's trail was sealed by a version that noted where its rows came from.
@@ -250,10 +268,10 @@ enum Trail {
     Known,
 }
 
-async fn is_what_was_served(store: &Store, trail: Trail) {
+async fn is_what_was_served(store: &Store, trail: Trail, as_read: fn(Dump) -> Dump) {
     let expected = Store::memory();
     served::fill(&expected).await;
-    assert_eq!(dump(store).await, dump(&expected).await);
+    assert_eq!(dump(store).await, as_read(dump(&expected).await));
     assert_eq!(kept(store, trail).await, kept(&expected, trail).await);
     let head = whole(store, None).await;
     let sealed = store.audit(None, 0, 99).await.unwrap();
@@ -261,7 +279,7 @@ async fn is_what_was_served(store: &Store, trail: Trail) {
     assert_eq!(sealed.iter().map(|row| row.external).collect::<Vec<_>>(), [external; 4]);
     served::go_on(store).await;
     served::go_on(&expected).await;
-    assert_eq!(dump(store).await, dump(&expected).await, "and goes on");
+    assert_eq!(dump(store).await, as_read(dump(&expected).await), "and goes on");
     assert_eq!(kept(store, trail).await, kept(&expected, trail).await);
     assert_ne!(whole(store, Some(&head)).await, head);
     let grown = store.audit(None, 0, 99).await.unwrap();
@@ -299,6 +317,14 @@ async fn reads_alike(store: &Store, expected: &Store, runs: u128) {
     assert_eq!(store.due(at(0)).await, Ok(vec![(tenant(), run(2))]), "it has a message that it has not read");
     let blob = baton_core::json::sha256_hex(samples::BLOB);
     assert_eq!(store.blob(&tenant(), &blob).await, Ok(Some(samples::BLOB.to_vec())));
+}
+
+/// What this build finds in data of a version that did not note private data: where content is untrusted, it may be.
+fn of_unknown_privacy(mut dump: Dump) -> Dump {
+    for (_, lines) in &mut dump.threads {
+        lines.iter_mut().for_each(|(_, end, _)| end.private = end.untrusted);
+    }
+    dump
 }
 
 /// What this build writes, as an older one wrote it: its runs could be driven by that one, too.

@@ -44,6 +44,7 @@ mod inbox;
 mod ownership;
 mod postgres;
 mod power;
+mod private;
 mod property;
 mod prune;
 mod service;

@@ -27,6 +27,7 @@ fn budget(n: u32) -> Budget {
         reserved_tokens: 88,
         last_prompt: 99,
         errors: 5 * n,
+        estimated: 6 * n,
     }
 }
 

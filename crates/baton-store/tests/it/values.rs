@@ -63,6 +63,19 @@ pub(crate) fn untrusted(id: &str) -> Entry {
     Entry::from_stored("ToolResult", 3, data).unwrap()
 }
 
+/// What a tool brought that is private, and that nobody else wrote.
+pub(crate) fn private(id: &str) -> Entry {
+    let data = json!({"tool_call_id": id, "tool_name": "f", "result": "a note", "private": true});
+    Entry::from_stored("ToolResult", 4, data).unwrap()
+}
+
+/// What a tool brought that is private, and that somebody else may have written: a file.
+pub(crate) fn file(id: &str) -> Entry {
+    let data =
+        json!({"tool_call_id": id, "tool_name": "f", "result": "a file", "untrusted": true, "private": true});
+    Entry::from_stored("ToolResult", 4, data).unwrap()
+}
+
 /// An entry about to be written; its id and its moment follow from its number.
 pub(crate) fn numbered(n: u32, entry: Entry) -> NewEntry {
     NewEntry { id: entry_id(n.into()), at: at(n.into()), entry }

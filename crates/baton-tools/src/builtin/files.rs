@@ -41,7 +41,7 @@ pub(crate) fn tools(paths: &[PathBuf], secrets: Secrets) -> Result<Vec<Arc<dyn T
         class: EffectClass::SideEffectFree,
         timeout_ms: 30_000,
         // Whoever wrote a file may have written it for a model to read.
-        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
+        trust: Trust::LOCAL_DATA,
     };
     let (listed, read, searched) = (Arc::clone(&roots), Arc::clone(&roots), roots);
     let [list_files, read_file, search_files] = FILE_TOOLS;

@@ -74,7 +74,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         class: EffectClass::SideEffectFree,
         timeout_ms: 20_000,
         // Whoever can make a service complain can write a line of it.
-        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
+        trust: Trust::LOCAL_DATA,
     };
     typed(about, |arguments: Arguments, _| async move {
         let limit = arguments.limit.unwrap_or(LINES).min(MAX_LINES);

@@ -63,7 +63,7 @@ pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
                       fetch_url.",
         class: EffectClass::SideEffectFree,
         timeout_ms: TIMEOUT_MS,
-        trust: Trust { untrusted_output: true, ..Trust::BUILT_IN },
+        trust: Trust { untrusted_output: true, to_service: true, ..Trust::BUILT_IN },
     };
     if let Search::Keyless { why } = search {
         let refused = move |_: Arguments, _| std::future::ready(Err(ToolError::before_start(why.clone())));

@@ -18,6 +18,8 @@ pub struct TrustOverride {
     pub enabled: Option<bool>,
     /// Whether its output was written by strangers.
     pub untrusted_output: Option<bool>,
+    /// Whether its output is private data.
+    pub private_output: Option<bool>,
     /// Whether its calls send something out.
     pub egress: Option<bool>,
     /// Whether every call of it is asked about.
@@ -35,12 +37,12 @@ impl TrustOverride {
         let mut spec = tool.spec().clone();
         let trust = &mut spec.trust;
         trust.untrusted_output = self.untrusted_output.unwrap_or(trust.untrusted_output);
+        trust.private_output = self.private_output.unwrap_or(trust.private_output);
         trust.approve = self.approve.unwrap_or(trust.approve);
-        trust.egress = match self.egress {
-            None => trust.egress,
-            Some(true) => Egress::Yes,
-            Some(false) => Egress::No,
-        };
+        if let Some(sends) = self.egress {
+            trust.egress = if sends { Egress::Yes } else { Egress::No };
+            trust.to_service = false;
+        }
         spec.timeout_ms = self.timeout_ms.unwrap_or(spec.timeout_ms);
         Some(Arc::new(Told { spec, tool }))
     }

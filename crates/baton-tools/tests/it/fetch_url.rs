@@ -310,8 +310,7 @@ async fn the_tool_has_no_side_effects_and_takes_one_argument() {
     .unwrap();
     let specs = registry.specs();
     let facts: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.class, spec.trust)).collect();
-    let trust =
-        Trust { built_in: true, untrusted_output: true, egress: SendsOut::UnlessFound, approve: false };
+    let trust = Trust { untrusted_output: true, egress: SendsOut::UnlessFound, ..Trust::BUILT_IN };
     assert_eq!(facts, [("fetch_url", EffectClass::SideEffectFree, trust)]);
     let call = RawCall {
         id: None,

@@ -258,7 +258,7 @@ async fn an_answer_that_is_too_long_or_broken_is_refused() {
 fn the_facts_of_the_tool() {
     let registry = searxng("http://127.0.0.1:1");
     let spec = registry.get("web_search").unwrap().spec();
-    let trust = Trust { untrusted_output: true, ..Trust::BUILT_IN };
+    let trust = Trust { untrusted_output: true, to_service: true, ..Trust::BUILT_IN };
     assert_eq!((spec.class, spec.trust), (EffectClass::SideEffectFree, trust));
 }
 

@@ -115,8 +115,8 @@ async fn examine(globals: &Globals) -> Vec<Check> {
     checks.extend(providers::checks(&models).await);
     checks.extend(agent::open_keys(&models, &config.web));
     checks.extend(web::checks(&config.web).await);
-    checks.extend(services::checks(&config).await);
     let store = checks::store(&config).await;
+    checks.extend(services::checks(&config, store.as_ref().ok().map(|(store, _)| store)).await);
     checks.push(checks::folder(&config));
     checks.push(checks::space(&config));
     match store {

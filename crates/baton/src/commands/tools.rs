@@ -105,9 +105,11 @@ fn class(spec: &ToolSpec) -> &'static str {
 
 /// What to be careful about, in words.
 fn facts(spec: &ToolSpec) -> String {
-    let Trust { untrusted_output, egress, approve, built_in: _ } = spec.trust;
+    let Trust { untrusted_output, private_output, egress, to_service, approve, built_in: _ } = spec.trust;
     let words = [
         untrusted_output.then_some("untrusted"),
+        private_output.then_some("private"),
+        to_service.then_some("egress to a service"),
         match egress {
             Egress::No => None,
             Egress::UnlessFound => Some("egress unless found"),
@@ -121,9 +123,14 @@ fn facts(spec: &ToolSpec) -> String {
 
 /// The same in sentences.
 fn care(spec: &ToolSpec) -> Vec<&'static str> {
-    let Trust { untrusted_output, egress, approve, built_in: _ } = spec.trust;
+    let Trust { untrusted_output, private_output, egress, to_service, approve, built_in: _ } = spec.trust;
     let sentences = [
         untrusted_output.then_some("What it returns was written by strangers."),
+        private_output.then_some(
+            "What it returns is private: once it was read, whatever sends something out is asked about.",
+        ),
+        to_service
+            .then_some("Its calls send their words to the service that is configured, and to nobody else."),
         match egress {
             Egress::No => None,
             Egress::UnlessFound => {

@@ -56,6 +56,8 @@ struct Sum {
     cost_micro_usd: u64,
     /// How many calls have a price that is not known.
     unpriced: u64,
+    /// How many calls have tokens that were estimated, because their provider reported none.
+    estimated: u64,
 }
 
 impl Sum {
@@ -66,6 +68,7 @@ impl Sum {
         self.completion_tokens = self.completion_tokens.saturating_add(budget.completion_tokens);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(budget.cost_micro_usd);
         self.unpriced += u64::from(budget.unpriced);
+        self.estimated += u64::from(budget.estimated);
     }
 
     fn cost_in_words(&self) -> String {
@@ -85,6 +88,7 @@ impl Sum {
             "runs": self.runs,
             "model_calls": self.calls,
             "unpriced_calls": self.unpriced,
+            "estimated_calls": self.estimated,
             "tokens": self.prompt_tokens.saturating_add(self.completion_tokens),
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -119,6 +123,11 @@ pub(crate) async fn run(app: &App, args: UsageArgs) -> Result<u8, Failure> {
     let rows: Vec<_> = sums.iter().map(row).collect();
     let heading = name(args.by).to_ascii_uppercase();
     line(columns([&heading, "RUNS", "CALLS", "TOKENS READ", "TOKENS WRITTEN", "COST"], &rows))?;
+    let estimated = sums.iter().map(|(_, sum)| sum.estimated).sum::<u64>();
+    if estimated > 0 {
+        let calls = count(i64::try_from(estimated).unwrap_or(i64::MAX), "call is", "calls are");
+        note(format!("the tokens of {calls} estimated, because their providers report none"));
+    }
     Ok(exit::OK)
 }
 
@@ -192,7 +201,15 @@ mod tests {
 
     fn sum(runs: u64, tokens: (u64, u64), cost: u64, unpriced: u64) -> Sum {
         let (prompt_tokens, completion_tokens) = tokens;
-        Sum { runs, calls: 2 * runs, prompt_tokens, completion_tokens, cost_micro_usd: cost, unpriced }
+        Sum {
+            runs,
+            calls: 2 * runs,
+            prompt_tokens,
+            completion_tokens,
+            cost_micro_usd: cost,
+            unpriced,
+            estimated: 0,
+        }
     }
 
     #[test]
@@ -219,7 +236,7 @@ mod tests {
         assert_eq!(sum(1, (1, 1), 1500, 1).cost_in_words(), "0.001500 USD and 1 call of unknown price");
         assert_eq!(sum(1, (1, 1), 1500, 1).to_json("day", "d")["cost_usd"], Value::Null);
         let expected = json!({
-            "day": "d", "runs": 1, "model_calls": 2, "unpriced_calls": 0, "tokens": 5,
+            "day": "d", "runs": 1, "model_calls": 2, "unpriced_calls": 0, "estimated_calls": 0, "tokens": 5,
             "prompt_tokens": 3, "completion_tokens": 2, "cost_usd": 0.0015,
         });
         assert_eq!(sum(1, (3, 2), 1500, 0).to_json("day", "d"), expected);

@@ -48,6 +48,13 @@ pub(super) const TOOLS: Section = Section {
             "true",
             "Whether what it returns was written by strangers. Once such text is on a branch, calls that send something out need approval there.",
         ),
+        field(
+            "tools.*.private_output",
+            Kind::Switch,
+            ITS_OWN,
+            "true",
+            "Whether what it returns is private, as files and logs are. Once it is on a branch, whatever sends something out needs approval there: also searches, and visits of addresses that a search found.",
+        ),
         field("tools.*.egress", Kind::Switch, ITS_OWN, "true", "Whether its calls send something out."),
         field(
             "tools.*.timeout_s",
@@ -173,6 +180,7 @@ fn said(group: &Group) -> TrustOverride {
     TrustOverride {
         enabled: switch("enabled"),
         untrusted_output: switch("untrusted_output"),
+        private_output: switch("private_output"),
         egress: switch("egress"),
         approve: switch("approve"),
         timeout_ms: seconds.map(ms),

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::*;
 
-const USAGE: Usage = Usage { tokens: 5, prompt_tokens: 3, completion_tokens: 2, cost_usd: None };
+const USAGE: Usage =
+    Usage { tokens: 5, prompt_tokens: 3, completion_tokens: 2, cost_usd: None, estimated: false };
 
 fn shown(event: &Event, show_reasoning: bool) -> Value {
     serde_json::to_value(agent(event, show_reasoning, "the text")).unwrap()

@@ -166,7 +166,7 @@ fn a_tool_says_what_a_second_run_would_do() {
         json!({
             "name": "t", "description": "does", "input_schema": {"type": "object"}, "side_effect_free": free,
             "idempotent": idempotent, "requires_context": false, "timeout_s": 1.5, "built_in": false,
-            "untrusted_output": false, "egress": "no", "approve": false,
+            "untrusted_output": false, "private_output": false, "egress": "no", "to_service": false, "approve": false,
         })
     };
     assert_eq!(tool(&spec(EffectClass::SideEffectFree)), expected(true, true));

@@ -47,7 +47,7 @@ free     1     1      12           3               0.000000 USD
     let runs = world.baton(&["usage", "--by", "run", "--json"]).json();
     let last = runs["items"].as_array().unwrap().last().unwrap().clone();
     let expected = json!({
-        "run": last["run"], "runs": 1, "model_calls": 1, "unpriced_calls": 0, "tokens": 15, "prompt_tokens": 12,
+        "run": last["run"], "runs": 1, "model_calls": 1, "unpriced_calls": 0, "estimated_calls": 0, "tokens": 15, "prompt_tokens": 12,
         "completion_tokens": 3, "cost_usd": 0.0,
     });
     assert_eq!(last, expected);

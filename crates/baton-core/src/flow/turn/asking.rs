@@ -338,5 +338,11 @@ fn compaction(first: i64) -> Entry {
 /// What a call used, for the account.
 pub(super) fn used(usage: &TokenUsage) -> Value {
     let cost = usage.cost_micro_usd.map(|cost| cost as f64 / 1e6);
-    json!({"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "cost_usd": cost})
+    let mut told = json!({
+        "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens, "cost_usd": cost,
+    });
+    if usage.estimated {
+        told["estimated"] = Value::Bool(true);
+    }
+    told
 }

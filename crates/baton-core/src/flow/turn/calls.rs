@@ -220,8 +220,10 @@ impl Turn {
             Outcome::Tool(done) => {
                 self.state.receipt.finished.push(noted);
                 let untrusted = done.untrusted || self.is_strangers(&call.name);
+                let private = done.private || self.is_private(&call.name);
                 let (status, result, blob, cause) = (done.status, done.result, done.blob, done.cause);
-                self.close(call, Close { status, result, blob, cause, ran: true, untrusted }, record);
+                let close = Close { status, result, blob, cause, ran: true, untrusted, private };
+                self.close(call, close, record);
             }
             Outcome::Stopped { .. } => {
                 self.state.receipt.stopped.push(noted);

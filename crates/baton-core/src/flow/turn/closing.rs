@@ -25,12 +25,14 @@ pub(super) struct Close {
     pub(super) ran: bool,
     /// Whether strangers wrote what it says.
     pub(super) untrusted: bool,
+    /// Whether it is private.
+    pub(super) private: bool,
 }
 
 impl Close {
     pub(super) fn saying(status: Closing, why: impl Into<String>) -> Self {
         let result = Value::String(why.into());
-        Close { status, result, blob: None, cause: None, ran: false, untrusted: false }
+        Close { status, result, blob: None, cause: None, ran: false, untrusted: false, private: false }
     }
 
     /// The same of a call that had started.
@@ -47,6 +49,11 @@ impl Turn {
     /// Whether strangers write what a tool returns, as far as the run is pinned to it.
     pub(super) fn is_strangers(&self, tool: &str) -> bool {
         self.spec(tool).is_some_and(|spec| spec.trust.untrusted_output)
+    }
+
+    /// Whether a tool returns private data, as far as the run is pinned to it.
+    pub(super) fn is_private(&self, tool: &str) -> bool {
+        self.spec(tool).is_some_and(|spec| spec.trust.private_output)
     }
 
     /// Nobody knows what came of a call, and the model is told.
@@ -77,7 +84,7 @@ impl Turn {
 
     /// Closes a call: its result, its event, its line in the account; and counts its failures.
     pub(super) fn close(&mut self, call: OpenCall, close: Close, record: &mut Record) {
-        let Close { status, result, blob, cause, ran, untrusted } = close;
+        let Close { status, result, blob, cause, ran, untrusted, private } = close;
         let text = as_text(&result);
         let error = (status != Closing::Ok).then_some(text.as_str());
         self.account_for_call(&call, ran, error, [], record);
@@ -90,10 +97,14 @@ impl Turn {
             reward: None,
             blob: blob.clone(),
             untrusted,
+            private,
             cause,
         }));
         if untrusted {
             self.state.untrusted.get_or_insert(entry);
+        }
+        if private {
+            self.state.private.get_or_insert(entry);
         }
         record.emit(Event::ToolResult {
             name: call.name.clone(),
@@ -175,8 +186,10 @@ impl Turn {
             counted.into_iter().for_each(|count| *count = count.saturating_sub(1));
             // Its words are kept as the tool said them.
             let untrusted = call.failed.is_some() && self.is_strangers(&call.name);
+            let private = call.failed.is_some() && self.is_private(&call.name);
             let why = call.failed.clone().unwrap_or_else(|| NOT_TRIED_AGAIN.to_owned());
-            self.close(call, Close { untrusted, ..Close::saying(Closing::Error, why).after_start() }, record);
+            let close = Close { untrusted, private, ..Close::saying(Closing::Error, why).after_start() };
+            self.close(call, close, record);
         } else {
             self.close_unknown(call, record);
         }

@@ -67,12 +67,16 @@ impl Turn {
         if rule == CallRule::NeedsApproval {
             return Some(format!("rule {:?} asks before {tool} runs", decision.rule));
         }
-        let sends = matches!(admission, Admission::Fits { egress: true, .. });
-        let asks = sends && decision.untrusted_egress == UntrustedEgress::Ask;
-        let entry = self.state.untrusted.filter(|_| asks)?;
-        Some(format!(
-            "untrusted content is in this conversation (entry {entry}), and {tool} sends something out"
-        ))
+        if decision.untrusted_egress == UntrustedEgress::Allow {
+            return None;
+        }
+        let says_anything = matches!(admission, Admission::Fits { egress: true, .. });
+        if let Some(entry) = self.state.untrusted.filter(|_| says_anything) {
+            return Some(beside("untrusted content is", entry, tool));
+        }
+        // Which words are searched for, and which of the found addresses is visited, can carry data, too.
+        let sends = says_anything || self.spec(tool).is_some_and(|spec| spec.trust.sends_out());
+        self.state.private.filter(|_| sends).map(|entry| beside("private data is", entry, tool))
     }
 
     pub(super) fn ask_approval(
@@ -241,6 +245,11 @@ impl Turn {
         self.close(call, Close::saying(Closing::Ok, text), record);
         true
     }
+}
+
+/// Why a call waits for a person beside an entry.
+fn beside(what: &str, entry: i64, tool: &str) -> String {
+    format!("{what} in this conversation (entry {entry}), and {tool} sends something out")
 }
 
 fn waiting(kind: WaitingKind, deadline: Timestamp, call_id: &str) -> Entry {

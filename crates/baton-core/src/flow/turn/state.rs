@@ -75,6 +75,9 @@ pub(super) struct State {
     /// The first entry of the branch that holds untrusted content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) untrusted: Option<i64>,
+    /// The first entry of the branch that holds private data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) private: Option<i64>,
     /// How often the answer was checked.
     #[serde(skip_serializing_if = "crate::json::is_default")]
     pub(super) checks: u8,

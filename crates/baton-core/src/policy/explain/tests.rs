@@ -15,7 +15,7 @@ fn tools() -> Vec<ToolSpec> {
         tool("fetch_url", free, web(Egress::UnlessFound)),
         tool("mail", EffectClass::Unsafe, Trust { egress: Egress::Yes, ..Trust::default() }),
         tool("shred", EffectClass::Unsafe, Trust::BUILT_IN),
-        tool("web_search", free, web(Egress::No)),
+        tool("web_search", free, Trust { to_service: true, ..web(Egress::No) }),
     ]
 }
 
@@ -71,16 +71,19 @@ fn every_setting_of_the_built_in_table_names_its_row() {
 #[test]
 fn every_tool_says_what_allows_it_or_what_would() {
     let explained = explained(Rows::default(), Mode::Moderate, "CHAT", "");
-    let beside = "beside untrusted content a person is asked";
-    let fetch = format!("[policy.modes.MODERATE]; {beside}, unless a search found the address");
-    let mail = format!("[policy.modes.MODERATE]; {beside}");
+    let place = "[policy.modes.MODERATE]";
+    let fetch = format!(
+        "{place}; beside private data a person is asked, and beside untrusted content unless a search found the address"
+    );
+    let mail = format!("{place}; beside untrusted content or private data a person is asked");
+    let search = format!("{place}; beside private data a person is asked");
     let expected = [
         (ASK_USER, Verdict::Allowed, "offered wherever tools are"),
         ("deploy", Verdict::NeedsApproval, "by the tool's own configuration"),
         ("fetch_url", Verdict::Allowed, fetch.as_str()),
         ("mail", Verdict::Allowed, mail.as_str()),
         ("shred", Verdict::NotAllowed, "needs mode EXPLORATORY"),
-        ("web_search", Verdict::Allowed, "[policy.modes.MODERATE]"),
+        ("web_search", Verdict::Allowed, search.as_str()),
     ];
     assert_eq!(verdicts(&explained), expected);
 }

@@ -61,7 +61,7 @@ pub struct Row {
     /// What is done about an unknown outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_unknown: Option<OnUnknown>,
-    /// What is done about calls that send something out beside untrusted content.
+    /// What is done about calls that send something out beside untrusted content or private data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untrusted_egress: Option<UntrustedEgress>,
     /// Seconds that a person has to answer or decide.

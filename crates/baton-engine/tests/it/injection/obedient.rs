@@ -51,7 +51,8 @@ fn reply(words: &str, calls: Vec<(String, String)>) -> Vec<Result<Delta, Fault>>
         reply.push(Ok(Delta::CallStart { index, id: None, name }));
         reply.push(Ok(Delta::CallArguments { index, text }));
     }
-    let usage = TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0) };
+    let usage =
+        TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0), estimated: false };
     reply.extend([Ok(Delta::Usage(usage)), Ok(Delta::Finish(finish))]);
     reply
 }

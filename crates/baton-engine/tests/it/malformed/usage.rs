@@ -12,15 +12,19 @@ use crate::world::{Kept, Mode, World, kinds};
 
 use super::{Anything, Case, Played, arguments, finish, play, start, text};
 
-const MOST: TokenUsage =
-    TokenUsage { prompt_tokens: u64::MAX, completion_tokens: u64::MAX, cost_micro_usd: Some(u64::MAX) };
+const MOST: TokenUsage = TokenUsage {
+    prompt_tokens: u64::MAX,
+    completion_tokens: u64::MAX,
+    cost_micro_usd: Some(u64::MAX),
+    estimated: false,
+};
 
 fn used(usage: TokenUsage) -> Result<Delta, Fault> {
     Ok(Delta::Usage(usage))
 }
 
 fn tokens(prompt_tokens: u64, completion_tokens: u64) -> Result<Delta, Fault> {
-    used(TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: Some(1) })
+    used(TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: Some(1), estimated: false })
 }
 
 fn sum(events: &[NumberedEvent]) -> Usage {
@@ -79,7 +83,8 @@ async fn the_last_number_counts() {
     let world = World::new(Kept::Memory, Mode::Plain);
     let reply = vec![tokens(1, 1), text("a"), tokens(7, 8), finish(Stop), tokens(30, 5)];
     let (_, _, events) = world.turn(&world.engine_of(Played::new(vec![reply]), vec![]), "hi").await;
-    let expected = Usage { tokens: 35, prompt_tokens: 30, completion_tokens: 5, cost_usd: Some(1e-6) };
+    let expected =
+        Usage { tokens: 35, prompt_tokens: 30, completion_tokens: 5, cost_usd: Some(1e-6), estimated: false };
     assert_eq!(sum(&events), expected);
 }
 

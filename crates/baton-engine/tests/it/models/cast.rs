@@ -98,7 +98,12 @@ impl Cast {
 }
 
 fn used() -> Result<Delta, Fault> {
-    Ok(Delta::Usage(TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0) }))
+    Ok(Delta::Usage(TokenUsage {
+        prompt_tokens: 3,
+        completion_tokens: 2,
+        cost_micro_usd: Some(0),
+        estimated: false,
+    }))
 }
 
 pub(crate) fn says(text: &str) -> Line {

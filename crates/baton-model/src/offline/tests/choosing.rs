@@ -168,7 +168,12 @@ async fn the_stream_is_the_decision_the_same_every_time() {
         text: String::new(),
         calls: vec![call],
         finish: FinishReason::ToolCalls,
-        usage: TokenUsage { prompt_tokens: 3, completion_tokens: 8, cost_micro_usd: Some(0) },
+        usage: TokenUsage {
+            prompt_tokens: 3,
+            completion_tokens: 8,
+            cost_micro_usd: Some(0),
+            estimated: false,
+        },
         reasoning: vec![],
     };
     assert_eq!(collected(request.clone()).await, expected);

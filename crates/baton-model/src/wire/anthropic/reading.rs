@@ -187,6 +187,7 @@ impl Usage {
             prompt_tokens: self.input.saturating_add(self.cache_read).saturating_add(self.cache_creation),
             completion_tokens: self.output,
             cost_micro_usd: None,
+            estimated: false,
         }));
     }
 }

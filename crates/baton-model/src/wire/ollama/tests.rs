@@ -149,7 +149,12 @@ fn done(reason: &str) -> Value {
 }
 
 fn usage(prompt: u64, completion: u64) -> Delta {
-    Delta::Usage(TokenUsage { prompt_tokens: prompt, completion_tokens: completion, cost_micro_usd: None })
+    Delta::Usage(TokenUsage {
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        cost_micro_usd: None,
+        estimated: false,
+    })
 }
 
 fn text(text: &str) -> Delta {

@@ -80,11 +80,13 @@ pub(super) fn advances(shared: Shared) -> String {
     lists.add(&[("e_tenant", "text"), ("e_lane", "int")]);
     let mut decides = "tenant, run, epoch, step, seq, head, budget, progress, inbox, events, lane".to_owned();
     let (mut set, mut rest) = ("", String::new());
-    if shared.untrusted {
-        lists.add(&[("untrusted", "bigint")]);
-        decides += ", untrusted";
-        rest += ", u AS (INSERT INTO untrusted(tenant, thread, lane, idx)
-            SELECT tenant, thread, lane, untrusted FROM r WHERE untrusted IS NOT NULL ON CONFLICT DO NOTHING)";
+    if shared.marked {
+        lists.add(&[("untrusted", "bigint"), ("private", "bigint")]);
+        decides += ", untrusted, private";
+        rest += ", u AS (INSERT INTO untrusted(tenant, thread, lane, private, idx)
+            SELECT tenant, thread, lane, k.private, k.idx
+            FROM r, LATERAL (VALUES (false, r.untrusted), (true, r.private)) k(private, idx)
+            WHERE k.idx IS NOT NULL ON CONFLICT DO NOTHING)";
     }
     if shared.audit {
         lists.add(&AUDIT);
@@ -105,7 +107,7 @@ pub(super) fn advances(shared: Shared) -> String {
     }
     let returned = format!(
         "m.tenant, m.run, runs.thread, runs.branch, m.lane, m.head{}{}",
-        if shared.untrusted { ", m.untrusted" } else { "" },
+        if shared.marked { ", m.untrusted, m.private" } else { "" },
         if shared.ended { ", m.ended" } else { "" },
     );
     let written = lists.rows("x", &format!("e_tenant, e_lane, {}", names(&ENTRIES)));

@@ -40,7 +40,8 @@ pub(super) fn budget() -> Budget {
 pub(super) fn definition() -> Definition {
     let before = samples::definition_by_roles();
     let name = |name: &str| Some(name.to_owned());
-    let trust = Trust { built_in: true, untrusted_output: true, egress: Egress::UnlessFound, approve: true };
+    let egress = Egress::UnlessFound;
+    let trust = Trust { untrusted_output: true, egress, approve: true, ..Trust::BUILT_IN };
     let sends = Trust { egress: Egress::Yes, ..Trust::default() };
     let tool = |trust| ToolSpec { trust, ..before.tools[0].clone() };
     Definition {

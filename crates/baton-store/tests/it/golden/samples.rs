@@ -137,6 +137,7 @@ pub(super) fn budget() -> Budget {
         reserved_tokens: 8,
         last_prompt: 0,
         errors: 0,
+        estimated: 0,
     }
 }
 
@@ -225,7 +226,7 @@ pub(super) fn checkpoint_of_a_question() -> Checkpoint {
         model(2, Purpose::Answer, Trim::None),
     ];
     let fault = Fault { fits_tokens: Some(4096), ..Fault::new(Code::ContextTooLong, "too long") };
-    let usage = Usage { tokens: 0, prompt_tokens: 0, completion_tokens: 0, cost_usd: None };
+    let usage = Usage { tokens: 0, prompt_tokens: 0, completion_tokens: 0, cost_usd: None, estimated: false };
     Checkpoint {
         v: 2,
         in_flight: effects.into_iter().map(|effect| Intent { effect, attempt: 1, shown: false }).collect(),
@@ -307,7 +308,13 @@ fn events() -> Vec<Event> {
         Event::Ended {
             status: RunStatus::Cancelled,
             error: Some(Fault::new(Code::LlmRateLimited, "slow down").retry_after_ms(500)),
-            usage: Usage { tokens: 3, prompt_tokens: 1, completion_tokens: 2, cost_usd: Some(0.25) },
+            usage: Usage {
+                tokens: 3,
+                prompt_tokens: 1,
+                completion_tokens: 2,
+                cost_usd: Some(0.25),
+                estimated: false,
+            },
             receipt: Some(Receipt {
                 finished: vec![call("c-1")],
                 stopped: vec![call("c-2")],

@@ -48,9 +48,9 @@ pub(super) fn seen(outcome: &Result<Done, StoreError>) -> Seen {
 }
 
 /// A branch as it looks from outside: name, origin, whether a run is on it, entries, its tail, and where
-/// untrusted content begins.
+/// untrusted content and private data begin.
 pub(super) type Shape =
-    (BranchName, Option<(BranchName, i64)>, Option<u128>, Vec<EntryId>, Tail, Option<i64>);
+    (BranchName, Option<(BranchName, i64)>, Option<u128>, Vec<EntryId>, Tail, [Option<i64>; 2]);
 
 pub(super) fn shape((view, lines): &Lines) -> (BranchName, Vec<Shape>) {
     let branches = view.branches.iter().zip(lines).map(|(branch, (name, end, entries))| {
@@ -58,7 +58,7 @@ pub(super) fn shape((view, lines): &Lines) -> (BranchName, Vec<Shape>) {
         assert!(entries.iter().map(|placed| placed.index).eq(0..entries.len() as i64));
         let ids = entries.iter().map(|placed| placed.id).collect();
         let run = branch.run.map(|run| run.0.as_u128());
-        (name.clone(), branch.forked_from.clone(), run, ids, end.tail.clone(), end.untrusted)
+        (name.clone(), branch.forked_from.clone(), run, ids, end.tail.clone(), [end.untrusted, end.private])
     });
     (view.current.clone(), branches.collect())
 }
@@ -96,9 +96,11 @@ impl Model {
     pub(super) fn shape(&self) -> (BranchName, Vec<Shape>) {
         let branches = self.lines.iter().map(|(name, line)| {
             let ids = line.ids.clone();
-            let untrusted = ids.iter().position(|id| self.entries[id].is_untrusted());
-            let (tail, untrusted) = (self.tail(&ids), untrusted.map(|index| index as i64));
-            (name.clone(), line.origin.clone(), line.run, ids, tail, untrusted)
+            let first = |marked: fn(&Entry) -> bool| {
+                ids.iter().position(|id| marked(&self.entries[id])).map(|index| index as i64)
+            };
+            let (tail, marked) = (self.tail(&ids), [first(Entry::is_untrusted), first(Entry::is_private)]);
+            (name.clone(), line.origin.clone(), line.run, ids, tail, marked)
         });
         (self.current.clone(), branches.collect())
     }

@@ -3,7 +3,7 @@
 use baton_core::id::BranchName;
 use baton_core::thread::Entry;
 
-use crate::values::{assistant, branch, call, entry, result, untrusted, user};
+use crate::values::{assistant, branch, call, entry, file, private, result, untrusted, user};
 
 const LENGTH: usize = 30;
 const NAMES: [&str; 5] = ["main", "a", "b", "c", "d"];
@@ -107,7 +107,9 @@ impl Die {
             14..=23 => assistant("answered"),
             24..=29 => call(&id),
             30..=32 => result(&id),
-            33..=36 => untrusted(&id),
+            33..=34 => untrusted(&id),
+            35 => private(&id),
+            36 => file(&id),
             37..=38 => entry("note", serde_json::json!({"long": "x".repeat(self.roll(2) * 3000)})),
             _ => Entry::Finished,
         }

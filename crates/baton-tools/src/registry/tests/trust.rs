@@ -24,17 +24,26 @@ fn the_operator_says_what_a_tool_may_be_trusted_with() {
     let all = TrustOverride {
         enabled: Some(true),
         untrusted_output: Some(true),
+        private_output: Some(true),
         egress: Some(true),
         approve: Some(true),
         timeout_ms: Some(5),
     };
-    let trust = Trust { built_in: false, untrusted_output: true, egress: Egress::Yes, approve: true };
+    let trust = Trust {
+        built_in: false,
+        untrusted_output: true,
+        private_output: true,
+        egress: Egress::Yes,
+        to_service: false,
+        approve: true,
+    };
     assert_eq!(told(all), (trust, 5, true));
 
-    let open = ToolSpec { trust: Trust { built_in: true, ..trust }, ..spec("a") };
+    let open = ToolSpec { trust: Trust { built_in: true, to_service: true, ..trust }, ..spec("a") };
     let none = TrustOverride {
         enabled: None,
         untrusted_output: Some(false),
+        private_output: Some(false),
         egress: Some(false),
         approve: Some(false),
         timeout_ms: None,

@@ -1,14 +1,16 @@
 //! Whether the services around answer. One that is not named is not looked for.
 
 use baton_core::tool::ToolSpec;
+use baton_store::Store;
+use baton_tools::execution::{Offer, PINS, accepted};
 
 use super::Check;
 use crate::config::{Config, KeyPlace};
 use crate::models::{host_of, look_for};
 use crate::services;
 
-/// One check a service.
-pub(super) async fn checks(config: &Config) -> Vec<Check> {
+/// One check a service. Without the store it is not known which tools were accepted.
+pub(super) async fn checks(config: &Config, store: Option<&Store>) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(setting) = &config.services.execution {
         let name = "execution service";
@@ -17,7 +19,7 @@ pub(super) async fn checks(config: &Config) -> Vec<Check> {
         checks.push(match services::offered(setting).await {
             Err(failure) => Check::refused(name, failure),
             Ok(Err(why)) => Check::warning(name, format!("{host}: {why}"), fix),
-            Ok(Ok(specs)) => Check::ok(name, format!("{host} offers {}", names(&specs))),
+            Ok(Ok(specs)) => offer(name, &host, specs, store).await,
         });
     }
     if let Some(setting) = &config.services.context {
@@ -27,6 +29,23 @@ pub(super) async fn checks(config: &Config) -> Vec<Check> {
         checks.push(Check::ok("context service", detail));
     }
     checks
+}
+
+/// The tools that a service offers, and those of them that changed and wait for a person.
+async fn offer(name: &'static str, host: &str, specs: Vec<ToolSpec>, store: Option<&Store>) -> Check {
+    let pins = match store {
+        Some(store) => store.remembered(PINS).await.unwrap_or_default(),
+        None => Vec::new(), // then nothing has changed that is known of
+    };
+    let (offer, _) = accepted(Offer { specs, left_out: Vec::new() }, &pins);
+    let detail = format!("{host} offers {}", names(&offer.specs));
+    let changed: Vec<&str> = offer.left_out.iter().map(|tool| tool.name.as_str()).collect();
+    if changed.is_empty() {
+        return Check::ok(name, detail);
+    }
+    let commands: Vec<String> = changed.iter().map(|tool| format!("baton tools accept {tool}")).collect();
+    let detail = format!("{detail}; changed, and left out until they are accepted: {}", changed.join(", "));
+    Check::warning(name, detail, format!("look at what changed and accept it: {}", commands.join("; ")))
 }
 
 /// What is wrong with a token that is there.

@@ -165,7 +165,8 @@ mod tests {
     use baton_model::Answered;
 
     fn well() -> Probe {
-        let usage = TokenUsage { prompt_tokens: 12, completion_tokens: 9, cost_micro_usd: Some(0) };
+        let usage =
+            TokenUsage { prompt_tokens: 12, completion_tokens: 9, cost_micro_usd: Some(0), estimated: false };
         let (first, total) = (Duration::from_millis(80), Duration::from_millis(1234));
         Probe {
             model: "ollama/x".to_owned(),

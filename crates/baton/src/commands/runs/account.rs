@@ -69,8 +69,9 @@ pub(super) fn account(view: &RunView, beside: &Beside) -> String {
 
 fn used(usage: &Usage, model_calls: u32, tool_calls: u32) -> String {
     let cost = cost_in_words(usage.cost_usd);
+    let estimated = if usage.estimated { ", estimated" } else { "" };
     format!(
-        "{} tokens ({} read, {} written), {cost}, model calls: {model_calls}, tool calls: {tool_calls}",
+        "{} tokens ({} read, {} written{estimated}), {cost}, model calls: {model_calls}, tool calls: {tool_calls}",
         usage.tokens, usage.prompt_tokens, usage.completion_tokens
     )
 }
@@ -80,7 +81,8 @@ fn used_by(step: &Step) -> Option<String> {
     let usage = step.metadata.get("usage")?;
     let (read, written) = (usage["prompt_tokens"].as_u64()?, usage["completion_tokens"].as_u64()?);
     let cost = cost_in_words(usage["cost_usd"].as_f64());
-    (read + written > 0).then(|| format!("{read} read, {written} written, {cost}"))
+    let estimated = if usage["estimated"] == true { ", estimated" } else { "" };
+    (read + written > 0).then(|| format!("{read} read, {written} written{estimated}, {cost}"))
 }
 
 /// What it cost. What nobody knows is not 0.

@@ -53,7 +53,7 @@ macro_rules! fields {
             field!($key, "on_unknown", Kind::OneOf(&["tell_model", "ask_person"]), MODE, "\"ask_person\"",
                 "What is done about a call of which nobody knows whether it took effect."),
             field!($key, "untrusted_egress", Kind::OneOf(&["allow", "ask"]), MODE, "\"ask\"",
-                "What is done about calls that send something out, once untrusted content is on the branch."),
+                "What is done about calls that send something out, once untrusted content or private data is on the branch."),
             field!($key, "patience_s", Kind::Whole(1, 365 * DAY), "86400, or `policy.patience_s`", "3600",
                 "How long a person has to answer a question or to decide about a call, in seconds."),
         ]

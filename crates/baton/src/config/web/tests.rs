@@ -154,7 +154,7 @@ fn what_is_said_of_tools_is_read() {
     ];
     assert_eq!(said, expected);
     let refused = made("[tools.clock]\naprove = true").unwrap_err();
-    let hint = "[tools.NAME] takes enabled, approve, untrusted_output, egress, timeout_s";
+    let hint = "[tools.NAME] takes enabled, approve, untrusted_output, private_output, egress, timeout_s";
     let message = "2: there is no setting `tools.clock.aprove`; did you mean `approve`?";
     assert_eq!(refused, (message.to_owned(), Some(hint.to_owned())));
 }

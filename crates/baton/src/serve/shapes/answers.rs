@@ -199,6 +199,9 @@ pub(crate) struct Usage {
     completion_tokens: u64,
     /// Null where a price is not known, never 0.
     cost_usd: Option<f64>,
+    /// There and true if some of the tokens were estimated, because a provider did not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimated: Option<bool>,
 }
 
 /// One line of the account that a run gives of itself.

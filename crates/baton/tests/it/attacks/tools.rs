@@ -64,6 +64,35 @@ fn a_tool_that_changed_is_not_offered_until_a_person_accepts_it() {
 }
 
 #[test]
+fn the_doctor_names_the_tools_that_changed_and_wait() {
+    let (world, tools, server) = service(json!([find("Finds."), {"name": "other"}, {"name": "third"}]));
+    let host = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let check = || {
+        let told = world.baton(&["doctor", "--json"]).json();
+        let checks = told["checks"].as_array().unwrap().clone();
+        let found = checks.into_iter().find(|check| check["name"] == "execution service").unwrap();
+        (
+            found["state"].clone(),
+            found["detail"].as_str().unwrap().replace(&host, "HOST"),
+            found["fix"].clone(),
+        )
+    };
+    let all = "HOST offers find, other, third".to_owned();
+    assert_eq!(check(), (json!("ok"), all.clone(), Value::Null), "nothing was accepted before");
+    world.baton(&["tools", "ls"]).ok();
+    assert_eq!(check(), (json!("ok"), all.clone(), Value::Null));
+    *tools.lock().unwrap() =
+        json!([find("Finds more."), {"name": "other"}, {"name": "third", "description": "x"}]);
+    let left = "HOST offers other; changed, and left out until they are accepted: find, third".to_owned();
+    let fix = "look at what changed and accept it: baton tools accept find; baton tools accept third";
+    assert_eq!(check(), (json!("warning"), left, json!(fix)));
+    for tool in ["find", "third"] {
+        world.baton(&["tools", "accept", tool]).ok();
+    }
+    assert_eq!(check(), (json!("ok"), all, Value::Null));
+}
+
+#[test]
 fn a_tool_with_a_book_for_a_description_is_left_out() {
     let schema = json!({"type": "object", "description": "x".repeat(70 << 10)});
     let (world, _, _server) = service(json!([

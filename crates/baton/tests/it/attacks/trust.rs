@@ -103,8 +103,10 @@ fn exploratory_and_an_operator_who_trusts_the_files_are_not_asked() {
     let model = obeys(&free, &read, &address);
     assert_eq!(free.baton(&["ask", "--mode", "EXPLORATORY", "--model", &model, "Go on."]).code, 0);
     let trusting = world(&server);
-    let settings =
-        format!("[egress]\nallow = [\"{}\"]\n[tools.read_file]\nuntrusted_output = false\n", host(&server));
+    let settings = format!(
+        "[egress]\nallow = [\"{}\"]\n[tools.read_file]\nuntrusted_output = false\nprivate_output = false\n",
+        host(&server)
+    );
     trusting.settings(&settings);
     let model = obeys(&trusting, &read, &address);
     assert_eq!(trusting.baton(&["ask", "--model", &model, "Go on."]).code, 0);

@@ -75,7 +75,7 @@ fn the_tools_of_a_service_are_offered_beside_the_built_in_ones() {
         "name": "find_tickets", "description": "Finds tickets.",
         "input_schema": {"type": "object", "properties": {"words": {"type": "string"}}, "required": ["words"]},
         "side_effect_free": true, "idempotent": true, "requires_context": false, "built_in": false,
-        "untrusted_output": false, "egress": "no", "approve": false, "timeout_s": 5.0,
+        "untrusted_output": false, "private_output": false, "egress": "no", "to_service": false, "approve": false, "timeout_s": 5.0,
     });
     assert_eq!(tool(&listed, "find_tickets"), Some(expected));
     let clocks = ["clock", "exec.clock"].map(|name| tool(&listed, name).unwrap()["built_in"].clone());

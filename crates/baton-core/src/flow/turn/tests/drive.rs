@@ -122,7 +122,7 @@ impl Drive {
     /// A turn that has begun with these words.
     pub(super) fn told(definition: Definition, text: &str) -> Drive {
         let mut drive = Drive::begin(definition);
-        drive.apply(Input::Start { text: text.to_owned(), untrusted: None });
+        drive.apply(Input::Start { text: text.to_owned(), untrusted: None, private: None });
         drive
     }
 

@@ -253,7 +253,11 @@ fn played(rules: &Rules, moves: &[Move]) -> Drive {
     let drive = Drive::begin(rules.definition());
     let untrusted = rules.untrusted;
     let mut engine = Engine { drive, flying: BTreeSet::new(), ends: false, in_vain: 0, untrusted };
-    engine.apply(Input::Start { text: rules.text().to_owned(), untrusted: untrusted.then_some(0) });
+    engine.apply(Input::Start {
+        text: rules.text().to_owned(),
+        untrusted: untrusted.then_some(0),
+        private: None,
+    });
     for step in moves {
         if engine.is_over() {
             break;

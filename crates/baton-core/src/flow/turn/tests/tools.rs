@@ -42,7 +42,7 @@ fn tool(n: u32, name: &str, entry: i64) -> Effect {
 fn an_answer_without_tools_is_two_entries() {
     let mut drive = Drive::begin(definition());
     assert_eq!(drive.flow.next(), Next::Want(vec![]), "nothing is wanted before anything was said");
-    drive.apply(Input::Start { text: "hi".to_owned(), untrusted: None });
+    drive.apply(Input::Start { text: "hi".to_owned(), untrusted: None, private: None });
     assert_eq!((drive.last.node, drive.last.next_action), (Node::Start, None));
     assert_eq!(drive.wants(), [model(0, 0, true)]);
     drive.reply(text("hello"));

@@ -35,7 +35,7 @@ fn untrusted(entry: i64, tool: &str) -> Option<String> {
 
 fn begun(untrusted: Option<i64>, definition: Definition) -> Drive {
     let mut drive = Drive::begin(definition);
-    drive.apply(Input::Start { text: "hi".to_owned(), untrusted });
+    drive.apply(Input::Start { text: "hi".to_owned(), untrusted, private: None });
     drive
 }
 
@@ -184,13 +184,122 @@ fn what_the_table_asks_about_is_asked_for_its_reason() {
 #[test]
 fn a_search_by_rule_on_an_untrusted_branch_is_asked_about() {
     let mut drive = Drive::begin(chat());
-    drive.apply(Input::Start { text: "Look up K2".to_owned(), untrusted: Some(4) });
+    drive.apply(Input::Start { text: "Look up K2".to_owned(), untrusted: Some(4), private: None });
     assert_eq!(drive.asked[0].reason, untrusted(4, "search").unwrap());
     assert_eq!(drive.waiting().len(), 1);
 
     let mut quiet = chat();
     trusts(&mut quiet, "search", PAGE);
     let mut drive = Drive::begin(quiet);
-    drive.apply(Input::Start { text: "Look up K2".to_owned(), untrusted: Some(4) });
+    drive.apply(Input::Start { text: "Look up K2".to_owned(), untrusted: Some(4), private: None });
     assert_eq!(drive.waiting().len(), 0, "one that sends nothing out is not");
+}
+
+const FILE: Trust = Trust::LOCAL_DATA;
+const SEARCH: Trust = Trust { untrusted_output: true, to_service: true, ..Trust::BUILT_IN };
+
+/// Beside what [`strangers`] have: `file` returns private data, `lookup` searches, `visit` sends unless it was found.
+fn private_data() -> Definition {
+    let mut definition = strangers();
+    add(&mut definition, "file", FILE);
+    add(&mut definition, "note", Trust { private_output: true, ..Trust::BUILT_IN });
+    add(&mut definition, "lookup", SEARCH);
+    add(&mut definition, "visit", Trust { egress: Egress::UnlessFound, ..PAGE });
+    definition
+}
+
+/// Calls a tool whose call says nothing that was not found, or only to the service; answers why a person is asked.
+fn visit(drive: &mut Drive, name: &str) -> Option<String> {
+    let before = drive.asked.len();
+    drive.reply(calls(&[(name, json!({}))]));
+    drive.asked.get(before).map(|approval| approval.reason.clone())
+}
+
+fn private(entry: i64, tool: &str) -> Option<String> {
+    Some(format!("private data is in this conversation (entry {entry}), and {tool} sends something out"))
+}
+
+#[test]
+fn beside_private_data_searches_and_found_addresses_are_asked_about_too() {
+    for (reads, marks) in [("look", false), ("page", false), ("file", true), ("note", true)] {
+        for tool in ["lookup", "visit"] {
+            let mut drive = Drive::start_with(private_data());
+            drive.round(&[(reads, json!({}))]);
+            assert_eq!(visit(&mut drive, tool), private(3, tool).filter(|_| marks), "{reads}, {tool}");
+        }
+    }
+}
+
+#[test]
+fn what_is_private_and_not_untrusted_is_asked_about_before_anything_is_sent() {
+    let mut drive = Drive::start_with(private_data());
+    drive.round(&[("note", json!({}))]);
+    assert_eq!(
+        drive.said(),
+        json!([{"ToolResult": {"tool_call_id": "#1", "tool_name": "note", "result": "fine", "private": true}}])
+    );
+    assert_eq!(send(&mut drive, "send"), private(3, "send"));
+    let asked = drive.asked.last().unwrap().id.clone();
+    decide(&mut drive, asked, Choice::Deny, None);
+    drive.round(&[("page", json!({}))]);
+    let both = send(&mut drive, "send").unwrap();
+    assert!(
+        both.starts_with("untrusted content is in this conversation"),
+        "the heavier reason is named: {both}"
+    );
+}
+
+#[test]
+fn what_was_private_where_the_tool_ran_is_private() {
+    let mut drive = Drive::start_with(private_data());
+    drive.reply(calls(&[("look", json!({}))]));
+    let read = ToolOutcome::new(Closing::Ok, json!("a key"));
+    drive.outcome(1, Outcome::Tool(ToolOutcome { private: true, ..read }));
+    assert_eq!(visit(&mut drive, "lookup"), private(3, "lookup"));
+
+    let mut unrun_file = Drive::start_with(private_data());
+    unrun_file.reply(calls(&[("file", json!({}))]));
+    unrun_file.outcome(1, Outcome::Tool(unrun(Closing::Denied)));
+    assert_eq!(visit(&mut unrun_file, "lookup"), None, "it said nothing of the file");
+}
+
+#[test]
+fn a_branch_may_begin_with_private_data_and_says_so_in_its_state() {
+    let begun = |untrusted, private| {
+        let mut drive = Drive::begin(private_data());
+        drive.apply(Input::Start { text: "hi".to_owned(), untrusted, private });
+        drive
+    };
+    for entry in [0, 7] {
+        let mut drive = begun(None, Some(entry));
+        assert_eq!(drive.flow.record().v, 4, "older builds would go on without the mark");
+        assert_eq!(visit(&mut drive, "lookup"), private(entry, "lookup"));
+        assert_eq!(send(&mut begun(Some(9), Some(entry)), "send"), untrusted(9, "send"));
+    }
+    let mut clean = begun(Some(0), None);
+    assert_eq!((clean.flow.record().v, visit(&mut clean, "lookup")), (3, None));
+}
+
+#[test]
+fn a_search_by_rule_beside_private_data_is_asked_about() {
+    let mut quiet = chat();
+    trusts(&mut quiet, "search", SEARCH);
+    for (private_from, count) in [(None, 0), (Some(4), 1)] {
+        let mut drive = Drive::begin(quiet.clone());
+        drive.apply(Input::Start {
+            text: "Look up K2".to_owned(),
+            untrusted: Some(4),
+            private: private_from,
+        });
+        assert_eq!(drive.asked.len(), count);
+    }
+}
+
+#[test]
+fn where_the_policy_allows_it_private_data_asks_nobody() {
+    let mut free = private_data();
+    free.decision.untrusted_egress = UntrustedEgress::Allow;
+    let mut drive = Drive::start_with(free);
+    drive.round(&[("file", json!({}))]);
+    assert_eq!(visit(&mut drive, "lookup"), None);
 }

@@ -76,7 +76,7 @@ prop_compose! {
         (built_in, untrusted_output, approve) in any::<(bool, bool, bool)>(),
         egress in proptest::sample::select(&[Egress::No, Egress::UnlessFound, Egress::Yes][..]),
     ) -> ToolSpec {
-        tool(name, class, Trust { built_in, untrusted_output, egress, approve })
+        tool(name, class, Trust { built_in, untrusted_output, egress, approve, ..Trust::default() })
     }
 }
 

@@ -70,7 +70,7 @@ fn written(index: u32, text: &str) -> Delta {
 }
 
 fn usage(prompt_tokens: u64, completion_tokens: u64) -> Delta {
-    Delta::Usage(TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: None })
+    Delta::Usage(TokenUsage { prompt_tokens, completion_tokens, cost_micro_usd: None, estimated: false })
 }
 
 #[test]

@@ -67,7 +67,12 @@ fn t7_a_whole_answer_gives_what_its_stream_would() {
         arguments(0, "{\"x\":1}"),
         start(1, Some("same"), "a"),
         arguments(1, "{\"x\":2}"),
-        Delta::Usage(TokenUsage { prompt_tokens: 3, completion_tokens: 4, cost_micro_usd: None }),
+        Delta::Usage(TokenUsage {
+            prompt_tokens: 3,
+            completion_tokens: 4,
+            cost_micro_usd: None,
+            estimated: false,
+        }),
         Delta::ReasoningBlock(json!({"reasoning_content": "hm"})),
         Delta::Finish(FinishReason::ToolCalls),
     ];

@@ -57,7 +57,12 @@ fn t7_a_whole_answer_gives_what_its_stream_would() {
         arguments(0, "{}"),
         start(1, "c2", "t"),
         arguments(1, "{\"a\":1}"),
-        Delta::Usage(TokenUsage { prompt_tokens: 1, completion_tokens: 2, cost_micro_usd: None }),
+        Delta::Usage(TokenUsage {
+            prompt_tokens: 1,
+            completion_tokens: 2,
+            cost_micro_usd: None,
+            estimated: false,
+        }),
         Delta::Finish(FinishReason::ToolCalls),
     ];
     assert_eq!(whole(&body), (expected, Ok(())));

@@ -67,7 +67,8 @@ fn second(n: u128) -> Transition {
         entries: Vec::new(),
         ..first()
     };
-    let result = json!({"tool_call_id": "c", "tool_name": "sum", "result": "42", "untrusted": true});
+    let result =
+        json!({"tool_call_id": "c", "tool_name": "sum", "result": "42", "untrusted": true, "private": true});
     match n {
         1 => {}
         2 => {

@@ -114,7 +114,7 @@ fn a_state_of_version_2_goes_on() {
 /// What every version knows.
 fn goes_on(go_on: impl Fn(&str) -> Drive) {
     let mut begun = go_on("begun");
-    begun.apply(Input::Start { text: "hi".to_owned(), untrusted: None });
+    begun.apply(Input::Start { text: "hi".to_owned(), untrusted: None, private: None });
     let mut pausing = go_on("pausing");
     pausing.outcome(1, Outcome::Expired);
     let mut calling = go_on("calling");
