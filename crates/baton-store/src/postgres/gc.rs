@@ -56,11 +56,7 @@ impl PgStore {
         self.at_leisure().clear(request, trail).await
     }
 
-    async fn clear(
-        &self,
-        request: &GcRequest,
-        trail: Option<&TrailSource>,
-    ) -> Result<Collected, StoreError> {
+    async fn clear(&self, request: &GcRequest, trail: Option<&TrailSource>) -> Result<Collected, StoreError> {
         let (now, dry) = (request.now, request.dry_run);
         let mut doomed = Doomed::default();
         let old = self.old_threads(now).await?;

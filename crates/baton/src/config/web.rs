@@ -85,10 +85,11 @@ impl WebSetting {
     /// What is said of tools, wherever it is said.
     pub(crate) fn tools_said(&self) -> serde_json::Map<String, serde_json::Value> {
         let said = |(name, (said, _)): (&String, &(TrustOverride, Origin))| {
-            let TrustOverride { enabled, untrusted_output, egress, approve, timeout_ms } = said;
+            let TrustOverride { enabled, untrusted_output, private_output, egress, approve, timeout_ms } =
+                said;
             let said = serde_json::json!({
-                "enabled": enabled, "untrusted_output": untrusted_output, "egress": egress, "approve": approve,
-                "timeout_ms": timeout_ms,
+                "enabled": enabled, "untrusted_output": untrusted_output, "private_output": private_output,
+                "egress": egress, "approve": approve, "timeout_ms": timeout_ms,
             });
             (name.clone(), said)
         };
