@@ -86,6 +86,7 @@ async fn the_place_of_a_call_is_kept_until_the_call_counts(world: World) {
         timeout: None,
         key: None,
         metadata: Value::Null,
+        by: None,
     };
     for (name, what, load, is_ok) in [("safe", "hold", 1, true), ("nope", "ok", 0, false)] {
         let (place, mut loads) = Place::new(&engine);

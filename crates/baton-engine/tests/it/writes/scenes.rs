@@ -151,6 +151,7 @@ fn keyed(name: &str, does: &str) -> Execute {
         timeout: None,
         key: Some(key),
         metadata: Value::Null,
+        by: None,
     }
 }
 

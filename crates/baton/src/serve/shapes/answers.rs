@@ -6,6 +6,7 @@
 
 mod limits;
 mod rendered;
+mod usage;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use super::forms::{Id, Moment, Name};
 
 use limits::Limits;
 pub(crate) use rendered::Rendered;
+pub(crate) use usage::Usage;
 
 /// A list, and where the next page begins.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -188,20 +190,6 @@ pub(crate) struct Waiting {
     /// What was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     question: Option<String>,
-}
-
-/// What a run used.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Usage {
-    tokens: u64,
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    /// Null where a price is not known, never 0.
-    cost_usd: Option<f64>,
-    /// There and true if some of the tokens were estimated, because a provider did not report them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    estimated: Option<bool>,
 }
 
 /// One line of the account that a run gives of itself.

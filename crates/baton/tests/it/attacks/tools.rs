@@ -65,8 +65,7 @@ fn a_tool_that_changed_is_not_offered_until_a_person_accepts_it() {
 
 #[test]
 fn the_doctor_names_the_tools_that_changed_and_wait() {
-    let (world, tools, server) = service(json!([find("Finds."), {"name": "other"}, {"name": "third"}]));
-    let host = server.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let (world, tools, _server) = service(json!([find("Finds."), {"name": "other"}, {"name": "third"}]));
     let check = || {
         let told = world.baton(&["doctor", "--json"]).json();
         let checks = told["checks"].as_array().unwrap().clone();
