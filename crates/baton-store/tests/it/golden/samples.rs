@@ -125,10 +125,6 @@ pub(super) fn edited() -> Approval {
     }
 }
 
-fn used(prompt_tokens: u64, completion_tokens: u64) -> Usage {
-    Usage { tokens: prompt_tokens + completion_tokens, prompt_tokens, completion_tokens, ..Usage::default() }
-}
-
 pub(super) fn budget() -> Budget {
     Budget {
         prompt_tokens: 1,
@@ -230,7 +226,7 @@ pub(super) fn checkpoint_of_a_question() -> Checkpoint {
         model(2, Purpose::Answer, Trim::None),
     ];
     let fault = Fault { fits_tokens: Some(4096), ..Fault::new(Code::ContextTooLong, "too long") };
-    let usage = used(0, 0);
+    let usage = Usage::default();
     Checkpoint {
         v: 2,
         in_flight: effects.into_iter().map(|effect| Intent { effect, attempt: 1, shown: false }).collect(),
@@ -312,7 +308,7 @@ fn events() -> Vec<Event> {
         Event::Ended {
             status: RunStatus::Cancelled,
             error: Some(Fault::new(Code::LlmRateLimited, "slow down").retry_after_ms(500)),
-            usage: Usage { cost_usd: Some(0.25), ..used(1, 2) },
+            usage: Usage { cost_usd: Some(0.25), ..budget().usage() },
             receipt: Some(Receipt {
                 finished: vec![call("c-1")],
                 stopped: vec![call("c-2")],

@@ -39,9 +39,9 @@ impl Web {
 
     /// Asks a model that makes these calls one after the other; answers the exit code.
     fn ask(&self, mode: &str, thread: &str, calls: &[(&str, Value)]) -> i32 {
-        let call = |(name, arguments): &(&str, Value)| json!({"do": [{"call": {"name": name, "arguments": arguments}}]});
+        let call = |(name, arguments): &(&str, Value)| json!({"match": "Go on.", "do": [{"call": {"name": name, "arguments": arguments}}]});
         let mut replies: Vec<Value> = calls.iter().map(call).collect();
-        replies.push(json!({"do": [{"text": "Done."}]}));
+        replies.push(json!({"match": "Go on.", "do": [{"text": "Done."}]}));
         let model = self.world.script(&json!({"v": 1, "replies": replies}));
         self.world.baton(&["ask", "--mode", mode, "--thread", thread, "--model", &model, "Go on."]).code
     }

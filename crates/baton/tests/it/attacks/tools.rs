@@ -70,19 +70,16 @@ fn the_doctor_names_the_tools_that_changed_and_wait() {
         let told = world.baton(&["doctor", "--json"]).json();
         let checks = told["checks"].as_array().unwrap().clone();
         let found = checks.into_iter().find(|check| check["name"] == "execution service").unwrap();
-        (
-            found["state"].clone(),
-            found["detail"].as_str().unwrap().replace(&host, "HOST"),
-            found["fix"].clone(),
-        )
+        (found["state"].clone(), found["detail"].as_str().unwrap().to_owned(), found["fix"].clone())
     };
-    let all = "HOST offers find, other, third".to_owned();
+    let all = "127.0.0.1 offers find, other, third".to_owned();
     assert_eq!(check(), (json!("ok"), all.clone(), Value::Null), "nothing was accepted before");
     world.baton(&["tools", "ls"]).ok();
     assert_eq!(check(), (json!("ok"), all.clone(), Value::Null));
     *tools.lock().unwrap() =
         json!([find("Finds more."), {"name": "other"}, {"name": "third", "description": "x"}]);
-    let left = "HOST offers other; changed, and left out until they are accepted: find, third".to_owned();
+    let left =
+        "127.0.0.1 offers other; changed, and left out until they are accepted: find, third".to_owned();
     let fix = "look at what changed and accept it: baton tools accept find; baton tools accept third";
     assert_eq!(check(), (json!("warning"), left, json!(fix)));
     for tool in ["find", "third"] {
