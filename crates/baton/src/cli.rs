@@ -14,6 +14,7 @@ use crate::commands::{
 };
 use crate::config::{Config, Settled, nearest};
 use crate::failure::{Failure, MOST_WORDS, exit};
+use crate::interrupts::Interrupts;
 use crate::log;
 use crate::open::Purpose;
 use crate::services::{self, Services};
@@ -151,7 +152,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let error = with_suggestion(error);
-            if error.use_stderr() && wants_json(std::env::args()) {
+            if error.use_stderr() && wants_json(arguments()) {
                 tell_program(&Failure::usage(words_of(&error)));
             }
             let _ = error.print();
@@ -166,6 +167,11 @@ pub(crate) fn main() -> ExitCode {
         }
         report(failure)
     }))
+}
+
+/// The arguments as text. One that is none is for the parser to refuse; here it only must not be a reason to panic.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
 }
 
 /// Whether arguments that could not be understood ask for JSON.
@@ -190,7 +196,7 @@ fn tell_program(failure: &Failure) {
 fn with_suggestion(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     if error.get(ContextKind::SuggestedSubcommand).is_none()
-        && let Some(meant) = meant(word, std::env::args().skip(1))
+        && let Some(meant) = meant(word, arguments().skip(1))
     {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant]));
     }
@@ -258,13 +264,15 @@ async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
     }
     let purpose = Purpose { json: globals.json, may_read_only: command.looks(), ..Purpose::default() };
     let app = App::open(config, purpose).await?;
+    // Before the services, which may be waiting for their turn to write when `ask` is told to leave.
+    let interrupts = matches!(command, OnData::Ask(_)).then(Interrupts::listen).transpose()?;
     let services = match &command {
         _ if app.is_read_only() => None,
         command if command.drives() => Some(Services::begin(&app).await?),
         OnData::Tools(_) => services::discover(&app).await.map(|()| None)?,
         _ => None,
     };
-    let done = on_app(&app, command).await;
+    let done = on_app(&app, command, interrupts).await;
     if let Some(services) = services {
         services.end().await;
     }
@@ -274,9 +282,9 @@ async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
     done
 }
 
-async fn on_app(app: &App, command: OnData) -> Result<u8, Failure> {
+async fn on_app(app: &App, command: OnData, interrupts: Option<Interrupts>) -> Result<u8, Failure> {
     match command {
-        OnData::Ask(args) => ask::run(app, args).await,
+        OnData::Ask(args) => ask::run(app, args, interrupts).await,
         OnData::Chat(args) => chat::run(app, args).await,
         OnData::Threads(args) => threads::run(app, args).await,
         OnData::Runs(args) => runs::run(app, args).await,

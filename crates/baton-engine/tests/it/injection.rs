@@ -200,6 +200,7 @@ impl<'a> Scene<'a> {
             reason if reason.starts_with("untrusted content is in") && reason.ends_with(&ends) => {
                 "asked: untrusted"
             }
+            reason if reason.starts_with("private data is in") && reason.ends_with(&ends) => "asked: private",
             other => panic!("{}: {other}", self.name),
         }
     }

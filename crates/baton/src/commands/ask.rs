@@ -87,21 +87,13 @@ impl From<ModeArg> for Mode {
     }
 }
 
-/// Runs the command.
-pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
+/// Runs the command. `interrupts`: those that were listened to before there was anything to interrupt.
+pub(crate) async fn run(app: &App, args: AskArgs, interrupts: Option<Interrupts>) -> Result<u8, Failure> {
     let show = if app.json { Show::Json } else { Show::Text };
     let (steps, show_reasoning) = (args.steps, args.show_reasoning);
-    args.channel = app.channel(&args.channel)?;
-    app.check_approvals()?;
-    let chosen = app.models.choose().await?;
-    let request = request(app, args, &chosen).await?;
-    let mut interrupts = Interrupts::listen()?;
-    let submitting = async {
-        app.note_policy().await;
-        app.engine.submit(request).await
-    };
-    let submitted = tokio::select! {
-        submitted = submitting => submitted,
+    let mut interrupts = interrupts.map_or_else(Interrupts::listen, Ok)?;
+    let (chosen, submitted) = tokio::select! {
+        submitted = submit(app, args) => submitted?,
         told = interrupts.next() => return Ok(left_before(told)),
     };
     let handle = match submitted {
@@ -124,6 +116,20 @@ pub(crate) async fn run(app: &App, mut args: AskArgs) -> Result<u8, Failure> {
     }
     let options = FollowOptions { show, steps, show_reasoning, from: None, interrupts: Some(interrupts) };
     follow(app, handle, options).await
+}
+
+/// Chooses who answers, and hands the message to the engine.
+async fn submit(
+    app: &App,
+    mut args: AskArgs,
+) -> Result<(Chosen, Result<Submitted, EngineError>), Failure> {
+    args.channel = app.channel(&args.channel)?;
+    app.check_approvals()?;
+    let chosen = app.models.choose().await?;
+    let request = request(app, args, &chosen).await?;
+    app.note_policy().await;
+    let submitted = app.engine.submit(request).await;
+    Ok((chosen, submitted))
 }
 
 /// The store did not take the message yet: nobody has to be waited for. If it was on its way, the run has no owner once

@@ -98,6 +98,6 @@ fn a_database_is_measured_unless_somebody_keeps_something_in_it() {
     let asked = world.baton_with(&there, &["ask", "--model", "offline", "What is 2 + 2?"]);
     assert_eq!(asked.code, 0, "{asked:?}");
     let did = world.baton(&bench);
-    assert_eq!((did.code, did.out.as_str()), (2, ""), "{did:?}");
+    assert_eq!((did.code, &did.json()["code"]), (2, &json!("invalid_request")), "{did:?}");
     assert!(did.err.contains("somebody keeps something in this database"), "{}", did.err);
 }

@@ -21,9 +21,11 @@ pub(crate) enum By {
     Leaving,
     /// A prune.
     Prune,
+    /// A look at the audit trail, which is told of tool calls first.
+    Trail,
 }
 
-const POINTS: [(&str, By); 29] = [
+const POINTS: [(&str, By); 30] = [
     ("admit.pre_commit", By::Turn),
     ("admit.post_commit", By::Turn),
     ("llm.pre_intent", By::Turn),
@@ -53,6 +55,7 @@ const POINTS: [(&str, By); 29] = [
     ("recover.mid", By::Recovery),
     ("shutdown.pre_release", By::Leaving),
     ("prune.mid", By::Prune),
+    ("calls.mid", By::Trail),
 ];
 
 /// The points that are passed by this.

@@ -165,7 +165,7 @@ impl Stage {
                 store.receive(&tenant(), event(9, false), Some(key)).await.map(drop)
             }
             "remember" => store.remember("a name").await,
-            "require_no_tokens" => store.require_no_tokens().await.map(drop),
+            "require_no_tokens" => store.require_no_tokens(None).await.map(drop),
             "require_tokens" => store.require_tokens().await,
             "revoke_token" => store.revoke_token("a", Some((tenant(), told()))).await,
             "seal" => store.seal(99).await.map(drop),

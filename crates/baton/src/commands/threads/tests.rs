@@ -221,7 +221,7 @@ async fn what_is_not_sound_is_refused_with_the_reason() {
         ("/id", json!("a b"), "it is not an exported thread: \"a b\" is not a valid thread id: use 1 to 128 of A-Z a-z 0-9 . _ : -".into()),
         ("/current", json!("b"), "branch \"b\": it is missing".into()),
         ("/entries/0/t", json!("no name"), format!("entry {one}: \"no name\" is not a type name: use 1 to 64 letters, digits, '_', '.', ':' or '-'")),
-        ("/entries/0/v", json!(7), format!("entry {one}: UserMessage has version 7, and this build knows up to 3")),
+        ("/entries/0/v", json!(7), format!("entry {one}: UserMessage has version 7, and this build knows up to 4")),
         ("/entries/0/data", json!({"text": 1}), format!("entry {one}: the fields of UserMessage are not right: invalid type: integer `1`, expected a string")),
         ("/entries/0/t", json!("Finished"), format!("entry {one}: the fields of Finished are not right: unknown field `text`, there are no fields")),
         ("/entries/0", json!({"id": one, "parent": null, "ts": "2026-01-01T00:00:00Z", "t": "Finished", "v": 1, "data": {}}), format!("entry {two}: UserMessage cannot stand here: the conversation is finished; expected nothing: fork before the Finished entry to go on")),

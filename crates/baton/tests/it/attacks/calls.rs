@@ -3,17 +3,24 @@
 use serde_json::{Value, json};
 
 use super::audit::{rows, verified};
+use crate::points::{By, passed};
 use crate::world::World;
 
-/// A world in which one call with effects was made on the thread `t`, and nothing was sealed since.
-fn called() -> World {
+/// A world and what `ask` is given to make one call with effects on the thread `t`.
+fn furnished() -> (World, [String; 6]) {
     let world = World::new();
     let arguments = json!({"file": world.path("ledger"), "line": "one", "class": "unsafe", "delay_ms": 0});
     let model = world.script(&json!({"v": 1, "replies": [
         {"do": [{"call": {"name": "test_effect", "arguments": arguments}}]},
         {"do": [{"text": "It is done."}]},
     ]}));
-    world.baton(&["ask", "--thread", "t", "--model", &model, "go"]).ok();
+    (world, ["ask", "--thread", "t", "--model", &model, "go"].map(str::to_owned))
+}
+
+/// A world in which that call was made.
+fn called() -> World {
+    let (world, ask) = furnished();
+    world.baton(&ask.each_ref().map(String::as_str)).ok();
     world
 }
 
@@ -25,10 +32,12 @@ const RUN: [&str; 3] = ["agent.started", "agent.completed", "tool.called"];
 
 #[test]
 fn a_crash_while_the_trail_is_told_of_a_call_neither_loses_nor_doubles_its_row() {
-    let world = called();
-    let mut command = world.command(&["audit", "ls"]);
-    let killed = command.env("BATON_FAILPOINT", "calls.mid:1").output().unwrap();
-    assert_eq!(killed.status.code(), None, "it was killed");
+    let (world, ask) = furnished();
+    // The trail is told of the call when `ask` has answered and leaves.
+    let point = passed(By::Trail).next().unwrap();
+    let mut command = world.command(&ask.each_ref().map(String::as_str));
+    let killed = command.env("BATON_FAILPOINT", format!("{point}:1")).output().unwrap();
+    assert_eq!(killed.status.code(), None, "it was killed at {point}");
     for _ in 0..2 {
         assert_eq!(rows(&world), ours(&RUN));
     }
