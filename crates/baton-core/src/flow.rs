@@ -1,6 +1,6 @@
-//! Who decides: pure, serializable state machines.
+//! Flows: pure, serializable state machines that decide the next effects of a run.
 //!
-//! A flow says what should be outstanding ([`Flow::next`]) and folds what happened into its state
+//! A flow names the effects that should be outstanding ([`Flow::next`]) and folds each input into its state
 //! ([`Flow::apply`]). It never performs anything, never reads a clock and never draws a random number,
 //! so a new run, a resumed one and a replayed one take the same path.
 
@@ -23,8 +23,8 @@ use crate::time::Timestamp;
 pub use record::{NextAction, Node, Record, WaitingOn, question};
 use turn::Turn;
 
-/// What should be outstanding now. A level, not an edge: asked again after every commit and after a
-/// crash, a flow names the same effects by the same numbers until their outcome is applied.
+/// The effects that should be outstanding now. A level, not an edge: asked again after every commit and after
+/// a crash, a flow names the same effects by the same numbers until their outcome is applied.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// These, and nothing else.
@@ -33,10 +33,10 @@ pub enum Next {
     Finish(Verdict),
 }
 
-/// Something that happened.
+/// An input of a flow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// The run begins with what the person said.
+    /// The run begins with the user's message.
     Start {
         /// The text.
         text: String,
@@ -47,21 +47,21 @@ pub enum Input {
     },
     /// An effect ended.
     Outcome {
-        /// Which.
+        /// The number of the effect.
         effect: u32,
-        /// How.
+        /// Its outcome.
         result: Outcome,
     },
     /// A message from the inbox, other than a cancel.
     Message(Message),
-    /// Stop. What has started is told to; what has not never will.
+    /// Stop. Started effects are cancelled; the others never start.
     Cancel {
         /// The effects that have started and not ended.
         in_flight: Vec<u32>,
     },
     /// A limit was reached.
     Limit {
-        /// Which.
+        /// The limit.
         limit: Limit,
         /// The effect that could not start because of it.
         effect: Option<u32>,
@@ -70,14 +70,14 @@ pub enum Input {
     },
 }
 
-/// What a flow knows beside its state: who it is and what it was defined to be.
+/// The context of a flow beside its state: its run, its frame and its definition.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// The run.
     pub run: RunId,
     /// The frame in the run's tree.
     pub path: FramePath,
-    /// What the run is pinned to.
+    /// The definition that the run is pinned to.
     pub definition: Arc<Definition>,
 }
 
@@ -85,7 +85,7 @@ pub struct Setting {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowRecord {
-    /// Which flow.
+    /// The flow's name.
     pub flow: String,
     /// The version of `data`.
     pub v: u32,
@@ -96,7 +96,7 @@ pub struct FlowRecord {
 impl FlowRecord {
     /// A state as it is stored.
     pub fn new(flow: &str, v: u32, state: &impl Serialize) -> Self {
-        // States are made of numbers, text and enums: they always can be written.
+        // States are made of numbers, text and enums: serializing them cannot fail.
         let data = serde_json::value::to_raw_value(state).unwrap_or_else(|_| RawValue::NULL.to_owned());
         FlowRecord { flow: flow.to_owned(), v, data }
     }
@@ -112,13 +112,13 @@ impl PartialEq for FlowRecord {
 /// A stored state that this build cannot go on from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownFlow {
-    /// There is no such flow here.
+    /// This build has no such flow.
     #[error("this build has no flow {0:?}")]
     Name(String),
     /// The state is newer than this build.
     #[error("the state of flow {flow:?} has version {v}, and this build knows up to {known}")]
     Version {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
         /// Its version.
         v: u32,
@@ -128,7 +128,7 @@ pub enum UnknownFlow {
     /// The state cannot be read.
     #[error("the state of flow {flow:?} cannot be read: {why}")]
     Data {
-        /// Which flow.
+        /// The flow's name.
         flow: String,
         /// Why.
         why: String,
@@ -173,7 +173,7 @@ impl Flow {
         }
     }
 
-    /// Folds one input into the state and says what to record of it.
+    /// Folds one input into the state and adds its entries, events and account lines to `record`.
     pub fn apply(&mut self, input: Input, at: Timestamp, record: &mut Record) {
         match self {
             Flow::Turn(turn) => turn.apply(input, at, record),
@@ -187,15 +187,15 @@ impl Flow {
         }
     }
 
-    /// Goes on as another run than the one that it came from: calls that are open, whose arguments are given
-    /// by the entries that hold them, are asked about again.
+    /// Continues as another run than the one that it came from. Open calls need approval again; `arguments` has
+    /// theirs, by the index of the entry that holds the call.
     pub fn fork(&mut self, arguments: &BTreeMap<i64, Value>, at: Timestamp, record: &mut Record) {
         match self {
             Flow::Turn(turn) => turn.forked(arguments, at, record),
         }
     }
 
-    /// The people that it waits for.
+    /// The answers and decisions of users that it waits for.
     pub fn waiting(&self) -> Vec<WaitingOn> {
         match self {
             Flow::Turn(turn) => turn.waiting(),

@@ -1,4 +1,4 @@
-//! What one transition leaves behind.
+//! The record of one transition: its entries, events, account lines and approvals.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ pub enum Node {
     Respond,
 }
 
-/// What the graph does next.
+/// The next action of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NextAction {
@@ -34,45 +34,45 @@ pub enum NextAction {
     Respond,
 }
 
-/// Somebody that a run waits for.
+/// An answer or a decision of a user that a run waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitingOn {
-    /// What for.
+    /// Whether an answer or a decision is waited for.
     pub kind: WaitingKind,
     /// The approval or the call.
     pub id: String,
-    /// Until when.
+    /// The deadline.
     pub deadline: Timestamp,
-    /// What was asked, if it was a question.
+    /// The text of the question, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
 
-/// The question that a person is asked first; empty where only decisions are waited for.
+/// The first open question; empty where only decisions are waited for.
 pub fn question(waiting: &[WaitingOn]) -> &str {
     waiting.iter().find_map(|waiting| waiting.question.as_deref()).unwrap_or_default()
 }
 
-/// What one transition appends, shows and changes, beside the flow's state.
+/// The changes that one transition makes beside the flow's state.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
-    /// The end of the branch, with what this record appended.
+    /// The end of the branch, including the entries of this record.
     pub tail: Tail,
-    /// The index of the last entry, with what this record appended.
+    /// The index of the last entry, including those of this record.
     pub head: i64,
-    /// What is appended.
+    /// The entries to append.
     pub entries: Vec<Entry>,
-    /// What is shown.
+    /// The events to emit.
     pub events: Vec<Event>,
-    /// What the run says of itself.
+    /// The lines of the run's account.
     pub steps: Vec<Step>,
-    /// What people are asked.
+    /// The approvals that it opens.
     pub asked: Vec<Approval>,
-    /// What is no longer asked.
+    /// The approvals that it closes, with their new status.
     pub settled: Vec<(String, ApprovalStatus)>,
-    /// Where in the graph it happened.
+    /// The node of the graph that it belongs to.
     pub node: Node,
-    /// What the graph does next.
+    /// The next action of the graph.
     pub next_action: Option<NextAction>,
     /// An entry that the order did not allow: a fault of ours that ends the run.
     pub refused: Option<OrderError>,
@@ -84,7 +84,7 @@ impl Record {
         Record { tail, head, node, ..Record::default() }
     }
 
-    /// Appends an entry; answers its index.
+    /// Appends an entry and returns its index.
     pub fn append(&mut self, entry: Entry) -> i64 {
         if let Err(error) = self.tail.append(&entry) {
             self.refused.get_or_insert(error);
@@ -95,17 +95,17 @@ impl Record {
         self.head
     }
 
-    /// Shows an event.
+    /// Emits an event.
     pub fn emit(&mut self, event: Event) {
         self.events.push(event);
     }
 
-    /// Shows a warning, and keeps it in the account.
+    /// Emits a warning and adds it to the account.
     pub fn warn(&mut self, code: Code, message: impl Into<String>) {
         self.warn_about(code, message, [("error", Value::from(code.as_str()))]);
     }
 
-    /// The same, with more to say of it in the account.
+    /// The same, with other metadata in the account.
     pub fn warn_about<'a>(
         &mut self,
         code: Code,

@@ -2,11 +2,11 @@
 //!
 //! The model is asked; its calls run side by side; their results go back to it; its last answer ends
 //! the turn. A limit of rounds, or a call that keeps failing, makes the next model call the last, and
-//! that one is made without tools. What cannot run (an unknown tool, arguments that do not fit, a call
-//! that was cut off) is told to the model as an error and never runs.
+//! that one is made without tools. A call that cannot run (an unknown tool, arguments that do not fit, a call
+//! that was cut off) is reported to the model as an error and never runs.
 //!
-//! Who is asked, and which tool runs before anybody is, follows from the request and the decision
-//! ([`choosing`]); an answer may be looked at before it counts ([`checking`]).
+//! The role that is asked, and the tool that runs before any model is asked, follow from the request and the
+//! decision ([`choosing`]); an answer may be checked before it counts ([`checking`]).
 
 mod asking;
 mod calls;
@@ -40,16 +40,16 @@ use state::{Asking, Ending, Phase, State};
 /// The flow's name in definitions and stored states.
 pub const NAME: &str = "turn";
 const VERSION: u32 = 4;
-/// The version of a state without private data on its branch, which older builds go on from.
+/// The version of a state without private data on its branch, which older builds can resume.
 const VERSION_WITHOUT_PRIVATE: u32 = 3;
 
 /// How often the same call may fail before the turn is brought to an end.
 pub const SAME_FAILURES: u8 = 3;
-/// How long the words of a failure may be as they are stored: a state is at most 64 KiB.
+/// The most bytes of a failure's message as it is stored: a state is at most 64 KiB.
 const FAULT_BYTES: usize = 4 << 10;
-/// Messages to a running agent that may wait for the next boundary.
+/// The most messages to a running agent that may wait for the next boundary.
 const MOST_STEERING: usize = 6;
-/// And how long they may be together, as they are stored: a state is at most 64 KiB.
+/// The most bytes of all of them together, as they are stored: a state is at most 64 KiB.
 const STEERING_BYTES: usize = 12 << 10;
 
 /// See the module.
@@ -170,7 +170,7 @@ impl Turn {
         }
     }
 
-    /// Ends the turn with an error that the thread remembers, in words that help.
+    /// Ends the turn with an error, which is stored on the thread with its remedy.
     fn fail(&mut self, failed: Failed, record: &mut Record) {
         let usage = failed.usage();
         let span = self.span(failed.n);
@@ -194,7 +194,7 @@ impl Turn {
         self.state.phase = Phase::Ended(Verdict::Error(fault));
     }
 
-    /// Stops everything: what has not started never will, what has is waited for.
+    /// Stops everything: effects that have not started never start, started ones are waited for.
     fn end(&mut self, why: Ending, in_flight: &[u32], record: &mut Record) {
         if matches!(self.state.phase, Phase::Ending { .. }) {
             return;
@@ -215,7 +215,7 @@ impl Turn {
         self.state.phase = Phase::Ending { why, model, unseen, answered, shown: String::new() };
     }
 
-    /// Goes on when the last open call or stopped effect is accounted for.
+    /// Continues when the last open call or stopped effect has its outcome.
     fn settle(&mut self, at: Timestamp, record: &mut Record) {
         if self.state.calls.is_empty() && self.state.phase == Phase::Calling && self.tool_is_due() {
             self.call_required(at, record);
@@ -246,7 +246,7 @@ impl Turn {
     fn conclude(&mut self, why: Ending, answered: bool, shown: String, record: &mut Record) {
         record.node = Node::Respond;
         let stands = answered && self.state.steering.is_empty();
-        self.take_in_steering(record); // it was accepted: it is said, though nobody answers it
+        self.take_in_steering(record); // it was accepted, so it goes on the thread, though no answer follows
         let has_text = self.state.said || !shown.trim().is_empty();
         let verdict = match why {
             Ending::Cancelled => {
@@ -272,7 +272,7 @@ impl Turn {
         self.state.phase = Phase::Ended(verdict);
     }
 
-    /// The next model call is the last one, and has no tools.
+    /// Makes the next model call the last one, without tools.
     fn make_last(&mut self, code: Code, why: String, record: &mut Record) {
         let ends = matches!(self.state.phase, Phase::Ending { .. });
         if !ends && !std::mem::replace(&mut self.state.last_answer, true) {

@@ -1,4 +1,4 @@
-//! The `reasoning` node: a model is asked, and what comes of it.
+//! The `reasoning` node: a model is asked, and its answer or failure is handled.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use crate::thread::entry::{AssistantMessage, Custom};
 use crate::time::Timestamp;
 
 impl Turn {
-    /// Asks the model, with everything that was said so far.
+    /// Asks the model, with the whole conversation so far.
     pub(super) fn ask(&mut self, record: &mut Record) {
         self.state.question = self.fresh_question();
         self.ask_try(1, record);
@@ -37,7 +37,7 @@ impl Turn {
         self.state.phase = Phase::Asking(Asking { n, head: record.head, tools, attempt, purpose });
     }
 
-    /// What a model is asked for now.
+    /// The purpose of the next model call.
     pub(super) fn purpose(&self) -> Purpose {
         match &self.state.missing {
             Some(missing) => Purpose::Revision { missing: missing.what.clone() },
@@ -66,7 +66,7 @@ impl Turn {
         View { first: self.state.first, lowest: self.state.lowest, trim }
     }
 
-    /// A model call that nobody sees: a summary, or a look at the answer.
+    /// A model call whose text is not for clients: a summary, or a check of the answer.
     pub(super) fn inner_effect(&self, n: u32, head: i64, purpose: Purpose) -> Effect {
         let (role, rung) = self.inner_role();
         let kind = EffectKind::Model {
@@ -114,7 +114,7 @@ impl Turn {
         self.note_window(&reply, record);
         if !reply.calls.is_empty() && asking.tools {
             record.next_action = Some(NextAction::CallTool);
-            // What is said beside a choice, nobody was shown.
+            // Text beside a choice was not shown to clients, so it is dropped.
             let text = if asking.purpose.is_shown() { reply.text } else { String::new() };
             return self.take_up(Reply { text, ..reply }, at, record);
         }
@@ -143,7 +143,7 @@ impl Turn {
         self.check_or_end(asking.n, record);
     }
 
-    /// Writes an answer down. One that stands in the place of another is shown now, and the other is void.
+    /// Appends an answer. A revision is shown now, and makes the answer that it replaces void.
     fn say(&mut self, n: u32, reply: Reply, record: &mut Record) {
         let missing = self.state.missing.take();
         if let Some(missing) = &missing {
@@ -161,10 +161,10 @@ impl Turn {
         self.state.said = true;
     }
 
-    /// The turn ends with the answer that was given, unless somebody said more meanwhile.
+    /// Ends the turn with the answer that was given, unless steering messages arrived meanwhile.
     pub(super) fn respond(&mut self, record: &mut Record) {
         if !self.state.steering.is_empty() {
-            self.state.checks = 0; // what comes is another answer
+            self.state.checks = 0; // the next answer is a new one
             self.take_in_steering(record);
             return self.ask(record);
         }
@@ -173,8 +173,8 @@ impl Turn {
         self.state.phase = Phase::Ended(Verdict::Ok);
     }
 
-    /// Remembers what was seen, for the calls after this one. What was left out because the model had no
-    /// room for it stays out, in later turns too: an entry that nobody is shown says so.
+    /// Stores the window for the calls after this one. Entries that a compaction left out stay out, in later turns
+    /// too: an entry that models do not see records it.
     fn note_window(&mut self, reply: &Reply, record: &mut Record) {
         let trim = self.state.question.trim;
         let simplified = std::mem::replace(&mut self.state.simplified, trim == Trim::Simple);
@@ -209,13 +209,13 @@ impl Turn {
         record.account(StepKind::LlmCall, format!("{} {said}", reply.model), metadata);
     }
 
-    /// The role in which the model of now was asked.
+    /// The role in which the current model was asked.
     fn asked_role(&self) -> &str {
         let rung = self.rungs().into_iter().nth(self.state.question.rung as usize);
         rung.map_or_else(|| self.role(), |rung| rung.role)
     }
 
-    /// Adds who was asked to what is said of it.
+    /// Adds the role and the model that were asked to the metadata of a line.
     pub(super) fn about_model<const N: usize>(
         &self,
         more: [(&'static str, Value); N],
@@ -275,7 +275,7 @@ impl Turn {
         self.ask_try(asking.attempt + 1, record);
     }
 
-    /// Every retry, fallback and downgrade is an event and a step.
+    /// Reports a retry, fallback or downgrade: each one is an event and a step.
     pub(super) fn say_what_helps(&self, remedy: Remedy, failed: &Failed, record: &mut Record) {
         let fault = &failed.fault;
         let rungs = self.rungs();
@@ -301,41 +301,41 @@ impl Turn {
     }
 }
 
-/// A model call that did not end well.
+/// A model call that failed.
 pub(super) struct Failed {
     /// The number of its effect.
     pub(super) n: u32,
     pub(super) fault: Fault,
-    /// What people saw of it.
+    /// The part of its text that was shown.
     pub(super) shown: String,
     pub(super) used: Option<TokenUsage>,
 }
 
 impl Failed {
-    /// One of which nobody saw anything.
+    /// A failure before any text was shown.
     pub(super) fn of(n: u32, fault: Fault) -> Self {
         Failed { n, fault, shown: String::new(), used: None }
     }
 
-    /// The same in words that a state has room for.
+    /// The same with its message cut to [`FAULT_BYTES`].
     pub(super) fn bounded(mut self) -> Self {
         self.fault.message.truncate(cut_encoded(&self.fault.message, FAULT_BYTES).len());
         self
     }
 
-    /// What it used, for the account; nothing where that is not known.
+    /// The tokens that it used, for the account; null where they are not known.
     pub(super) fn usage(&self) -> Value {
         self.used.as_ref().map_or(Value::Null, used)
     }
 }
 
-/// An entry that says where windows begin from now on, because a model had no room for what is before.
+/// The entry that fixes where windows begin from now on, because the entries before did not fit a model.
 fn compaction(first: i64) -> Entry {
     let data = serde_json::Map::from_iter([("first".to_owned(), Value::from(first))]);
     Entry::Custom(Custom { t: COMPACTION.to_owned(), v: 1, data })
 }
 
-/// What a call used, for the account.
+/// The tokens and the cost of a call, for the account.
 pub(super) fn used(usage: &TokenUsage) -> Value {
     let cost = usage.cost_micro_usd.map(|cost| cost as f64 / 1e6);
     let mut told = json!({

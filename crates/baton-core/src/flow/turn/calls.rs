@@ -1,4 +1,4 @@
-//! The `tool_call` node: calls are taken up, run and closed. What people are asked is in [`super::people`].
+//! The `tool_call` node: calls are accepted, run and closed. Questions to users are in [`super::people`].
 
 use serde_json::Value;
 
@@ -23,21 +23,21 @@ const CUT_OFF: &str =
     "the answer was cut off at the token limit, so this call was not run; ask for less at once";
 const ASKED_BESIDE: &str =
     "a question to the person runs alone, so this call was not run; call it again when you have the answer";
-/// How much of a first failure is kept for a second try.
+/// How much of a first failure's message is stored for a second try.
 const FIRST_FAILURE_BYTES: usize = 200;
 impl Turn {
-    /// Writes a reply and its calls, and takes up each: refused, asked about, or ready.
+    /// Appends a reply and its calls, and admits each: refused, waiting for a user, or ready.
     pub(super) fn take_up(&mut self, reply: Reply, at: Timestamp, record: &mut Record) {
         let wanted = reply.calls.len();
         self.place(reply, None, at, record);
-        // Waiting for a person costs no round; whatever was not really asked does.
+        // Questions to the user cost no round; a reply with any other call does.
         let asks = |call: &&OpenCall| matches!(call.stage, Stage::Question { .. });
         if self.state.calls.iter().filter(asks).count() < wanted {
             self.state.rounds += 1;
         }
     }
 
-    /// Takes up a call that a rule makes, as if a model had asked for it.
+    /// Accepts a call that a rule makes, as if a model had asked for it.
     pub(super) fn called_by_rule(
         &mut self,
         call: CheckedCall,
@@ -93,7 +93,7 @@ impl Turn {
         }
     }
 
-    /// A call with its number, before it is written down.
+    /// A call with its number, before its entry is appended.
     fn open(&mut self, rule: Option<&str>, call: &CheckedCall) -> OpenCall {
         let n = self.state.number();
         let class = match call.admission {
@@ -135,7 +135,7 @@ impl Turn {
             call_id: open.call_id.clone(),
         };
         if let Some(close) = refusal {
-            // Nothing is wrong with a call beside a question: only the very same one fails again.
+            // A call beside a question is not wrong in itself, so only the very same call counts as failing again.
             if not_now != Some(ASKED_BESIDE) {
                 open.digest = call_digest(&open.name, &close.result)[..16].to_owned();
             }
@@ -160,7 +160,7 @@ impl Turn {
         }
     }
 
-    /// A call outside the decision: the model is told, and the person is told what would allow it.
+    /// Closes a call outside the decision: the model gets the refusal, the user also the change that would allow it.
     fn forbid(&mut self, open: OpenCall, record: &mut Record) {
         let decision = &self.setting.definition.decision;
         let (status, why) = decision.refusal(&open.name);
@@ -176,7 +176,7 @@ impl Turn {
         record.warn_about(Code::Refused, said, metadata);
     }
 
-    /// What came of a call, or of the wait before it.
+    /// Applies the outcome of a call, or of the wait before it.
     pub(super) fn call_outcome(&mut self, n: u32, result: Outcome, at: Timestamp, record: &mut Record) {
         record.node = Node::ToolCall;
         let concerns = |call: &OpenCall| call.effect().n == n;
@@ -236,7 +236,7 @@ impl Turn {
         }
     }
 
-    /// A failure that does not lie in what was asked is tried once more, where that does no harm.
+    /// Retries a failed call once if the cause is not in its arguments and another run does no harm.
     fn runs_again(&mut self, place: usize, result: &Outcome, record: &mut Record) -> bool {
         let Outcome::Tool(done) = result else { return false };
         let call = &mut self.state.calls[place];

@@ -1,4 +1,4 @@
-//! The look at an answer before it counts, where the policy asks for one: against the question and the
+//! The check of an answer before it counts, where the policy asks for one: against the question and the
 //! results of tools, with at most one revision.
 
 use serde_json::Value;
@@ -14,12 +14,12 @@ use crate::json::{cut_encoded, parse};
 use crate::policy::SelfCheck;
 use crate::run::StepKind;
 
-/// How long the words of a check may be as they are stored.
+/// The most bytes of a check's finding as it is stored.
 const MISSING_BYTES: usize = 1 << 10;
-/// An answer is checked, and its one revision is.
+/// The most checks of a turn: one of the answer, one of its only revision.
 const MOST_CHECKS: u8 = 2;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Finding {
     Holds,
@@ -27,7 +27,7 @@ enum Finding {
     Unreadable,
 }
 
-/// Reads what a checking model said: an object with `ok` and `missing`, wherever it stands in the text.
+/// Reads the finding of a checking model: an object with `ok` and `missing`, anywhere in the text.
 fn finding(text: &str) -> Finding {
     let object = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
     let Some(value) = object.and_then(|(from, to)| parse(&text[from..=to]).ok()) else {
@@ -45,7 +45,7 @@ fn finding(text: &str) -> Finding {
 }
 
 impl Turn {
-    /// An answer was given by effect `answer`: it is looked at, or it is the end.
+    /// Checks the answer of effect `answer`, or ends the turn if no check is due.
     pub(super) fn check_or_end(&mut self, answer: u32, record: &mut Record) {
         let wanted = match self.setting.definition.decision.self_check {
             SelfCheck::Never => false,
@@ -90,7 +90,7 @@ impl Turn {
         }
     }
 
-    /// Nobody could look at the answer.
+    /// Lets the answer stand, because the check failed.
     fn unchecked(&mut self, failed: Failed, record: &mut Record) {
         let metadata = [
             ("span_id", self.span(failed.n)),
@@ -122,7 +122,7 @@ impl Turn {
         found
     }
 
-    /// The answer is given once more.
+    /// Asks for the answer once more.
     fn revise(&mut self, answer: u32, missing: String, record: &mut Record) {
         self.state.missing = Some(Missing { what: missing.clone(), answer });
         if self.escalates(answer, Doubt::SelfCheck, Value::Null, record) {
@@ -137,7 +137,7 @@ impl Turn {
         self.ask(record);
     }
 
-    /// No revision could be had.
+    /// Lets the first answer stand, because the revision failed.
     pub(super) fn first_answer_stands(&mut self, failed: Failed, record: &mut Record) {
         let metadata = self.about_model([
             ("span_id", self.span(failed.n)),

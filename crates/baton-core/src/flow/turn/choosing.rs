@@ -1,7 +1,7 @@
-//! Who is asked, with which tools, and what runs by rule: decided from the request and the decision alone.
+//! The choice of the role, its tools and the calls by rule, from the request and the decision alone.
 //!
-//! No model is asked only to decide. A router's answer that cannot stand goes once to `reasoning`; what
-//! still fails, and what the decision forbids, goes to the person.
+//! No model is asked only to decide. A router's answer that cannot stand goes once to `reasoning`; a question
+//! that still fails, and one that the decision keeps from `reasoning`, goes to the user.
 
 use serde_json::{Value, json};
 
@@ -19,10 +19,10 @@ use crate::run::StepKind;
 use crate::time::Timestamp;
 use crate::tool::{Egress, ToolSpec};
 
-/// To whom things go that no model can settle.
+/// The value of `escalated_to` for things that no model can settle: the user.
 pub(super) const PERSON: &str = "person";
 
-/// Why `reasoning` is asked what the router was.
+/// The reason for asking `reasoning` the router's question.
 const ESCALATED: &str = "escalated";
 
 /// Why an answer cannot stand.
@@ -68,7 +68,7 @@ impl Doubt {
 }
 
 impl Turn {
-    /// What a request leads to first.
+    /// Starts the turn: selects the role, then searches by rule or asks a model.
     pub(super) fn begin(&mut self, text: &str, at: Timestamp, record: &mut Record) {
         let decision = self.setting.definition.decision.clone();
         let Selected { role, reason } = select(&decision, text);
@@ -99,10 +99,10 @@ impl Turn {
         (self.state.role, self.state.why) = (Some(role.to_owned()), why.to_owned());
     }
 
-    /// After a round of calls somebody else may write the answer, whether or not one of them could run.
+    /// Turns to the role that writes the answer after a round of calls, whether or not one of them could run.
     pub(super) fn turn_to_answering(&mut self) {
         if self.state.rounds == 0 && !self.state.by_rule {
-            return; // only questions were asked so far
+            return; // the only calls so far were questions to the user
         }
         let decision = &self.setting.definition.decision;
         let role = decision.after_tools.clone().filter(|role| decision.allows_role(role));
@@ -138,7 +138,7 @@ impl Turn {
         decision.tool_rule == ToolRule::Auto && self.state.rounds >= decision.limits.iterations
     }
 
-    /// Whether the channel requires a tool, and nothing that was asked for could run.
+    /// Whether the channel requires a tool, and no call that was asked for could run.
     pub(super) fn tool_is_due(&self) -> bool {
         let decision = &self.setting.definition.decision;
         decision.tool_rule == ToolRule::Required
@@ -147,7 +147,7 @@ impl Turn {
             && !self.state.by_rule
     }
 
-    /// The router was to choose a tool and did not.
+    /// Runs the channel's first tool, because the router chose none.
     pub(super) fn chose_nothing(&mut self, why: &str, at: Timestamp, record: &mut Record) {
         let tool = self.first_tool().map(|tool| tool.name.clone());
         let then =
@@ -159,7 +159,7 @@ impl Turn {
         self.call_first_tool(at, record);
     }
 
-    /// What the router chose could not run.
+    /// Runs the channel's first tool, because none of the router's calls could run.
     pub(super) fn call_required(&mut self, at: Timestamp, record: &mut Record) {
         self.chose_nothing("nothing that the router chose could run", at, record);
     }
@@ -185,7 +185,7 @@ impl Turn {
         self.called_by_rule(call, why, at, record);
     }
 
-    /// Passes the router's answer on to `reasoning`, if that is somebody else and may be asked; false if not.
+    /// Passes the router's question on to `reasoning`, if that is another model and may be asked; false if not.
     pub(super) fn escalates(&mut self, n: u32, doubt: Doubt, usage: Value, record: &mut Record) -> bool {
         let Some(rung) = self.somebody_else() else { return false };
         let (code, to) = (doubt.code(), Value::from(REASONING));
@@ -204,7 +204,7 @@ impl Turn {
         true
     }
 
-    /// Who reasons and is not the one who was just asked, by place on the ladder.
+    /// The first `reasoning` candidate that is not the model just asked, by its place on the ladder.
     fn somebody_else(&self) -> Option<u32> {
         let definition = &self.setting.definition;
         if self.role() != ROUTER || self.state.escalated || !definition.decision.allows_role(REASONING) {
@@ -218,8 +218,8 @@ impl Turn {
         definition.ladder(REASONING).iter().position(is_else).map(|at| at as u32)
     }
 
-    /// An answer of the router that was cut off stands until `reasoning` has given a whole one; false if that
-    /// cannot be asked.
+    /// Asks `reasoning` for a whole answer, because the router's was cut off and stands only until then; false if
+    /// it cannot be asked.
     pub(super) fn says_more(&mut self, n: u32, record: &mut Record) -> bool {
         if self.somebody_else().is_none() {
             return false;
@@ -229,7 +229,7 @@ impl Turn {
         self.escalates(n, Doubt::CutOff, Value::Null, record)
     }
 
-    /// An answer that was cut off stands, and says so.
+    /// Lets an answer that was cut off stand, with a warning.
     pub(super) fn cut_off(&self, record: &mut Record) {
         let decision = &self.setting.definition.decision;
         let forbidden = self.role() == ROUTER && !decision.allows_role(REASONING);
@@ -249,7 +249,7 @@ impl Turn {
         record.warn_about(code, why, metadata);
     }
 
-    /// A model call failed, and no other try of the same question helps.
+    /// Handles a failed model call that no other try of the same question helps.
     pub(super) fn nothing_helps(
         &mut self,
         purpose: &Purpose,
@@ -279,7 +279,7 @@ impl Turn {
         }
     }
 
-    /// What keeps a failure from being passed on, in words for the person; none if nothing does, or it was.
+    /// Why a failure is not passed on, or that it was already, in words for the user; none if neither applies.
     pub(super) fn no_further(&self, failed: &Failed) -> Option<String> {
         if self.state.why == ESCALATED {
             return Some("Both the router and the reasoning model were asked.".to_owned());
@@ -292,7 +292,7 @@ impl Turn {
             return Some("It was passed on to the reasoning model once already.".to_owned());
         }
         if decision.allows_role(REASONING) {
-            return None; // there is nobody else
+            return None; // there is no other model
         }
         Some(format!(
             "It was not passed on: the role `{REASONING}` is not allowed (rule {:?}); allow it in `roles` of the policy.",
@@ -301,8 +301,8 @@ impl Turn {
     }
 }
 
-/// Whether a failure is one that somebody else may be asked about. Who was not in time is not followed by
-/// somebody who takes longer.
+/// The doubt that lets a failure be passed on to `reasoning`. A timeout is not passed on, because that model
+/// would take even longer.
 fn doubt(failed: &Failed) -> Option<Doubt> {
     match failed.fault.code {
         Code::Refused => Some(Doubt::Refused),

@@ -1,5 +1,4 @@
-//! How calls are closed: their result, their event, their line in the account, and what follows from a
-//! failure.
+//! Closing of calls: their result, their event, their line in the account, and the consequences of a failure.
 
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ use crate::thread::entry::{Custom, ToolResult};
 use crate::thread::{Closing, Entry};
 use crate::tool::{Cause, UPDATE_PLAN};
 
-/// How a call was closed, and what the model is told.
+/// The status of a closed call, and the result that the model gets.
 pub(super) struct Close {
     pub(super) status: Closing,
     pub(super) result: Value,
@@ -23,9 +22,9 @@ pub(super) struct Close {
     pub(super) cause: Option<Cause>,
     /// Whether it had started.
     pub(super) ran: bool,
-    /// Whether strangers wrote what it says.
+    /// Whether the result is untrusted.
     pub(super) untrusted: bool,
-    /// Whether it is private.
+    /// Whether the result is private.
     pub(super) private: bool,
 }
 
@@ -46,17 +45,17 @@ pub(super) const UNKNOWN: &str =
     "it was interrupted, and nobody knows whether it took effect; check before you call it again";
 
 impl Turn {
-    /// Whether strangers write what a tool returns, as far as the run is pinned to it.
+    /// Whether a tool returns untrusted content, by the definition that the run is pinned to.
     pub(super) fn is_strangers(&self, tool: &str) -> bool {
         self.spec(tool).is_some_and(|spec| spec.trust.untrusted_output)
     }
 
-    /// Whether a tool returns private data, as far as the run is pinned to it.
+    /// Whether a tool returns private data, by the definition that the run is pinned to.
     pub(super) fn is_private(&self, tool: &str) -> bool {
         self.spec(tool).is_some_and(|spec| spec.trust.private_output)
     }
 
-    /// Nobody knows what came of a call, and the model is told.
+    /// Closes a call whose outcome is not known; the model gets this as its result.
     pub(super) fn close_unknown(&mut self, call: OpenCall, record: &mut Record) {
         self.state.receipt.unknown.push((call.n, call.name.clone()));
         self.close(call, Close::saying(Closing::Unknown, UNKNOWN).after_start(), record);
@@ -126,7 +125,7 @@ impl Turn {
         }
     }
 
-    /// A plan that was made or changed is kept, and said.
+    /// Stores a new or changed plan as an entry, and adds it to the account.
     fn keep_plan(&self, call: &OpenCall, plan: Value, record: &mut Record) {
         let steps = plan.get("plan").and_then(Value::as_array).map_or(0, Vec::len);
         let metadata = [
@@ -140,7 +139,7 @@ impl Turn {
         record.append(Entry::Custom(Custom { t: PLAN.to_owned(), v: 1, data }));
     }
 
-    /// A call that the budget does not cover: the model is told, and asked for its last answer.
+    /// Closes a call that the budget does not cover, and makes the next answer the last one.
     pub(super) fn over_calls(&mut self, n: u32, record: &mut Record) {
         record.node = Node::ToolCall;
         let Some(at) = self.state.calls.iter().position(|call| call.n == n) else { return };
@@ -153,7 +152,7 @@ impl Turn {
         }
     }
 
-    /// Closes what has not started, because the turn ends.
+    /// Closes the calls that have not started, because the turn ends.
     pub(super) fn close_unstarted(&mut self, in_flight: &[u32], record: &mut Record) {
         let started =
             |call: &OpenCall| matches!(call.stage, Stage::Ready { .. }) && in_flight.contains(&call.n);
@@ -173,7 +172,7 @@ impl Turn {
         }
     }
 
-    /// Closes a call that does not run, or not again: what is known of its last run stays true.
+    /// Closes a call that does not run, or not again; the result of its last run is then kept.
     pub(super) fn close_unrun(&mut self, mut call: OpenCall, close: Close, record: &mut Record) {
         if call.again == 0 {
             self.state.receipt.not_started.push((call.n, call.name.clone()));
@@ -184,7 +183,7 @@ impl Turn {
             self.state.receipt.finished.push((call.n, call.name.clone()));
             let counted = self.state.failures.get_mut(&call.digest);
             counted.into_iter().for_each(|count| *count = count.saturating_sub(1));
-            // Its words are kept as the tool said them.
+            // The message of the failure is the tool's own text, with the tool's trust.
             let untrusted = call.failed.is_some() && self.is_strangers(&call.name);
             let private = call.failed.is_some() && self.is_private(&call.name);
             let why = call.failed.clone().unwrap_or_else(|| NOT_TRIED_AGAIN.to_owned());

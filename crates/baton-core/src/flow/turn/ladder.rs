@@ -1,20 +1,20 @@
-//! What is done about a model call that failed: a decision by the class of the failure.
+//! The remedy for a failed model call, decided by the class of the failure.
 //!
-//! Whatever the class, nothing is tried again once something of the answer was shown.
+//! No class is retried once a part of the answer was shown.
 
 use super::Turn;
 use super::state::Question;
 use crate::fault::{Code, Fault};
 use crate::role::{ROUTER, Rung};
 
-/// How often one model is asked again before the next one is.
+/// The most retries of one model before the next one is asked.
 const MODEL_RETRIES: u32 = 2;
-/// A server that wants us to wait for longer is not waited for.
+/// The longest pause that a server may ask for. A longer one is not waited for.
 const MOST_PAUSE_MS: u64 = 60_000;
-/// And for longer than this only if there is nobody else to ask.
+/// The longest pause that is preferred to asking the next model; a longer one needs that there is none.
 const SHORT_PAUSE_MS: u64 = 2_000;
 
-/// What helps.
+/// The remedy for a failed model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// The same question to the same model, after a while.
@@ -23,14 +23,14 @@ pub(super) enum Remedy {
     Simpler,
     /// The same question with less of the history.
     Shorter,
-    /// The same question to somebody else.
+    /// The same question to another candidate.
     Instead { rung: u32 },
-    /// Nothing.
+    /// No remedy.
     None,
 }
 
 impl Turn {
-    /// Everybody who may be asked, best first.
+    /// The candidates that may be asked, best first.
     pub(super) fn rungs(&self) -> Vec<Rung<'_>> {
         self.setting.definition.ladder(self.role())
     }
@@ -41,14 +41,14 @@ impl Turn {
         self.state.role.as_ref().or_else(first).map(String::as_str).unwrap_or_default()
     }
 
-    /// Where a new question begins: with the first model that did not already let this turn wait in vain.
+    /// A new question, which begins with the first model that did not time out in this turn.
     pub(super) fn fresh_question(&self) -> Question {
         let rungs = self.rungs();
         let first = (0..rungs.len()).find(|at| self.may_be_asked(&rungs[*at])).unwrap_or_default();
         Question { rung: first as u32, ..Question::default() }
     }
 
-    /// Somebody who did not answer in time is not asked again in this turn.
+    /// Marks a model that timed out, so that it is not asked again in this turn.
     pub(super) fn not_again(&mut self, role: &str, rung: u32) {
         let rung = self.setting.definition.ladder(role).into_iter().nth(rung as usize);
         let model = rung.map(|rung| rung.candidate.into_owned().model);
@@ -59,7 +59,7 @@ impl Turn {
         !self.state.timed_out.contains(&rung.candidate.model)
     }
 
-    /// The next on the ladder, in the same role or in any.
+    /// The next candidate on the ladder, in the same role or in any.
     pub(super) fn next_rung(&self, same_role: bool) -> Option<u32> {
         let rungs = self.rungs();
         let now = self.state.question.rung as usize;
@@ -68,15 +68,15 @@ impl Turn {
         (now + 1..rungs.len()).find(fits).map(|at| at as u32)
     }
 
-    /// Where the question stands, or the next in the same role if that one is not asked any more.
+    /// The current rung, or the next in the same role if the current model timed out.
     pub(super) fn rung_or_next(&self) -> Option<u32> {
         let now = self.state.question.rung;
         let stays = self.rungs().get(now as usize).is_some_and(|rung| self.may_be_asked(rung));
         if stays { Some(now) } else { self.next_rung(true) }
     }
 
-    /// Who summarises and checks, by role and place on its ladder: the router if it may be asked, else
-    /// whoever is asked for the answer.
+    /// The role that summarises and checks, with the place on its ladder: the router if it may be asked, else the
+    /// candidate that is asked for the answer.
     pub(super) fn inner_role(&self) -> (String, u32) {
         let definition = &self.setting.definition;
         let routes = definition.decision.allows_role(ROUTER);
@@ -87,7 +87,7 @@ impl Turn {
         }
     }
 
-    /// What helps against a failure of which nothing was shown.
+    /// The remedy for a failure before any text was shown.
     pub(super) fn remedy(&self, attempt: u32, fault: &Fault) -> Remedy {
         let question = self.state.question;
         let instead = |same_role| self.next_rung(same_role).map(|rung| Remedy::Instead { rung });

@@ -1,4 +1,4 @@
-//! What people are asked: a question, a decision about a call, and whether one happened.
+//! Waits for users: a question, a decision about a call, and the question whether a call happened.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 use crate::tool::EffectClass;
 
 const TOO_MANY_QUESTIONS: &str = "too many questions are open already; ask fewer at once";
-/// How long one question may be as it is stored, and all open ones together: a state is at most 64 KiB.
+/// The most bytes of one question as it is stored, and of all open ones together: a state is at most 64 KiB.
 const QUESTION_BYTES: usize = 4 << 10;
 const QUESTIONS_BYTES: usize = 12 << 10;
 
@@ -49,7 +49,7 @@ impl Turn {
         self.state.calls.push(open);
     }
 
-    /// How much of the state is questions.
+    /// The bytes that open questions take in the state.
     fn questions_bytes(&self) -> usize {
         let length = |call: &OpenCall| match &call.stage {
             Stage::Question { question, .. } => Value::from(question.as_str()).to_string().len(),
@@ -58,7 +58,7 @@ impl Turn {
         self.state.calls.iter().map(length).sum()
     }
 
-    /// Why a person is asked before a call runs; none if nobody is.
+    /// Why a call needs approval before it runs; none if it needs none.
     pub(super) fn reason_to_ask(&self, tool: &str, rule: CallRule, admission: &Admission) -> Option<String> {
         let decision = &self.setting.definition.decision;
         if self.spec(tool).is_some_and(|spec| spec.trust.approve) {
@@ -74,7 +74,7 @@ impl Turn {
         if let Some(entry) = self.state.untrusted.filter(|_| says_anything) {
             return Some(beside("untrusted content is", entry, tool));
         }
-        // Which words are searched for, and which of the found addresses is visited, can carry data, too.
+        // The words of a search, and the choice among the found addresses, can carry data out, too.
         let sends = says_anything || self.spec(tool).is_some_and(|spec| spec.trust.sends_out());
         self.state.private.filter(|_| sends).map(|entry| beside("private data is", entry, tool))
     }
@@ -87,7 +87,7 @@ impl Turn {
         at: Timestamp,
         record: &mut Record,
     ) {
-        // A call that was open where a run was forked keeps its id, and is asked about by another.
+        // A call that was open where a run was forked keeps its id; its new approval gets an id of its own.
         let id = format!("ap-{}", self.call_id(open.n));
         let (n, deadline) =
             self.ask_about(&open, Question { id: &id, kind: ApprovalKind::Call, args, reason }, at, record);
@@ -95,8 +95,8 @@ impl Turn {
         self.state.calls.push(open);
     }
 
-    /// The turn goes on as another run: whatever was open is asked about again, as if nobody had said or done
-    /// anything about it.
+    /// Continues the turn as another run: every open question and call is asked about again, and earlier answers
+    /// or starts do not count.
     pub(in crate::flow) fn forked(
         &mut self,
         arguments: &BTreeMap<i64, Value>,
@@ -117,7 +117,7 @@ impl Turn {
         }
     }
 
-    /// Nobody knows what came of a call: a person is asked whether it happened.
+    /// Asks a user whether a call happened whose outcome is not known.
     pub(super) fn ask_outcome(&mut self, mut open: OpenCall, at: Timestamp, record: &mut Record) {
         let id = format!("ou-{}-{}", open.call_id, open.again);
         let reason = format!("{} was interrupted, and nobody knows whether it took effect", open.name);
@@ -131,7 +131,7 @@ impl Turn {
         self.state.calls.push(open);
     }
 
-    /// Asks a person about a call; answers the number of the wait and its deadline.
+    /// Asks a user about a call; returns the number of the wait and its deadline.
     fn ask_about(
         &mut self,
         open: &OpenCall,
@@ -171,7 +171,7 @@ impl Turn {
         (self.state.number(), expires_at)
     }
 
-    /// A decision from the inbox. One about a call that is no longer asked about changes nothing.
+    /// Applies a decision from the inbox. A decision about a call that no longer waits for one changes nothing.
     pub(super) fn decided(
         &mut self,
         approval_id: &str,
@@ -202,14 +202,15 @@ impl Turn {
         });
         let call = &mut self.state.calls[at];
         if choice == Choice::Edit {
-            call.class = EffectClass::Unsafe; // what was declared was declared of other arguments
+            call.class = EffectClass::Unsafe; // the class was declared for other arguments
         }
         call.stage = Stage::Ready { edited_by: (choice == Choice::Edit).then(|| approval_id.to_owned()) };
         let (name, call_id) = (call.name.clone(), call.call_id.clone());
         record.emit(Event::ToolStart { name, args: arguments.unwrap_or_default(), call_id });
     }
 
-    /// Whether a call happened: it runs again, or a person says what came of it, or nobody knows.
+    /// Applies a user's decision about an unknown outcome: the call runs again, gets the stated outcome, or stays
+    /// unknown.
     fn outcome_decided(
         &mut self,
         at: usize,
@@ -235,7 +236,7 @@ impl Turn {
         }
     }
 
-    /// An answer from the inbox goes to the oldest question; false if there is none.
+    /// Gives an answer from the inbox to the oldest question; false if there is none.
     pub(super) fn answer_question(&mut self, text: &str, record: &mut Record) -> bool {
         let asks = |call: &OpenCall| matches!(call.stage, Stage::Question { .. });
         let Some(at) = self.state.calls.iter().position(asks) else { return false };
@@ -247,7 +248,7 @@ impl Turn {
     }
 }
 
-/// Why a call waits for a person beside an entry.
+/// Why a call needs approval because of an entry on the branch.
 fn beside(what: &str, entry: i64, tool: &str) -> String {
     format!("{what} in this conversation (entry {entry}), and {tool} sends something out")
 }
@@ -256,7 +257,7 @@ fn waiting(kind: WaitingKind, deadline: Timestamp, call_id: &str) -> Entry {
     Entry::Waiting(Waiting { kind, deadline: deadline.as_seconds(), correlation_id: call_id.to_owned() })
 }
 
-/// What a person said beside a decision, for whoever reads the thread and for the model.
+/// The entry with a user's remarks on a decision, for readers of the thread and for the model.
 fn remark(call_id: &str, choice: Choice, arguments: Option<&Value>, reason: Option<String>) -> Option<Entry> {
     let edited = arguments.filter(|_| choice == Choice::Edit);
     if edited.is_none() && reason.is_none() {

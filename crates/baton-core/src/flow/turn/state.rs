@@ -1,5 +1,5 @@
-//! What a turn remembers between two inputs. Stored with every transition, so it stays small: long
-//! things are entries, and stand here by index.
+//! The state of a turn between two inputs. It is stored with every transition, so it stays small: long
+//! texts are entries, and the state refers to them by index.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct State {
     pub(super) phase: Phase,
     /// Rounds of a model call with tools and the tools it asked for.
     pub(super) rounds: u32,
-    /// The next model call is the last, and has no tools.
+    /// Whether the next model call is the last, and has no tools.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) last_answer: bool,
     /// Whether the agent gave an answer that could stand as its last.
@@ -36,13 +36,13 @@ pub(super) struct State {
     /// Messages that wait for the next boundary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) steering: Vec<String>,
-    /// What became of the calls so far.
+    /// The calls that ended so far, by how they ended.
     #[serde(skip_serializing_if = "crate::json::is_default")]
     pub(super) receipt: Tally,
-    /// How far down the ladder the model call of now is.
+    /// The progress of the current question: its place on the ladder, and the remedies that were used.
     #[serde(skip_serializing_if = "Question::is_fresh")]
     pub(super) question: Question,
-    /// The models that did not answer in time: they are not asked again in this turn.
+    /// The models that timed out: they are not asked again in this turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) timed_out: Vec<String>,
     /// The first entry that a model of this turn saw.
@@ -54,16 +54,16 @@ pub(super) struct State {
     /// Whether the last answer was to a simplified question: the next one sees more again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) simplified: bool,
-    /// Who is asked; absent in turns that older builds began.
+    /// The role that is asked; absent in turns that older builds began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<String>,
-    /// Why.
+    /// Why that role is asked.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) why: String,
     /// Whether the router's answer was passed on to `reasoning`, which happens once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) escalated: bool,
-    /// Whether a tool was called because of a rule, which happens once.
+    /// Whether a tool was called by a rule, which happens once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) by_rule: bool,
     /// Whether a call could run.
@@ -81,12 +81,12 @@ pub(super) struct State {
     /// How often the answer was checked.
     #[serde(skip_serializing_if = "crate::json::is_default")]
     pub(super) checks: u8,
-    /// What a check missed: the answer is given once more.
+    /// The gap that a check found: the answer is given once more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) missing: Option<Missing>,
 }
 
-/// What a check missed in an answer.
+/// The gap that a check found in an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Missing {
@@ -106,27 +106,27 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub(super) enum Phase {
-    /// Nothing was said yet.
+    /// The turn has no message yet.
     #[default]
     Begun,
     /// A model is asked.
     Asking(Asking),
     /// A model is asked again after a while.
     Pausing { n: u32, until: Timestamp, attempt: u32 },
-    /// What was said so far is summarised.
+    /// The conversation so far is summarised.
     Summarising { n: u32, up_to: i64, head: i64 },
-    /// The answer is looked at; `answer` is the number of the effect that gave it.
+    /// The answer is checked; `answer` is the number of the effect that gave it.
     Checking { n: u32, head: i64, answer: u32 },
     /// Calls are open.
     Calling,
-    /// It ends when what has started is accounted for.
+    /// The turn ends when every started effect has an outcome.
     Ending {
         why: Ending,
         model: Option<u32>,
-        /// What that model says nobody was to see.
+        /// The text of that model is not for clients.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unseen: bool,
-        /// The last entry is an answer that was only looked at.
+        /// The last entry is an answer that was still being checked or revised.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         answered: bool,
         shown: String,
@@ -146,16 +146,16 @@ pub(super) struct Asking {
     pub(super) purpose: Purpose,
 }
 
-/// What was done already to get an answer to one question.
+/// The remedies that were already used to get an answer to one question.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Question {
-    /// Who is asked, by place on the ladder.
+    /// The candidate that is asked, by its place on the ladder.
     pub(super) rung: u32,
     pub(super) trim: Trim,
-    /// An answer was not understood, and the one more try is taken.
+    /// An answer was not understood, and the one retry for that was made.
     pub(super) puzzled: bool,
-    /// It did not fit, and the one compaction is made.
+    /// The messages did not fit, and the one compaction was made.
     pub(super) compacted: bool,
     /// The one summary was asked for.
     pub(super) summarised: bool,
@@ -189,13 +189,13 @@ pub(super) struct OpenCall {
     pub(super) class: EffectClass,
     /// The beginning of its digest, by which equal calls are recognised.
     pub(super) digest: String,
-    /// How often it ran already.
+    /// How often it was started again.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub(super) again: u32,
-    /// What it said when it failed first.
+    /// The message of its first failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed: Option<String>,
-    /// The rule that called it, where no model did.
+    /// The rule that called it, if not a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rule: Option<String>,
     pub(super) stage: Stage,
@@ -206,11 +206,11 @@ pub(super) struct OpenCall {
 pub(super) enum Stage {
     /// It may run, perhaps with the arguments that an approval holds.
     Ready { edited_by: Option<String> },
-    /// A person decides whether it runs.
+    /// A user decides whether it runs.
     Asked { n: u32, approval_id: String, deadline: Timestamp },
-    /// It ran, nobody knows what came of it, and a person is asked.
+    /// It ran, its outcome is not known, and a user is asked.
     Outcome { n: u32, approval_id: String, deadline: Timestamp, edited_by: Option<String> },
-    /// A person answers it.
+    /// It is a question, and a user answers it.
     Question { n: u32, question: String, deadline: Timestamp },
 }
 
@@ -260,7 +260,7 @@ impl OpenCall {
     }
 }
 
-/// Calls by what became of them: number and tool.
+/// Calls by how they ended: effect number and tool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Tally {

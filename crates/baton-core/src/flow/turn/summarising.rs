@@ -1,4 +1,4 @@
-//! What is done about a thread that is too long: it is summarised, or what does not fit is left out.
+//! Handling of a thread that is too long: it is summarised, or the oldest entries are left out.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::thread::entry::Summary;
 use crate::time::Timestamp;
 
 impl Turn {
-    /// A summary is kept as an entry.
+    /// Appends the summary as an entry and asks again; without one, goes on with a shorter history.
     pub(super) fn summarised(
         &mut self,
         n: u32,
@@ -48,8 +48,8 @@ impl Turn {
         self.go_without_summary(failed.bounded(), at, record);
     }
 
-    /// Without a summary, what does not fit is left out. Who did not summarise in time is not asked for
-    /// the answer, either.
+    /// Leaves the entries out that do not fit, for lack of a summary. A model that timed out on the summary is not
+    /// asked for the answer, either.
     fn go_without_summary(&mut self, failed: Failed, at: Timestamp, record: &mut Record) {
         let fault = &failed.fault;
         let (role, place) = self.inner_role();
