@@ -1,10 +1,10 @@
-//! What a request may do: a readable table, and the decision that it makes.
+//! Policy: the table of permissions, and the decision that it makes for one request.
 //!
-//! The [`table`] is data: modes, channels, and what they allow. [`Policy::evaluate`] makes one
+//! The [`table`] is data: modes, channels, and their permissions. [`Policy::evaluate`] makes one
 //! [`Decision`] of it, which names the cell that made it. A decision is taken at the start of a run and
-//! kept with it. Only tools are also held against the moment, each time one is about to run: one that the
-//! policy of now denies, or would ask about where the decision does not, is refused; and what one returns
-//! is untrusted if it was declared so when the run began or is now. Roles and limits stay as they were.
+//! stored with it. Only tools are also checked against the current policy, each time one is about to run: a
+//! tool that the current policy denies, or would ask about where the decision does not, is refused; and its
+//! output is untrusted if it was declared so when the run began or is now. Roles and limits stay as they were.
 
 mod built_in;
 pub mod explain;
@@ -46,23 +46,23 @@ impl Mode {
     }
 }
 
-/// What is known of a request when it is judged.
+/// The facts about a request that the policy judges by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request<'a> {
     /// How much the caller allows.
     pub mode: Mode,
-    /// Where it came in: `CHAT`, `CODE_TASK`, `SYSTEM_HEALTH` or the operator's own.
+    /// The channel that it came in on: `CHAT`, `CODE_TASK`, `SYSTEM_HEALTH` or one of the operator's.
     pub channel: &'a str,
 }
 
-/// What is done about an effect that nobody knows the outcome of.
+/// How an effect with an unknown outcome is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
-    /// The model is told.
+    /// The model gets the outcome as unknown.
     #[default]
     TellModel,
-    /// A person is asked whether it happened.
+    /// A user is asked whether it happened.
     AskPerson,
 }
 
@@ -79,13 +79,13 @@ pub enum SelfCheck {
     Always,
 }
 
-/// What is done about a call that sends something out once untrusted content or private data is on the branch.
+/// How a call that sends data out is handled once untrusted content or private data is on the branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UntrustedEgress {
     /// It runs.
     Allow,
-    /// A person is asked first.
+    /// A user is asked first.
     #[default]
     Ask,
 }
@@ -99,17 +99,17 @@ pub enum ToolRule {
     Auto,
     /// The router has to choose one first; then the answer is written without them.
     Required,
-    /// There are none.
+    /// No tools are used.
     None,
 }
 
 /// The channel of tools that are called outside any run.
 pub const EXECUTE: &str = "EXECUTE";
 
-/// The default role of a channel whose questions are told apart; see [`crate::role::select`].
+/// The default role of a channel that selects the role by the question; see [`crate::role::select`].
 pub const BY_QUESTION: &str = "auto";
 
-/// What one request may do.
+/// The permissions and limits of one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
@@ -119,19 +119,19 @@ pub struct Decision {
     pub roles: Vec<String>,
     /// The tools that may be offered and run, as names or patterns with `*`.
     pub tools: Vec<String>,
-    /// The calls that need a person's approval, as names or patterns with `*`.
+    /// The calls that need a user's approval, as names or patterns with `*`.
     pub approvals: Vec<String>,
     /// How much it may use.
     pub limits: Limits,
-    /// How long a person has to answer or decide.
+    /// How long a user has to answer or decide.
     pub patience_ms: u64,
-    /// What is done about an unknown outcome.
+    /// How an unknown outcome is handled.
     #[serde(default)]
     pub on_unknown: OnUnknown,
-    /// Who answers: a role, or [`BY_QUESTION`]; absent: the first of `roles`.
+    /// The role that answers, or [`BY_QUESTION`]; absent: the first of `roles`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_role: Option<String>,
-    /// Who answers once tools have run; absent: whoever was asked first.
+    /// The role that answers once tools have run; absent: the role that was asked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_tools: Option<String>,
     /// How tools are used.
@@ -143,33 +143,33 @@ pub struct Decision {
     /// The tool that runs first if the request asks to look something up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_first: Option<String>,
-    /// The highest temperature; also that of models of which nothing else is said.
+    /// The highest temperature; also the temperature of models that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// When an answer is checked.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub self_check: SelfCheck,
-    /// What is done about calls that send something out beside untrusted content or private data.
+    /// How calls that send data out are handled beside untrusted content or private data.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub untrusted_egress: UntrustedEgress,
-    /// The tools that are there and not allowed, each with what would allow it.
+    /// The tools that exist and are not allowed, each with the change that would allow it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub denied: BTreeMap<String, String>,
 }
 
-/// What a decision says of one call.
+/// A decision's rule for one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallRule {
     /// It runs.
     Allowed,
-    /// It runs when a person has approved it.
+    /// It runs when a user has approved it.
     NeedsApproval,
     /// It does not run.
     Denied,
 }
 
 impl Decision {
-    /// What is said of a tool.
+    /// The rule for calls of a tool.
     pub fn call(&self, tool: &str) -> CallRule {
         if !any_matches(&self.tools, tool) {
             CallRule::Denied
@@ -180,12 +180,12 @@ impl Decision {
         }
     }
 
-    /// What the model is told of a call outside the decision.
+    /// The status and the message to the model of a call outside the decision.
     pub fn refusal(&self, tool: &str) -> (Closing, String) {
         (Closing::Denied, format!("{tool} is not allowed here (rule {:?})", self.rule))
     }
 
-    /// What would allow a tool that is there and not allowed, in words for the person.
+    /// The change that would allow a tool that exists and is not allowed, in words for the user.
     pub fn would_allow(&self, tool: &str) -> Option<&str> {
         self.denied.get(tool).map(String::as_str)
     }
@@ -221,12 +221,12 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     true
 }
 
-/// What decides.
+/// The source of decisions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
     /// A table of modes and channels.
     Table(Table),
-    /// The same for every request.
+    /// The same decision for every request.
     Fixed(Box<Decision>),
 }
 
@@ -236,7 +236,7 @@ impl Policy {
         Policy::Fixed(Box::new(decision))
     }
 
-    /// Judges a request, where these tools are there.
+    /// Judges a request, given the tools that exist.
     pub fn evaluate(&self, request: &Request<'_>, tools: &[ToolSpec]) -> Result<Decision, TableError> {
         match self {
             Policy::Table(table) => table.evaluate(request, tools),
@@ -251,7 +251,7 @@ impl Default for Policy {
     }
 }
 
-/// A decision that allows every tool that is there, with nothing to approve and eight rounds.
+/// A decision that allows every tool, with no approvals and eight rounds.
 pub fn default_decision() -> Decision {
     Decision {
         rule: "default".to_owned(),

@@ -1,7 +1,7 @@
-//! Roles: what a model is asked as, and who may answer in that role.
+//! Roles that models are asked in, and the candidates that may answer in each.
 //!
 //! A role is an ordered list of candidates. The first is asked; the rest stand in for it when it fails.
-//! When nobody in a role can answer, a lesser role may: that is the downgrade to [`ROUTER`].
+//! When no candidate of a role can answer, a lesser role may: that is the downgrade to [`ROUTER`].
 
 pub mod select;
 
@@ -12,44 +12,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::ToolSpec;
 
-/// Quick and small: short facts, choices, checks, summaries.
+/// The quick and small role: short facts, choices, checks, summaries.
 pub const ROUTER: &str = "router";
-/// The one that thinks.
+/// The role for questions that need thought.
 pub const REASONING: &str = "reasoning";
-/// The one that writes code.
+/// The role that writes code.
 pub const CODING: &str = "coding";
 
 /// A model that may answer in a role, and how it is asked.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Candidate {
-    /// Which, as `provider/name`.
+    /// The model, as `provider/name`.
     pub model: String,
-    /// How freely it chooses its words; absent: as its provider has it.
+    /// Its temperature; absent: the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The most tokens of one answer; absent: what the run's limits say.
+    /// The most tokens of one answer; absent: the limit of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// How many tokens it reads and writes at most; absent: not known.
+    /// The size of its context window in tokens, for input and output together; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
 }
 
 impl Candidate {
-    /// A model with nothing said about it.
+    /// A candidate with a model and no settings.
     pub fn of(model: impl Into<String>) -> Self {
         Candidate { model: model.into(), ..Candidate::default() }
     }
 
-    /// How many tokens one answer may have: what the run allows, and never more than a quarter of the window.
+    /// How many tokens one answer may have: at most the run's limit, and never over a quarter of the window.
     pub fn answer_tokens(&self, allowed: u64) -> u64 {
         let most = self.max_tokens.unwrap_or(allowed).min(allowed);
         self.context_window.map_or(most, |window| most.min((window / 4).max(1)))
     }
 
-    /// How many tokens of history fit beside the answer, the instructions and the tools; none where nobody
-    /// knows. A tenth is left over: a tokenizer that is only guessed is wrong by about that much.
+    /// How many tokens of history fit beside the answer, the instructions and the tools; none where the window is
+    /// not known. A tenth is left over: a tokenizer that is only guessed is wrong by about that much.
     pub fn room(
         &self,
         answer: u64,
@@ -69,17 +69,17 @@ impl Candidate {
 /// The candidates of every role that has its own.
 pub type Roles = BTreeMap<String, Vec<Candidate>>;
 
-/// One step of the ladder that a question goes down when models fail.
+/// One rung of the ladder that a question goes down when models fail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rung<'a> {
-    /// In which role it is asked.
+    /// The role that the candidate is asked in.
     pub role: &'a str,
-    /// Who.
+    /// The candidate.
     pub candidate: Cow<'a, Candidate>,
 }
 
-/// Everybody who may be asked in a role, best first: its candidates, then those of the router, if that
-/// role is allowed. Nobody stands on it twice.
+/// The candidates that may be asked in a role, best first: its own, then those of the router, if that role is
+/// allowed. Each model is on the ladder once.
 pub fn ladder<'a>(roles: &'a Roles, otherwise: &str, allowed: &[String], role: &'a str) -> Vec<Rung<'a>> {
     let own = |role: &str| roles.get(role).map(Vec::as_slice).unwrap_or_default();
     let lesser = (role != ROUTER && allowed.iter().any(|role| role == ROUTER)).then_some(ROUTER);

@@ -1,4 +1,4 @@
-//! The table that holds where the operator says nothing.
+//! The built-in table, for an operator who states nothing.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn channel(roles: &[&str], default_role: &str, after_tools: &str, tool_rule: Too
     }
 }
 
-/// What a channel has that the operator named and said nothing more about.
+/// The row of a channel that the operator only named.
 pub(super) fn any_channel() -> Row {
     channel(&[ROUTER, REASONING, CODING], BY_QUESTION, REASONING, ToolRule::Auto)
 }

@@ -1,7 +1,7 @@
-//! Why a decision is as it is: every setting with the row that it comes from, and every tool with its reason.
+//! The explanation of a decision: every setting with the row that it comes from, every tool with its reason.
 //!
-//! Everything here is read off the table and the decision; nothing is decided again. It is for people: values
-//! are in words, and whoever needs numbers takes them from the decision.
+//! Everything here is read from the table and the decision; nothing is decided again. It is for people: values
+//! are in words, and a program takes the numbers from the decision.
 
 mod words;
 
@@ -16,26 +16,26 @@ use crate::tool::{ASK_USER, Egress, ToolSpec};
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explained {
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// Who answers.
+    /// The role that answers.
     pub role: Who,
-    /// Who chooses a tool first, where one is required.
+    /// The role that chooses a tool first, where one is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chooses: Option<Who>,
-    /// What is searched for before any model is asked.
+    /// The query that is searched for before any model is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub searches_for: Option<String>,
     /// Every setting.
     pub settings: Vec<Line>,
-    /// Every tool that is there.
+    /// Every tool that exists.
     pub tools: Vec<ToolLine>,
 }
 
-/// A role, and why.
+/// A role, with the reason why it is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Who {
-    /// Who is asked.
+    /// The role.
     pub role: String,
     /// Why.
     pub reason: String,
@@ -44,13 +44,13 @@ pub struct Who {
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// What it is called in a row.
+    /// Its field name in a row.
     pub name: &'static str,
-    /// What holds, in words.
+    /// Its value, in words.
     pub value: String,
-    /// The rows that it comes from; none: nobody says anything.
+    /// The rows that it comes from; none: no row states it.
     pub rows: Vec<From>,
-    /// What happened to it on the way, in words.
+    /// How it was capped, lifted or narrowed, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -60,7 +60,7 @@ pub struct Line {
 pub struct From {
     /// The head of its table in `baton.toml`.
     pub row: String,
-    /// Whether the operator said it; otherwise it is built in.
+    /// Whether the operator stated it; otherwise it is built in.
     pub stated: bool,
 }
 
@@ -69,25 +69,25 @@ pub struct From {
 pub struct ToolLine {
     /// Its name.
     pub name: String,
-    /// What becomes of a call.
+    /// Whether a call runs.
     pub verdict: Verdict,
-    /// Why; of a tool that is not allowed, what would allow it.
+    /// Why; for a tool that is not allowed, the change that would allow it.
     pub why: String,
 }
 
-/// What becomes of a call.
+/// Whether a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It runs.
     Allowed,
-    /// A person is asked first.
+    /// A user is asked first.
     NeedsApproval,
     /// It does not run.
     NotAllowed,
 }
 
-/// Explains what the table decides about a request.
+/// Explains the table's decision about a request.
 pub fn explain(
     table: &Table,
     request: &Request<'_>,
@@ -112,7 +112,7 @@ pub fn explain(
     })
 }
 
-/// One cell that is being explained.
+/// The cell that is explained, with its decision.
 struct Looking<'a> {
     table: &'a Table,
     channel: &'a str,
@@ -137,13 +137,13 @@ impl Looking<'_> {
         From { row: words::head(&place, name), stated }
     }
 
-    /// The rows that a setting comes from, and what happened to it.
+    /// The rows that a setting comes from, and the note about it.
     fn origin(&self, name: &'static str) -> (Vec<Place>, Option<String>) {
         match name {
             "roles" => (self.both(name), None),
             "tools" => self.tools(),
             "approve" => (self.approvals(), None),
-            // Only a channel says these.
+            // Only channels state these.
             "tool_rule" => (self.of_channel(name), None),
             "first_tool" | "search_first" => {
                 let rows = self.of_channel(name);
@@ -161,7 +161,7 @@ impl Looking<'_> {
         }
     }
 
-    /// A field of one value: the row that says it, unless a ceiling is lower.
+    /// The origin of a field with one value: the row that states it, unless a ceiling is lower.
     fn number(&self, name: &'static str) -> (Vec<Place>, Option<String>) {
         let is_said = |row: &Row| row.get(name).is_some();
         let source = self.table.source(self.channel, self.mode, is_said);
@@ -179,7 +179,7 @@ impl Looking<'_> {
         (source.into_iter().collect(), note)
     }
 
-    /// Rows that all have a say: the channel's, and that which speaks for the mode.
+    /// The rows that restrict a list together: the channel's, and the cell's or else the mode's.
     fn both(&self, name: &str) -> Vec<Place> {
         let is_said = |row: &Row| row.get(name).is_some();
         let of_mode = self.table.of_mode(self.channel, self.mode, is_said).map(|(place, _)| place);
@@ -195,7 +195,7 @@ impl Looking<'_> {
         self.table.rows().at(place).and_then(|row| row.get(name))
     }
 
-    /// The list of the cell, or else of the mode; what was added to it and what narrows it is a note.
+    /// The list of the cell, or else of the mode; additions to it and lists that narrow it go into the note.
     fn tools(&self) -> (Vec<Place>, Option<String>) {
         let row = self.table.of_mode(self.channel, self.mode, |row| row.tools.is_some());
         let row = row.map(|(place, _)| place);
@@ -260,7 +260,7 @@ impl Looking<'_> {
         ToolLine { name: spec.name.clone(), verdict, why }
     }
 
-    /// What changes for a tool once untrusted content or private data is on the branch.
+    /// The additional approval that a tool needs once untrusted content or private data is on the branch.
     fn once_untrusted(&self, spec: &ToolSpec) -> &'static str {
         if self.decision.untrusted_egress == UntrustedEgress::Allow {
             return "";
@@ -276,7 +276,7 @@ impl Looking<'_> {
     }
 }
 
-/// What a field is called where it holds everywhere.
+/// The name of a field of the row for everywhere among the limits.
 pub(super) fn among_limits(name: &str) -> Option<&'static str> {
     LIMITS.iter().find(|(field, _)| *field == name).map(|(_, limit)| *limit)
 }

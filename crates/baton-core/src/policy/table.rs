@@ -2,11 +2,11 @@
 //!
 //! A field of a cell's own row comes before that of its channel, that before that of its mode. Three lists
 //! are different: roles and tools have to be allowed by the channel *and* by the mode (or the cell in its
-//! place), and what anybody wants to be asked about is asked about. What holds everywhere is a ceiling.
+//! place), and a tool needs approval if any of these rows asks for it. The row for everywhere is a ceiling.
 //!
-//! Modes get stricter in one direction: a mode has at least what every stricter one has, and asks at most
-//! about what every stricter one asks about. Approvals add up over modes, from loose to strict; what the
-//! operator says of anything else holds as it is said, or is refused ([`direction`]).
+//! Modes get stricter in one direction: a mode allows at least as much as every stricter one, and asks for
+//! no approval that a stricter one does not ask for. Approvals add up over modes, from loose to strict; every
+//! other setting of the operator holds as it is written, or is refused ([`direction`]).
 
 mod cover;
 mod direction;
@@ -19,15 +19,15 @@ use crate::budget::Limits;
 use crate::tool::{ASK_USER, EffectClass, ToolSpec};
 pub use row::{FIELDS, LIMITS, Place, Row, Rows};
 
-/// What cannot be judged, or cannot be a table.
+/// A request that cannot be judged, or rows that do not form a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// There is no such channel.
     #[error("there is no channel {channel:?}; there are {}", known.join(", "))]
     Channel {
-        /// What was asked for.
+        /// The channel of the request.
         channel: String,
-        /// What there is.
+        /// The channels that exist.
         known: Vec<String>,
     },
     /// A looser mode would be stricter than a stricter one.
@@ -35,7 +35,7 @@ pub enum TableError {
     Backwards {
         /// The setting.
         field: &'static str,
-        /// On which channel.
+        /// The channel.
         channel: String,
         /// The mode that may not be stricter.
         looser: Mode,
@@ -47,16 +47,16 @@ pub enum TableError {
     LeavesOut {
         /// The row whose list of tools leaves it out.
         place: Place,
-        /// On which channel.
+        /// The channel.
         channel: String,
         /// The mode that may not be stricter.
         looser: Mode,
         /// The mode that may not be looser.
         stricter: Mode,
-        /// What is left out: a name, a pattern, or a word.
+        /// The tool that is left out: a name, a pattern, or a word.
         pattern: String,
     },
-    /// A channel whose answer nobody may give.
+    /// A channel on which no role may answer.
     #[error("on {channel} in {}, no role may be asked: `roles` of the channel and of the mode have none in common", mode.as_str())]
     NoRole {
         /// The channel.
@@ -70,16 +70,16 @@ pub enum TableError {
         /// The channel.
         channel: String,
     },
-    /// Somebody is to answer who may not be asked.
+    /// A row names a role to answer that may not be asked there.
     #[error("`{field}` of {place} is {role:?}, which may not be asked there; {} may", allowed.join(", "))]
     NotAllowed {
         /// The setting.
         field: &'static str,
-        /// The row that says so.
+        /// The row that names it.
         place: Place,
-        /// Who is to answer.
+        /// The role.
         role: String,
-        /// Who may be asked.
+        /// The roles that may be asked.
         allowed: Vec<String>,
     },
 }
@@ -88,14 +88,14 @@ pub enum TableError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     rows: Box<Rows>,
-    /// What the operator said of it.
+    /// The rows that the operator stated.
     stated: Box<Rows>,
-    /// The built-in values that were lifted, by row and field, and the row that has as much.
+    /// The built-in values that were lifted, by row and field, with the row that they were lifted to.
     lifted: BTreeMap<(Place, &'static str), Place>,
 }
 
 impl Table {
-    /// The table that holds where the operator says nothing.
+    /// The built-in table, for an operator who states nothing.
     pub fn built_in() -> Table {
         Table { rows: Box::new(built_in::rows()), stated: Box::default(), lifted: BTreeMap::new() }
     }
@@ -106,7 +106,7 @@ impl Table {
         rows.everywhere = stated.everywhere.clone();
         rows.cells = stated.cells.clone();
         for (mode, row) in &mut rows.modes {
-            // Where everywhere has a ceiling for these, that is how much there is.
+            // A ceiling for these in the row for everywhere replaces the built-in value of the mode.
             row.answer_tokens = row.answer_tokens.filter(|_| stated.everywhere.answer_tokens.is_none());
             row.patience_s = row.patience_s.filter(|_| stated.everywhere.patience_s.is_none());
             *row = stated.modes.get(mode).cloned().unwrap_or_default().or(std::mem::take(row));
@@ -122,12 +122,12 @@ impl Table {
         Ok(table)
     }
 
-    /// What it is made of: everything is said somewhere.
+    /// The merged rows: every setting is stated in at least one of them.
     pub fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// What of it the operator said.
+    /// The rows that the operator stated.
     pub fn stated(&self) -> &Rows {
         &self.stated
     }
@@ -138,12 +138,12 @@ impl Table {
         found.map(|(_, by)| by)
     }
 
-    /// The channels that there are.
+    /// The names of all channels.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.rows.channels.keys().map(String::as_str)
     }
 
-    /// Judges a request, where these tools are there.
+    /// Judges a request, given the tools that exist.
     pub fn evaluate(&self, request: &Request<'_>, tools: &[ToolSpec]) -> Result<Decision, TableError> {
         let (mode, channel) = (request.mode, request.channel);
         let Some(row) = self.rows.channels.get(channel) else {
@@ -176,7 +176,7 @@ impl Table {
         })
     }
 
-    /// What one cell says, with its channel and its mode behind it.
+    /// The settings of one cell, completed from its channel and then its mode.
     fn cell(&self, channel: &str, mode: Mode) -> Row {
         let own = self.rows.cells.get(&(channel.to_owned(), mode)).cloned().unwrap_or_default();
         let of_channel = self.rows.channels.get(channel).cloned().unwrap_or_default();
@@ -190,7 +190,8 @@ impl Table {
         places.into_iter().find(|place| self.rows.at(place).is_some_and(&is_said))
     }
 
-    /// Of a list in which a channel and a mode both have a say: the row that speaks for the mode.
+    /// The row that supplies a mode's part of a list that the channel restricts too: the cell's, or else the
+    /// mode's.
     pub(super) fn of_mode(
         &self,
         channel: &str,
@@ -203,7 +204,7 @@ impl Table {
         Some((place, row))
     }
 
-    /// A channel uses tools in one way, in whatever mode.
+    /// How a channel uses tools, which is the same in every mode.
     pub(super) fn tool_rule(&self, channel: &str) -> ToolRule {
         self.rows.channels.get(channel).and_then(|row| row.tool_rule).unwrap_or_default()
     }
@@ -216,8 +217,8 @@ impl Table {
         own.into_iter().filter(|role| by_mode.is_none_or(|roles| roles.contains(role))).collect()
     }
 
-    /// The row by which calls of a tool are asked about: this mode's or a looser one's, the channel's, or
-    /// that for everywhere.
+    /// The row that makes calls of a tool need approval: this mode's or a looser one's, the channel's, or that
+    /// for everywhere.
     pub(super) fn asks(&self, channel: &str, mode: Mode, spec: &ToolSpec) -> Option<Place> {
         let said = |row: &Row| row.approve.is_some();
         let by_mode = Mode::ALL.into_iter().filter(|it| *it >= mode);
@@ -236,7 +237,7 @@ impl Table {
         fits_any(row, spec).then_some(place)
     }
 
-    /// The tools that are allowed, and the others with what would allow them.
+    /// The tools that are allowed, and the others with the change that would allow each.
     fn sorted(
         &self,
         channel: &str,
@@ -254,14 +255,14 @@ impl Table {
                 }
             }
         }
-        // A question is offered wherever tools are.
+        // The tool that asks the user is offered only beside other tools.
         if allowed.iter().all(|name| name == ASK_USER) && allowed.remove(ASK_USER) {
             denied.insert(ASK_USER.to_owned(), format!("a tool that is allowed on {channel}"));
         }
         (allowed, denied)
     }
 
-    /// What would have to change for a tool to be allowed; nothing if it is.
+    /// The change that would allow a tool; none if it is allowed.
     fn obstacle(&self, channel: &str, mode: Mode, spec: &ToolSpec) -> Option<String> {
         if self.tool_rule(channel) == ToolRule::None {
             return Some(format!("`tool_rule = \"auto\"` in [policy.channels.{channel}]"));
@@ -302,7 +303,7 @@ fn limits(everywhere: &Row, cell: &Row) -> Limits {
     }
 }
 
-/// The smaller of two, of which each may be as large as one likes.
+/// The smaller of two limits; an absent one is no limit.
 fn ceiling<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(if b < a { b } else { a }),
@@ -310,12 +311,12 @@ fn ceiling<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
     }
 }
 
-/// Whether a row's list of tools has this one; a row without a list has all.
+/// Whether a row's list of tools contains this one; a row without a list contains all.
 fn fits_any(row: &Row, spec: &ToolSpec) -> bool {
     row.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, spec)))
 }
 
-/// Whether a tool is meant by a name, a pattern or one of the words for what tools are.
+/// Whether a tool matches a name, a pattern or one of [`WORDS`].
 pub fn fits(pattern: &str, spec: &ToolSpec) -> bool {
     match pattern {
         "@side_effect_free" => spec.class == EffectClass::SideEffectFree,
@@ -325,7 +326,7 @@ pub fn fits(pattern: &str, spec: &ToolSpec) -> bool {
     }
 }
 
-/// The words for what tools are, in lists of tools.
+/// The words that stand for a kind of tools in lists of tools.
 pub const WORDS: [&str; 3] = ["@side_effect_free", "@built_in", "@configured"];
 
 #[cfg(test)]

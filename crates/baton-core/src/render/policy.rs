@@ -1,5 +1,5 @@
-//! How a thread is rendered: what somebody may ask for. What that comes to is decided in
-//! [`window`](super::window).
+//! The rendering that a caller may ask for. [`window`](super::window) decides which entries a call sees under
+//! it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,19 +8,19 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rendering {
-    /// How much of it.
+    /// How much of the thread is rendered.
     #[serde(default)]
     pub policy: RenderPolicy,
     /// Entry types that are left out, beside those that always are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// What is done with the messages afterwards, in order, by policies that somebody registered.
+    /// Registered policies that transform the messages afterwards, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<Registered>,
 }
 
 impl Rendering {
-    /// Whether nothing was said about it.
+    /// Whether it is the default.
     pub fn is_plain(&self) -> bool {
         *self == Rendering::default()
     }
@@ -33,19 +33,19 @@ pub enum RenderPolicy {
     /// As much as fits its context window, if that is known; the oldest is left out first.
     #[default]
     TokenBudget,
-    /// The same, but a summary stands for what is left out.
+    /// The same, but a summary stands for the entries that are left out.
     Summary,
     /// All of it, whether it fits or not.
     Full,
 }
 
-/// A policy that somebody registered, with its options.
+/// A registered policy, with its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registered {
     /// Its name.
     pub name: String,
-    /// What it is told.
+    /// Its options.
     #[serde(default)]
     pub options: Value,
 }

@@ -1,4 +1,4 @@
-//! What the entries of a thread weigh, and where a window may begin.
+//! The weights of a thread's entries in tokens, and the places where a window may begin.
 //!
 //! Everything is by place among the entries that are known, and takes one pass over them however they
 //! are grouped.
@@ -6,9 +6,9 @@
 use crate::json::{canonical, text_of};
 use crate::thread::Entry;
 
-/// What an entry weighs beside its text.
+/// The weight of an entry beside its text.
 const FRAME: u64 = 4;
-/// No text weighs more: sums of weights are sums.
+/// The highest weight of a text, so that sums of weights do not overflow.
 const MOST: u64 = u32::MAX as u64;
 
 /// How many tokens a text is.
@@ -16,11 +16,11 @@ pub(super) type Count<'a> = &'a dyn Fn(&str) -> u64;
 
 /// The weights of a thread.
 pub(super) struct Weights {
-    /// What is before each place, and last: all of it.
+    /// The total weight before each place; the last element is the weight of all entries.
     sums: Vec<u64>,
-    /// Where a window may begin, in order.
+    /// The places where a window may begin, in order.
     begins: Vec<usize>,
-    /// What was asked in the turn of each place, and last: in the turn of now.
+    /// The place of the user's question of each place's turn; the last element is that of the current turn.
     questions: Vec<Option<usize>>,
 }
 
@@ -51,12 +51,12 @@ impl Weights {
         Weights { sums, begins, questions }
     }
 
-    /// What was asked in the turn of a place.
+    /// The place of the user's question of a place's turn.
     pub(super) fn asked(&self, at: usize) -> Option<usize> {
         self.questions.get(at).copied().flatten()
     }
 
-    /// What was asked, if a window that begins here is without it.
+    /// The place of the user's question, if a window that begins here does not contain it.
     pub(super) fn missing_question(&self, first: usize) -> Option<usize> {
         self.asked(first).filter(|question| *question < first)
     }
@@ -66,7 +66,7 @@ impl Weights {
         (first..end).find(|at| self.between(*at, at + 1) > 0).unwrap_or(end)
     }
 
-    /// What the entries between two places weigh.
+    /// The weight of the entries between two places.
     pub(super) fn between(&self, first: usize, end: usize) -> u64 {
         self.before(end).saturating_sub(self.before(first))
     }
@@ -75,15 +75,14 @@ impl Weights {
         self.sums.get(at).or(self.sums.last()).copied().unwrap_or_default()
     }
 
-    /// What a window weighs, with the question that it is without.
+    /// The weight of a window, with the question that it does not contain.
     pub(super) fn total(&self, first: usize, end: usize) -> u64 {
         let question = self.missing_question(first).map_or(0, |at| self.between(at, at + 1));
         self.between(first, end) + question
     }
 
-    /// Walks through the thread as its calls did: whenever what is seen is more than the room, it is cut
-    /// down to half of it. Where a later call begins is where an earlier one did, or where a walk from
-    /// there leads.
+    /// Walks through the thread as its calls did: whenever the window outgrows the room, it is cut down to half
+    /// of the room. A later call begins where an earlier one did, or where a walk from there leads.
     pub(super) fn walk(&self, start: usize, end: usize, room: u64) -> usize {
         let mut first = start;
         let mut ahead = self.begins_after(start);
@@ -95,7 +94,7 @@ impl Weights {
         first
     }
 
-    /// The earliest beginning from which there is no more than the room; else the last one.
+    /// The earliest beginning from which the window fits the room; else the last one.
     pub(super) fn lightened(&self, start: usize, end: usize, room: u64) -> usize {
         self.lighter(start, end, room, &mut self.begins_after(start))
     }
@@ -104,7 +103,7 @@ impl Weights {
         &self.begins[self.begins.partition_point(|begin| *begin <= start)..]
     }
 
-    /// What was passed over once is not looked at again.
+    /// The same, where `ahead` skips the beginnings that an earlier search passed over.
     fn lighter(&self, start: usize, end: usize, room: u64, ahead: &mut &[usize]) -> usize {
         let mut first = start;
         while let Some((begin, rest)) = ahead.split_first().filter(|(begin, _)| **begin < end) {
@@ -117,12 +116,12 @@ impl Weights {
     }
 }
 
-/// What a text that stands for others weighs.
+/// The weight of a text with its frame.
 pub(super) fn weight_of_text(text: &str, count: Count<'_>) -> u64 {
     FRAME + count(text).min(MOST)
 }
 
-/// What an entry weighs where it stands. What is not shown there weighs nothing.
+/// The weight of an entry where it stands. An entry that is not shown there weighs nothing.
 fn weight(entry: &Entry, count: Option<Count<'_>>) -> u64 {
     let Some(count) = count else { return if is_shown(entry) { FRAME } else { 0 } };
     let text = |text: &str| weight_of_text(text, count);
@@ -130,7 +129,8 @@ fn weight(entry: &Entry, count: Option<Count<'_>>) -> u64 {
         Entry::UserMessage(m) => text(&m.text),
         Entry::UserResponse(m) => text(&m.text),
         Entry::AssistantMessage(m) => {
-            // Its model reads it again; for any other it is counted in vain, which is the safe way to err.
+            // Only its own model reads the reasoning again. For any other it is counted in vain, which errs on the safe
+            // side.
             let thought =
                 m.reasoning.as_ref().and_then(|thought| serde_json::to_string(&thought.blocks).ok());
             text(&m.content) + thought.map_or(0, |thought| count(&thought).min(MOST))
@@ -158,7 +158,7 @@ fn asks(entry: &Entry) -> bool {
     matches!(entry, Entry::UserMessage(message) if message.meta.is_none())
 }
 
-/// Whether a call and its results can be told apart from what is before this entry.
+/// Whether this entry begins a group, so that a cut before it separates no call from its results.
 fn begins_group(entry: &Entry) -> bool {
     matches!(entry, Entry::UserMessage(_) | Entry::AssistantMessage(_))
 }

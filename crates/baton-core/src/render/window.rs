@@ -1,10 +1,10 @@
-//! The window that a policy comes to: which entries one model call sees.
+//! The window of a model call: the entries that it sees under a policy.
 //!
-//! A window is a function of the thread, the room and the policy, and of what earlier calls of the same turn
-//! saw; nothing else is remembered. It moves seldom: what no longer fits is cut down to
+//! A window is a function of the thread, the room and the policy, and of the windows of earlier calls of the
+//! same turn; nothing else is remembered. It moves seldom: a thread that no longer fits is cut down to
 //! half the room at once, so that the calls after it begin with the same bytes until it is full again.
-//! Providers keep what they read by its beginning, and a beginning that moves with every call is paid anew.
-//! So a window also says whether it goes on from the last call that was answered, and if not, why.
+//! Providers cache prompts by their beginning, and a beginning that moves with every call is paid anew.
+//! So a window also states whether it continues the last call that was answered, and if not, why.
 
 use super::policy::RenderPolicy;
 use super::weight::{Weights, weight_of_text};
@@ -12,62 +12,62 @@ use super::whole_groups;
 use crate::effect::{CutReason, Trim, View};
 use crate::thread::Entry;
 
-/// The type of the entries that say where windows begin: `{first}`. No model is shown one.
+/// The type of the entries that fix where windows begin: `{first}`. Models do not see them.
 pub const COMPACTION: &str = "baton.compaction";
 
-/// What a window is cut from, and the room that it has.
+/// The entries that a window is cut from, and the room that it has.
 pub struct Look<'a> {
     /// The entries that are known, oldest first, without a gap.
     pub entries: &'a [Entry],
     /// The index of the first of them.
     pub from: i64,
-    /// How much of the thread is wanted.
+    /// The policy of the run.
     pub policy: RenderPolicy,
-    /// At most so many entries.
+    /// The most entries; absent: all.
     pub last_n: Option<u32>,
     /// How many tokens of history fit; absent: not known.
     pub room: Option<u64>,
-    /// What the flow says of this call.
+    /// The flow's constraints on this call.
     pub view: View,
-    /// How many tokens a text is.
+    /// Counts the tokens of a text.
     pub count: &'a dyn Fn(&str) -> u64,
 }
 
-/// What a model sees.
+/// The decision for one model call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Window {
-    /// These entries.
+    /// The call sees these entries.
     From {
         /// The first of them.
         first: i64,
-        /// The summary that stands for what is before it.
+        /// The summary that stands for the entries before it.
         summary: Option<i64>,
-        /// What the person asked in the turn that it begins in, if that stands before it.
+        /// The user's question of the turn that it begins in, if that is before it.
         question: Option<i64>,
         /// Why it is no continuation of the call before.
         cut: Option<CutReason>,
     },
-    /// First, what is up to here has to be summarised.
+    /// The entries up to here have to be summarised first.
     Summarise {
         /// The last index that the summary stands for.
         up_to: i64,
     },
-    /// Nothing can be left out any more, and it does not fit.
+    /// It does not fit, and no more entries can be left out.
     Full,
 }
 
-/// Where a thread begins for whoever reads it up to some place.
+/// The beginning of a thread for a reader that reads it up to some place.
 #[derive(Clone, Copy)]
 struct Ground {
-    /// The summary that stands for what is before.
+    /// The summary that stands for the entries before `base`.
     summary: Option<usize>,
-    /// What the summary weighs.
+    /// The weight of the summary.
     weight: u64,
     /// The first entry that it does not stand for.
     base: usize,
 }
 
-/// What one call sees, by place. Two that are equal begin with the same bytes.
+/// The beginning of a call's window, by place. Two equal ones begin with the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     first: usize,
@@ -76,7 +76,7 @@ struct Seen {
 }
 
 impl Look<'_> {
-    /// Decides what is seen.
+    /// Decides the window.
     pub fn window(&self) -> Window {
         let end = self.entries.len();
         let ground = self.ground(end);
@@ -121,14 +121,14 @@ impl Look<'_> {
         usize::try_from(index.saturating_sub(self.from)).unwrap_or(0).min(self.entries.len())
     }
 
-    /// Whether it matters how many tokens a text is.
+    /// Whether tokens have to be counted.
     fn counts(&self) -> bool {
         let compacts = matches!(self.view.trim, Trim::Compact { .. });
         compacts || (self.room.is_some() && self.policy != RenderPolicy::Full)
     }
 
-    /// The newest summary before a place that stands for others, and what was left out for good. It stands
-    /// for nothing that comes after it and for no half of a group, whatever it says.
+    /// The newest summary before a place that stands for other entries, and the entries that a compaction left
+    /// out for good. A summary never stands for entries after it or for half of a group, even if its `up_to` does.
     fn ground(&self, end: usize) -> Ground {
         let ground = self.summarised(end);
         let known = self.entries[..end].iter().enumerate().rev();
@@ -156,20 +156,20 @@ impl Look<'_> {
         newest.unwrap_or(Ground { summary: None, weight: 0, base: 0 })
     }
 
-    /// Where the first call of a turn begins, if all of it fits.
+    /// Where the first call of a turn begins, if everything fits.
     fn start(&self, ground: Ground, end: usize) -> usize {
         let counted = self.last_n.map(|n| whole_groups(&self.entries[..end], n as usize));
         counted.unwrap_or(0).max(ground.base)
     }
 
-    /// How much fits beside the summary.
+    /// The room beside the summary.
     fn room_beside(&self, ground: Ground) -> Option<u64> {
         let room = self.room.filter(|_| self.policy != RenderPolicy::Full)?;
         Some(room.saturating_sub(ground.weight))
     }
 
-    /// Where what is read up to a place begins, so that it fits. A summary that has just been made is not
-    /// made again: what is too much beside it is left out.
+    /// Where a window up to a place begins, so that it fits. A summary that has just been made is not made again:
+    /// the oldest entries beside it are left out instead.
     fn fitting(&self, weights: &Weights, ground: Ground, start: usize, end: usize) -> usize {
         let just_made = ground.summary.is_some_and(|at| weights.between(at, end) == 0);
         match self.room_beside(ground) {
@@ -180,7 +180,7 @@ impl Look<'_> {
         }
     }
 
-    /// Where a compaction leads: to half of what the model said that fits, or half of what it saw.
+    /// Where a compaction begins: at half of the size that the model states as fitting, or half of the last window.
     fn compacted(&self, weights: &Weights, ground: Ground, start: usize, fits: Option<u64>) -> Option<usize> {
         let end = self.entries.len();
         let saw = self.fitting(weights, ground, start, end);
@@ -190,7 +190,7 @@ impl Look<'_> {
         (weights.total(first, end) < weights.total(saw, end)).then_some(first)
     }
 
-    /// The last index that a summary would stand for, if what is seen is too much.
+    /// The last index that a summary would stand for, if the window is too large.
     fn to_be_summarised(&self, weights: &Weights, ground: Ground, start: usize) -> Option<i64> {
         let end = self.entries.len();
         let just_made = ground.summary.is_some_and(|at| weights.between(at, end) == 0);
@@ -202,8 +202,8 @@ impl Look<'_> {
         (weights.total(first, end) < weights.total(start, end)).then(|| self.index(first) - 1)
     }
 
-    /// What a call sees that begins at a place: with what was asked in that turn, though where entries
-    /// are counted only in the turn of now; and told in one way, if it could be told in several.
+    /// The window of a call that begins at a place, with the question of that turn; with `last_n`, only with the
+    /// question of the current turn. Windows with the same entries get the same value.
     fn seen(&self, weights: &Weights, ground: Ground, first: usize, end: usize) -> Seen {
         let first = weights.shown_from(first, end);
         let summary = ground.summary;
@@ -214,7 +214,7 @@ impl Look<'_> {
         }
     }
 
-    /// Why what is seen now does not begin with what the last answered call saw, if it does not.
+    /// Why the window does not begin with that of the last answered call, if it does not.
     fn cut(&self, weights: &Weights, ground: Ground, start: usize, now: Seen) -> Option<CutReason> {
         let before = self.before(weights, ground)?;
         if now == before {
@@ -228,8 +228,8 @@ impl Look<'_> {
         }
     }
 
-    /// What the last call that was answered saw: the flow says so within a turn, the entries tell of
-    /// earlier ones.
+    /// The window of the last answered call: within a turn the flow states it, for earlier turns it follows from
+    /// the entries.
     fn before(&self, weights: &Weights, ground: Ground) -> Option<Seen> {
         if let Some(first) = self.view.first {
             let first = self.place(first).max(ground.base);

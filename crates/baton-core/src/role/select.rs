@@ -1,4 +1,4 @@
-//! Who answers a request: rules, in order, and the reason that goes with each.
+//! Selection of the role that answers a request: rules, in order, and the reason that goes with each.
 //!
 //! 1. A channel with a role of its own is answered in that role.
 //! 2. Otherwise the question decides, in this order:
@@ -10,28 +10,28 @@
 //!    anything else → `reasoning`.
 //! 3. If the role is not allowed, the first of those that are, of `reasoning`, `router` and the rest.
 //!
-//! Nothing is guessed and nobody is asked: the same words lead to the same role.
+//! Nothing is guessed and no model is asked: the same words lead to the same role.
 
 use crate::policy::{BY_QUESTION, Decision};
 use crate::role::{REASONING, ROUTER};
 
-/// More words than this are no short question.
+/// A request with more words than this is a long one.
 pub const LONG: usize = 40;
 /// A question for a fact has at most so many words.
 pub const SHORT: usize = 14;
 /// A greeting has at most so many.
 pub const GREETING: usize = 3;
 
-/// A role, and why.
+/// A role, with the reason why it is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
-    /// Who is asked.
+    /// The role.
     pub role: String,
     /// Why; empty where there was no choice.
     pub reason: String,
 }
 
-/// Words that ask for thought, whatever stands around them.
+/// Words that ask for thought, in any context.
 const THOUGHT: &[&str] = &[
     "plan",
     "plans",
@@ -107,7 +107,7 @@ const FACT: &[&str] = &[
     "translate",
     "spell",
 ];
-/// What follows `how` in a question that is open, not for a fact.
+/// The words after `how` in a question that is open, not for a fact.
 const OPEN_HOW: &[&str] = &["do", "does", "did", "can", "could", "would", "might", "to", "come", "about"];
 
 /// Selects the role of a request.
@@ -161,11 +161,12 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     text.split_whitespace().map(word).filter(|word: &String| !word.is_empty())
 }
 
-/// What to search for, if a request asks to look something up.
+/// The query to search for, if a request asks to look something up.
 ///
-/// It does if it is one line of at most [`LONG`] words and begins with one of [`LOOK_UP`]'s phrases, perhaps
-/// after a polite word; then the rest is searched for. Or if its last sentence is one of [`LOOKED_UP`]; then
-/// what comes before is. Text that merely holds such words, a pasted file say, is searched for by nobody.
+/// A request asks for it if it is one line of at most [`LONG`] words and begins with one of [`LOOK_UP`]'s
+/// phrases, perhaps after a polite word; the query is the rest. Or if its last sentence is one of
+/// [`LOOKED_UP`]; the query is the text before it. Text that merely contains such words, such as a pasted
+/// file, causes no search.
 pub fn look_up(message: &str) -> Option<String> {
     let text = message.trim();
     if text.lines().count() > 1 || words(text).count() > LONG {
@@ -178,10 +179,10 @@ pub fn look_up(message: &str) -> Option<String> {
 
 /// The longest query, in bytes.
 const MOST_QUERY: usize = 400;
-/// What may stand before a phrase at the beginning.
+/// Polite words that may precede a phrase at the beginning.
 const POLITE: &[&str] =
     &["please ", "can you please ", "could you please ", "can you ", "could you ", "would you "];
-/// What a request begins with that asks to look something up. The longer of two comes first.
+/// The phrases at the beginning of a request that asks to look something up. The longer of two comes first.
 pub const LOOK_UP: &[&str] = &[
     "look up ",
     "look up: ",
@@ -194,17 +195,17 @@ pub const LOOK_UP: &[&str] = &[
     "google ",
     "find online ",
 ];
-/// What a request ends with that asks for the same.
+/// The phrases at the end of a request that asks for the same.
 pub const LOOKED_UP: &[&str] =
     &["look it up", "please look it up", "search the web", "search the web for it", "google it"];
 
-/// What follows a phrase at the beginning.
+/// The text after a phrase at the beginning.
 fn begins_with(text: &str) -> Option<&str> {
     let polite = POLITE.iter().find_map(|polite| stripped(text, polite)).unwrap_or(text);
     LOOK_UP.iter().find_map(|phrase| stripped(polite, phrase))
 }
 
-/// What comes before a last sentence that is such a phrase.
+/// The text before a last sentence that is such a phrase.
 fn ends_with(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(['.', '!', ' ']);
     let (before, last) = text.rsplit_once(['.', '?', '!'])?;
@@ -212,7 +213,7 @@ fn ends_with(text: &str) -> Option<&str> {
     (asks && !before.trim().is_empty()).then_some(before)
 }
 
-/// The rest of a text that begins with a phrase, in whatever case.
+/// The rest of a text that begins with a phrase, ignoring ASCII case.
 fn stripped<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let head = text.get(..phrase.len())?;
     head.eq_ignore_ascii_case(phrase).then(|| &text[phrase.len()..])

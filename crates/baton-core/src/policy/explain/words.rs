@@ -6,7 +6,7 @@ use super::among_limits;
 use crate::policy::table::Place;
 use crate::policy::{BY_QUESTION, Decision, OnUnknown, SelfCheck, ToolRule, UntrustedEgress};
 
-/// What a decision has of a field.
+/// The value of a field in a decision, in words.
 pub(super) fn value(decision: &Decision, name: &str) -> String {
     let limits = &decision.limits;
     let counted = |n: Option<u64>| n.map_or("no limit".to_owned(), |n| n.to_string());
@@ -59,7 +59,7 @@ pub(super) fn value(decision: &Decision, name: &str) -> String {
     }
 }
 
-/// A number of a row.
+/// A number of a row, in words.
 pub(super) fn amount(name: &str, value: &Value) -> String {
     match name {
         "time_s" | "patience_s" => format!("{value} s"),
@@ -72,12 +72,12 @@ fn dollars(usd: f64) -> String {
     format!("{usd} US dollars")
 }
 
-/// Names in a row.
+/// The names of a list, in words.
 pub(super) fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// The head under which a field stands.
+/// The head of the table in `baton.toml` that holds a field.
 pub(super) fn head(place: &Place, name: &str) -> String {
     match (place, among_limits(name)) {
         (Place::Everywhere, Some(_)) => "[limits]".to_owned(),

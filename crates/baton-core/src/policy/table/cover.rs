@@ -1,6 +1,7 @@
-//! What one list of tools has to name so that it allows all that another one does, whatever tools there are.
+//! Comparison of two lists of tools: the patterns that one lacks to allow every tool that the other allows,
+//! for any set of tools.
 //!
-//! Sound and not complete: what is covered is allowed by the looser list, and when in doubt a pattern is not
+//! Sound and not complete: a covered pattern is allowed by the looser list, and when in doubt a pattern is not
 //! covered. `@built_in` and `@configured` together are everything, for one, and do not count as such here.
 
 use super::WORDS;
@@ -21,8 +22,8 @@ pub(super) fn left_out(looser: &[String], stricter: &[String]) -> Vec<String> {
 fn covers(looser: &str, stricter: &str) -> bool {
     let is_word = |pattern: &str| WORDS.contains(&pattern);
     let is_all = !looser.is_empty() && looser.chars().all(|c| c == '*');
-    // Read as a name, a pattern fits another only if each of its own `*` lies within one of the other's:
-    // then so does whatever that stands for.
+    // Read as a name, a pattern fits another only if each of its own `*` lies within one of the other's: then
+    // any text that its `*` stands for does, too.
     let is_wider = || !is_word(looser) && !is_word(stricter) && matches(looser, stricter);
     looser == stricter || is_all || is_wider()
 }

@@ -1,14 +1,14 @@
-//! Modes get stricter in one direction: what is built in is lifted, what the operator says is refused.
+//! The order of the modes: built-in values that break it are lifted, the operator's are refused.
 //!
-//! After [`settle`] nothing has to be compared any more: every cell has at least what the stricter modes
-//! have on its channel. A list of tools has what every pattern of a stricter one can mean ([`left_out`]).
+//! After [`settle`] no more comparison is needed: every cell allows at least as much as the stricter modes
+//! on its channel. A list of tools covers every pattern of a stricter one ([`left_out`]).
 
 use super::cover::left_out;
 use super::row::{Place, Row};
 use super::{Table, TableError};
 use crate::policy::{BY_QUESTION, Mode, ToolRule};
 
-/// A field of which one value is stricter than another.
+/// A field whose values are ordered by strictness.
 pub(super) struct Ordered {
     name: &'static str,
     /// Whether the first row has it stricter than the second.
@@ -29,7 +29,7 @@ macro_rules! ordered {
     };
 }
 
-/// Every such field.
+/// All ordered fields.
 const ORDERED: &[Ordered] = ordered![
     rounds: less,
     time_s: less,
@@ -44,7 +44,7 @@ const ORDERED: &[Ordered] = ordered![
     patience_s: less,
 ];
 
-/// Absent is as much as one likes.
+/// Whether `a` is the lower limit; an absent one is no limit.
 fn less<T: PartialOrd>(a: Option<T>, b: Option<T>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a < b,
@@ -57,7 +57,7 @@ fn more_careful<T: Ord + Default>(a: Option<T>, b: Option<T>) -> bool {
     a.unwrap_or_default() > b.unwrap_or_default()
 }
 
-/// Lifts what is built in, and refuses what the operator says and would have to be lifted.
+/// Lifts built-in values to those of stricter modes, and refuses values of the operator that would need it.
 pub(super) fn settle(table: &mut Table) -> Result<(), TableError> {
     let pairs = || Mode::ALL.into_iter().flat_map(|mode| stricter(mode).map(move |other| (mode, other)));
     for (mode, other) in pairs() {
@@ -81,7 +81,7 @@ fn stricter(mode: Mode) -> impl Iterator<Item = Mode> {
     Mode::ALL.into_iter().filter(move |it| *it < mode)
 }
 
-/// What a mode's built-in row has less of than a stricter mode's, it gets, for all channels at once.
+/// Lifts a mode's built-in values to those of a stricter mode where they are less, for all channels at once.
 fn lift_mode(table: &mut Table, mode: Mode, other: Mode) {
     let theirs = table.rows.modes.get(&other).cloned().unwrap_or_default();
     for field in ORDERED {
@@ -129,7 +129,7 @@ fn settle_cell(table: &mut Table, channel: &str, mode: Mode, other: Mode) -> Res
     Ok(())
 }
 
-/// A list of tools that is built in gets what it leaves out; one that the operator says is taken as it is.
+/// Adds the missing patterns to a built-in list of tools; a list of the operator that lacks some is refused.
 fn settle_tools(table: &mut Table, channel: &str, mode: Mode, other: Mode) -> Result<(), TableError> {
     let said = |row: &Row| row.tools.is_some();
     let (own, theirs) = (table.of_mode(channel, mode, said), table.of_mode(channel, other, said));
@@ -146,7 +146,7 @@ fn settle_tools(table: &mut Table, channel: &str, mode: Mode, other: Mode) -> Re
     Ok(())
 }
 
-/// A mode that names roles names all that a stricter one may ask.
+/// Checks that a mode allows every role that a stricter one allows.
 fn same_roles(table: &Table, channel: &str, mode: Mode, other: Mode) -> Result<(), TableError> {
     let (own, theirs) = (table.roles(channel, mode), table.roles(channel, other));
     if theirs.iter().all(|role| own.contains(role)) {
@@ -155,7 +155,7 @@ fn same_roles(table: &Table, channel: &str, mode: Mode, other: Mode) -> Result<(
     Err(TableError::Backwards { field: "roles", channel: channel.to_owned(), looser: mode, stricter: other })
 }
 
-/// A role that is built in and not among those that the operator lets a channel ask gives way to the first of them.
+/// Replaces a built-in role that the operator does not allow on a channel by the first allowed one.
 fn replace_roles(table: &mut Table, channel: &str) {
     let allowed = table.roles(channel, Mode::Exploratory);
     let stated = table.stated.channels.get(channel).cloned().unwrap_or_default();
@@ -171,7 +171,7 @@ fn replace_roles(table: &mut Table, channel: &str) {
     }
 }
 
-/// In every mode there is a role, and a role that the operator wants to answer is one of those that may.
+/// Checks that every mode has a role, and that a role that the operator wants to answer is allowed to.
 fn somebody_answers(table: &Table, channel: &str) -> Result<(), TableError> {
     for mode in Mode::ALL {
         if table.roles(channel, mode).is_empty() {
@@ -194,7 +194,7 @@ fn somebody_answers(table: &Table, channel: &str) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Where a tool is required there is one that runs.
+/// Checks that a channel that requires a tool names one to run first.
 fn something_runs(table: &Table, channel: &str) -> Result<(), TableError> {
     let first = table.rows.channels.get(channel).and_then(|row| row.first_tool.as_ref());
     if table.tool_rule(channel) == ToolRule::Required && first.is_none_or(String::is_empty) {

@@ -1,4 +1,4 @@
-//! What the table is made of: rows, and where they stand.
+//! The rows of the table, and their places in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +7,22 @@ use serde::{Serialize, Serializer};
 
 use crate::policy::{Mode, OnUnknown, SelfCheck, ToolRule, UntrustedEgress};
 
-/// What one row says; what it leaves open, another one says.
+/// The settings of one row; a setting that it leaves open comes from another row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Row {
     /// The roles that may be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roles: Option<Vec<String>>,
-    /// Who answers: a role, or `auto`, by the question.
+    /// The role that answers, or `auto`: by the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_role: Option<String>,
-    /// Who answers once tools have run.
+    /// The role that answers once tools have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_tools: Option<String>,
     /// The tools that may be used: names, patterns with `*`, `@side_effect_free`, `@built_in`, `@configured`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// How they are used.
+    /// How tools are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_rule: Option<ToolRule>,
     /// The tool that runs where one is required and none was chosen.
@@ -31,13 +31,13 @@ pub struct Row {
     /// The tool that runs first if the request asks to look something up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_first: Option<String>,
-    /// The tools whose calls a person is asked about, written as `tools` are.
+    /// The tools whose calls a user has to approve, written as `tools` are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<Vec<String>>,
     /// Rounds of one model call with tools and the tools it asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// Seconds, without waiting for people.
+    /// Seconds of activity; waiting for users is not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_s: Option<u64>,
     /// Tokens read and written.
@@ -58,24 +58,24 @@ pub struct Row {
     /// When an answer is checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_check: Option<SelfCheck>,
-    /// What is done about an unknown outcome.
+    /// How an unknown outcome is handled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_unknown: Option<OnUnknown>,
-    /// What is done about calls that send something out beside untrusted content or private data.
+    /// How calls that send data out are handled beside untrusted content or private data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untrusted_egress: Option<UntrustedEgress>,
-    /// Seconds that a person has to answer or decide.
+    /// Seconds that a user has to answer or decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience_s: Option<u64>,
 }
 
 impl Row {
-    /// What it says of a field, as it stands in the file.
+    /// The value of a field, as it is written in the file.
     pub fn get(&self, field: &str) -> Option<serde_json::Value> {
         serde_json::to_value(self).ok()?.get(field).cloned()
     }
 
-    /// This row, and where it leaves something open, the other.
+    /// This row, completed from the other where it leaves a setting open.
     pub fn or(self, other: Row) -> Row {
         Row {
             roles: self.roles.or(other.roles),
@@ -104,7 +104,7 @@ impl Row {
 /// All rows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Rows {
-    /// What holds everywhere, as a ceiling.
+    /// The row for everywhere: a ceiling for all others.
     pub everywhere: Row,
     /// By mode.
     pub modes: BTreeMap<Mode, Row>,
@@ -141,10 +141,10 @@ impl Rows {
     }
 }
 
-/// Where a row stands.
+/// The place of a row in the table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// What holds everywhere.
+    /// The row for everywhere.
     Everywhere,
     /// A mode's row.
     Mode(Mode),
@@ -166,7 +166,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The fields of a row, in the order in which people read them.
+/// The fields of a row, in reading order.
 pub const FIELDS: [&str; 19] = [
     "roles",
     "default_role",
@@ -189,7 +189,7 @@ pub const FIELDS: [&str; 19] = [
     "patience_s",
 ];
 
-/// What holds everywhere and stands among the limits of a run, with the name that it has there.
+/// The settings of the row for everywhere that are limits of a run, with their names among the limits.
 pub const LIMITS: [(&str, &str); 6] = [
     ("rounds", "iterations"),
     ("time_s", "active_s"),
