@@ -1,16 +1,16 @@
-//! How much a run tree may use: reserved before an effect starts, settled after it ended.
+//! The budget of a run tree: reserved before an effect starts, settled after it ended.
 
 use serde::{Deserialize, Serialize};
 
 use crate::chat::TokenUsage;
 
-/// What a run tree may use. Absent: as much as it likes.
+/// The limits of a run tree. An absent one is no limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Rounds of one model call with tools and the tools it asked for.
     pub iterations: u32,
-    /// Time spent on anything but waiting for people.
+    /// Time spent on anything but waiting for users.
     pub active_ms: u64,
     /// Tokens read and written.
     pub tokens: Option<u64>,
@@ -18,7 +18,7 @@ pub struct Limits {
     pub tool_calls: Option<u32>,
     /// Cost in millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
-    /// Tokens that one answer may have; what a model call reserves.
+    /// Tokens that one answer may have, which a model call reserves.
     pub answer_tokens: u64,
 }
 
@@ -49,7 +49,7 @@ pub enum Limit {
     ToolCalls,
     /// See [`Limits::cost_micro_usd`].
     Cost,
-    /// A cost limit is set and what a call costs is not known.
+    /// A cost limit is set and the cost of a call is not known.
     UnknownPrice,
 }
 
@@ -67,7 +67,7 @@ impl Limit {
     }
 }
 
-/// What a run tree has used and set aside.
+/// The consumption and the reservations of a run tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Tokens read.
@@ -78,7 +78,7 @@ pub struct Budget {
     pub model_calls: u32,
     /// Tool calls started.
     pub tool_calls: u32,
-    /// Time spent, without waiting for people.
+    /// Time spent, without waiting for users.
     pub active_ms: u64,
     /// Cost so far.
     pub cost_micro_usd: u64,
@@ -86,10 +86,10 @@ pub struct Budget {
     pub unpriced: u32,
     /// Tokens set aside for calls in flight.
     pub reserved_tokens: u64,
-    /// What the last call read: the next one will read about as much.
+    /// Tokens that the last call read: the next one will read about as many.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub last_prompt: u64,
-    /// What went wrong: steps of the account that name an error.
+    /// Steps of the account that name an error.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub errors: u32,
     /// Model calls whose tokens were estimated, because their provider did not report them.
@@ -98,7 +98,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Sets aside what a model call may write; it may begin if there is room for what it will read, too.
+    /// Reserves the tokens that a model call may write; it may start if the tokens that it will read fit, too.
     pub fn reserve_model(&mut self, limits: &Limits) -> Result<(), Limit> {
         let set_aside = self.reserved_tokens.saturating_add(limits.answer_tokens);
         let total = self.tokens().saturating_add(set_aside).saturating_add(self.last_prompt);
@@ -118,7 +118,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Replaces what was set aside by what was used. What a provider says it was may be any number.
+    /// Replaces a reservation by the tokens used. A provider may report any number, so sums saturate.
     pub fn settle_model(&mut self, limits: &Limits, usage: Option<&TokenUsage>) {
         self.reserved_tokens = self.reserved_tokens.saturating_sub(limits.answer_tokens);
         let Some(usage) = usage else { return };
@@ -132,7 +132,7 @@ impl Budget {
         }
     }
 
-    /// Takes back a model call that was not made after all.
+    /// Takes back the reservation of a model call that was not made.
     pub fn unreserve_model(&mut self, limits: &Limits) {
         self.settle_model(limits, None);
         self.model_calls = self.model_calls.saturating_sub(1);
@@ -156,7 +156,7 @@ impl Budget {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// The sum for a `done` event.
+    /// The totals for a `done` event.
     pub fn usage(&self) -> crate::run::Usage {
         crate::run::Usage {
             tokens: self.tokens(),

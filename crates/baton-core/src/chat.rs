@@ -1,15 +1,15 @@
-//! What is said to a model and what it answers, whatever the provider.
+//! Messages to a model and its answers, in the same form for every provider.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The operator's instructions.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -20,9 +20,9 @@ pub enum Role {
 /// One message in the OpenAI schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatMessage {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
     /// The calls of an assistant message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,8 +30,8 @@ pub struct ChatMessage {
     /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// What the model thought before it said this. Only for the provider that it came from: nobody else
-    /// is shown it, so it is never serialized.
+    /// The model's reasoning before this message. Only the provider that it came from gets it back, so it is
+    /// never serialized.
     #[serde(skip)]
     pub reasoning: Option<Reasoning>,
 }
@@ -48,9 +48,9 @@ impl ChatMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reasoning {
-    /// Who thought it, as `provider/name`. It is sent back to nobody else.
+    /// The model that it came from, as `provider/name`. It is sent back to no other model.
     pub model: String,
-    /// The wire format that the blocks are of.
+    /// The wire format of the blocks.
     pub wire: String,
     /// The blocks as they came.
     pub blocks: Vec<Value>,
@@ -75,13 +75,13 @@ pub enum FinishReason {
     Stop,
     /// It wants its calls performed.
     ToolCalls,
-    /// It ran into the limit of tokens: what it said last is cut off.
+    /// It reached the token limit: its answer is cut off.
     Length,
     /// It refused.
     Refused,
 }
 
-/// What one model call used.
+/// The tokens and the cost of one model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Tokens read.
@@ -116,7 +116,7 @@ pub struct RawReply {
     pub calls: Vec<RawCall>,
     /// Why it stopped.
     pub finish: FinishReason,
-    /// What it used.
+    /// The tokens that it used.
     pub usage: TokenUsage,
     /// The raw blocks of its reasoning, where its provider wants them back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

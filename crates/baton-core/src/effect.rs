@@ -1,4 +1,4 @@
-//! What is done in the world or waited for, and what came of it.
+//! Effects: model calls, tool calls and waits that a flow wants outstanding, and their outcomes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::thread::Closing;
 use crate::time::Timestamp;
 use crate::tool::{Cause, EffectClass};
 
-/// Something that a flow wants outstanding. `n` is its number in the frame, the same after a crash.
+/// A piece of work that a flow wants outstanding. `n` is its number in the frame, the same after a crash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Its number in the frame.
     pub n: u32,
-    /// What it is.
+    /// Its kind, with the fields of that kind.
     pub kind: EffectKind,
 }
 
@@ -22,11 +22,11 @@ pub struct Effect {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EffectKind {
-    /// Ask a model. Says what to render, never the messages.
+    /// Ask a model. The effect names the part of the thread to render, never the messages themselves.
     Model {
         /// Which role answers.
         role: String,
-        /// Who is asked in that role, by place on its ladder.
+        /// The candidate that is asked in that role, by its place on the ladder.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
         rung: u32,
         /// The last entry that it sees, by index on the branch.
@@ -37,13 +37,13 @@ pub enum EffectKind {
         message_id: String,
         /// Which try of the flow this is, from 1.
         attempt: u32,
-        /// What for.
+        /// The purpose of the call.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
         purpose: Purpose,
         /// How much of the thread it sees.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
         view: View,
-        /// Whether there is nobody else to ask.
+        /// Whether the ladder has no further candidate after this one.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
         last_resort: bool,
     },
@@ -55,17 +55,17 @@ pub enum EffectKind {
         name: String,
         /// Where the arguments are: the index of the `ToolCall` entry.
         entry: i64,
-        /// What a crash means for it.
+        /// Whether the call may run again after a crash.
         class: EffectClass,
-        /// The approval whose arguments run instead of the entry's, if a person edited them.
+        /// The approval whose arguments run instead of the entry's, if a user edited them.
         edited_by: Option<String>,
-        /// Which try of the flow this is, from 0.
+        /// The number of the flow's try, from 0.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
         again: u32,
     },
-    /// Wait for a person or a moment.
+    /// Wait for a user or a moment.
     Wait {
-        /// What ends it.
+        /// The event that ends it.
         what: Wait,
         /// When it ends by itself.
         deadline: Timestamp,
@@ -78,7 +78,7 @@ impl EffectKind {
         matches!(self, EffectKind::Wait { .. })
     }
 
-    /// Whether it may be started a second time when nobody knows what became of the first.
+    /// Whether it may be started a second time when the outcome of the first start is not known.
     pub fn may_run_again(&self) -> bool {
         match self {
             EffectKind::Tool { class, .. } => class.may_run_again(),
@@ -86,7 +86,7 @@ impl EffectKind {
         }
     }
 
-    /// Which try of the flow it is under one number, from 0. Only a tool has more than one.
+    /// The number of the flow's try under one effect number, from 0. Only a tool call has more than one.
     pub fn again(&self) -> u32 {
         match self {
             EffectKind::Tool { again, .. } => *again,
@@ -95,24 +95,24 @@ impl EffectKind {
     }
 }
 
-/// What a model is asked for.
+/// The purpose of a model call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Purpose {
-    /// The turn's own answer, which people see as it arrives.
+    /// The turn's own answer, which is streamed to clients.
     #[default]
     Answer,
-    /// A choice among the tools of a channel that requires one. Nobody sees it arrive.
+    /// A choice among the tools of a channel that requires one. It is not streamed to clients.
     Choice,
-    /// A look at the answer that was just given: whether it holds. Nobody sees it arrive.
+    /// A check whether the answer that was just given holds. It is not streamed to clients.
     Check,
-    /// The answer once more, because the first lacks something. Nobody sees it arrive: the first stands until
-    /// this one is whole.
+    /// The answer once more, because the first lacks something. It is not streamed to clients: the first answer
+    /// stands until this one is whole.
     Revision {
-        /// What was missing.
+        /// The part that the first answer lacks.
         missing: String,
     },
-    /// A summary of what was said so far. Nobody sees it arrive.
+    /// A summary of the conversation so far. It is not streamed to clients.
     Summary {
         /// The last index that it stands for.
         up_to: i64,
@@ -120,7 +120,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether people see the text as it arrives.
+    /// Whether the text is streamed to clients as it arrives.
     pub fn is_shown(&self) -> bool {
         *self == Purpose::Answer
     }
@@ -147,9 +147,9 @@ pub enum Trim {
     /// It does not.
     #[default]
     None,
-    /// What was shown before did not fit the model.
+    /// The messages of the call before did not fit the model.
     Compact {
-        /// How many tokens fit, where the model said so.
+        /// The number of tokens that fit, where the model stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fits: Option<u64>,
     },
@@ -157,7 +157,7 @@ pub enum Trim {
     Simple,
 }
 
-/// What a wait waits for.
+/// The event that ends a wait before its deadline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Wait {
@@ -166,7 +166,7 @@ pub enum Wait {
         /// The approval's id.
         approval_id: String,
     },
-    /// A person's answer.
+    /// A user's answer.
     Answer {
         /// The call that asked.
         call_id: String,
@@ -175,7 +175,7 @@ pub enum Wait {
     Time,
 }
 
-/// What came of an effect.
+/// The outcome of an effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -183,32 +183,32 @@ pub enum Outcome {
     Reply(Reply),
     /// A model failed.
     ModelFailed {
-        /// How.
+        /// The failure.
         fault: Fault,
         /// The text that was already shown.
         shown: String,
-        /// What it used, as far as that is known.
+        /// The tokens that it used, as far as they are known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<TokenUsage>,
     },
-    /// The thread is too long for the model: it has to be summarised first. Nobody was asked.
+    /// The thread is too long for the model: it has to be summarised first. No model was asked.
     TooLong {
         /// The last index that a summary should stand for.
         up_to: i64,
     },
     /// A tool ended.
     Tool(ToolOutcome),
-    /// A wait's time was up. (That somebody answered comes as a message, and ends the wait by itself.)
+    /// A wait reached its deadline. (A user's answer arrives as a message, which ends the wait by itself.)
     Expired,
-    /// It was told to stop, and did.
+    /// It was cancelled and stopped.
     Stopped {
         /// The text that was already shown.
         shown: String,
-        /// What a model used, as far as that is known.
+        /// The tokens that a model used, as far as they are known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<TokenUsage>,
     },
-    /// Nobody knows whether it happened.
+    /// It is not known whether it happened.
     Unknown,
 }
 
@@ -217,27 +217,27 @@ pub enum Outcome {
 pub struct ToolOutcome {
     /// Whether it worked.
     pub status: Closing,
-    /// What it returned, or why not.
+    /// Its output, or the reason why there is none.
     pub result: Value,
-    /// Where all of it is, if it was too long.
+    /// Where the whole output is stored, if it was too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobRef>,
     /// Where the cause lies, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Whether the tool was never reached: what is said here is ours, and not the tool's.
+    /// Whether the tool was never reached; `result` is then Baton's own text, not the tool's.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub never_ran: bool,
-    /// Whether whoever ran it knows that strangers wrote what it returned.
+    /// Whether the output is untrusted, as the process that ran the tool knows the tool.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub untrusted: bool,
-    /// What it returned is private, by what is known of the tool where it ran.
+    /// Whether the output is private, as the process that ran the tool knows the tool.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub private: bool,
 }
 
 impl ToolOutcome {
-    /// What a tool that ran came to.
+    /// The outcome of a tool that ran.
     pub fn new(status: Closing, result: Value) -> Self {
         ToolOutcome {
             status,
@@ -250,12 +250,12 @@ impl ToolOutcome {
         }
     }
 
-    /// A failure that the model is told about.
+    /// A failure that is reported to the model.
     pub fn error(message: impl Into<String>) -> Self {
         ToolOutcome::new(Closing::Error, Value::String(message.into()))
     }
 
-    /// Why a tool was not reached.
+    /// The outcome of a tool that was not reached, with the reason.
     pub fn unrun(status: Closing, why: impl Into<String>) -> Self {
         ToolOutcome { never_ran: true, ..ToolOutcome::new(status, Value::String(why.into())) }
     }
@@ -264,7 +264,7 @@ impl ToolOutcome {
 /// A stored large output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
-    /// SHA-256 of what is stored, in hexadecimal.
+    /// SHA-256 of the stored bytes, in hexadecimal.
     pub hash: String,
     /// How many bytes are stored.
     pub size: u64,
@@ -281,11 +281,11 @@ pub struct Reply {
     pub calls: Vec<CheckedCall>,
     /// Why it stopped.
     pub finish: FinishReason,
-    /// What it used.
+    /// The tokens that it used.
     pub usage: TokenUsage,
-    /// Who answered, as `provider/name`.
+    /// The model that answered, as `provider/name`.
     pub model: String,
-    /// What it thought, where its provider wants that back.
+    /// The model's reasoning, where its provider wants it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Reasoning>,
     /// The first entry that it saw.
@@ -303,13 +303,13 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutReason {
-    /// Only so many entries are shown.
+    /// The definition limits the number of entries that a model sees.
     LastN,
     /// They would not have fitted the model.
     TokenBudget,
     /// A summary stands in their place.
     Summary,
-    /// The model said that they do not fit.
+    /// The model refused them as too long.
     ContextTooLong,
     /// An answer could not be understood, and a simpler question was asked.
     Simplified,
@@ -317,7 +317,7 @@ pub enum CutReason {
     Revised,
 }
 
-/// A call that the model wants, with what the registry says of it.
+/// A call that the model wants, checked against the registry of tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckedCall {
     /// The provider's id, if it gave a usable one.
@@ -336,15 +336,15 @@ pub struct CheckedCall {
 pub enum Admission {
     /// The tool exists and the arguments fit.
     Fits {
-        /// What a crash means for it.
+        /// Whether the call may run again after a crash.
         class: EffectClass,
         /// Whether it sends something out.
         #[serde(default, skip_serializing_if = "crate::json::is_default")]
         egress: bool,
     },
-    /// It cannot, and this is what the model is told.
+    /// It cannot run; the model gets the reason.
     Refused {
-        /// Why, and what would be right.
+        /// Why it cannot, and how to correct the call.
         reason: String,
     },
 }

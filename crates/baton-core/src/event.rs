@@ -1,4 +1,4 @@
-//! What is seen of a run: one gapless sequence of these, numbered by the owner.
+//! Events: the public log of a run, one gapless sequence that its owner numbers.
 //!
 //! The names are Baton's own; a *dialect* renders them for one audience at the very edge.
 
@@ -12,17 +12,17 @@ use crate::run::{Receipt, RunStatus, Usage};
 use crate::thread::Closing;
 use crate::time::Timestamp;
 
-/// One thing that happened.
+/// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run began.
     Started {
-        /// On this thread.
+        /// Its thread.
         thread: ThreadId,
-        /// On this branch.
+        /// Its branch.
         branch: BranchName,
-        /// With this flow.
+        /// The flow that drives it.
         flow: String,
     },
     /// A piece of model text, as it arrives.
@@ -37,7 +37,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reasoning: bool,
     },
-    /// A tool's call was taken up.
+    /// A tool's call was accepted.
     ToolStart {
         /// The tool.
         name: String,
@@ -50,17 +50,17 @@ pub enum Event {
     ToolResult {
         /// The tool.
         name: String,
-        /// What came of it, as text.
+        /// The result, as text.
         result: String,
         /// Our id of the call.
         call_id: String,
         /// How it was closed.
         status: Closing,
-        /// Where all of it is, if it was too long.
+        /// Where the whole result is stored, if it was too long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blob: Option<BlobRef>,
     },
-    /// A call waits for a person's decision.
+    /// A call waits for a user's decision.
     ApprovalRequired {
         /// The approval.
         approval_id: String,
@@ -70,7 +70,7 @@ pub enum Event {
         name: String,
         /// Its exact arguments.
         args: Value,
-        /// What the approval is bound to.
+        /// The digest of the tool and its arguments, which the approval is bound to.
         digest: String,
         /// Why it is asked.
         reason: String,
@@ -84,13 +84,13 @@ pub enum Event {
     },
     /// Something that the reader should know.
     Warning {
-        /// Which.
+        /// Its code.
         code: Code,
-        /// In words.
+        /// Its text.
         message: String,
     },
-    /// What a model was shown does not begin with what the call before was shown: what its provider had
-    /// cached is void.
+    /// The messages of a model call do not begin with those of the call before: the provider's cache of them is
+    /// void.
     HistoryCut {
         /// The first entry that it saw.
         first: i64,
@@ -104,21 +104,21 @@ pub enum Event {
     },
     /// The run ended. The last event of every log, and the only one of its kind.
     Ended {
-        /// How.
+        /// Its final status.
         status: RunStatus,
         /// Why, if it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Fault>,
-        /// What it used.
+        /// The tokens and the cost.
         usage: Usage,
-        /// What became of its effects, if it was cancelled.
+        /// Its calls by how they ended, if it was cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<Receipt>,
     },
 }
 
 impl Event {
-    /// Whether nothing can follow.
+    /// Whether it is the last event of its run.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Event::Ended { .. })
     }
@@ -131,6 +131,6 @@ pub struct NumberedEvent {
     pub epoch: u32,
     /// Its number in the run, from 1.
     pub seq: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in a run, as a closed set of codes.
+//! The failures of a run, as a closed set of codes.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub enum Code {
     BudgetExceeded,
     /// The run's time was up.
     Deadline,
-    /// The run brought its process down too often.
+    /// The run crashed its process too often.
     Poisoned,
     /// The store could not be reached.
     StoreUnavailable,
@@ -103,17 +103,17 @@ impl Code {
 /// A failure, with the decision about it as data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Which of the known failures.
+    /// The code of the failure.
     pub code: Code,
-    /// What happened and what to do, for a person.
+    /// The failure and its remedy, for a user.
     pub message: String,
     /// Milliseconds after which the same request may be tried again; absent: do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// How many tokens would have fitted, where a model that was asked too much said so.
+    /// How many tokens would have fitted, where the model that refused a prompt as too long stated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fits_tokens: Option<u64>,
-    /// Whether nobody was asked at all: a model call that costs and counts nothing.
+    /// Whether the request was never sent: such a model call costs and counts nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsent: bool,
 }
@@ -124,7 +124,7 @@ impl Fault {
         Fault { code, message: message.into(), retry_after_ms: None, fits_tokens: None, unsent: false }
     }
 
-    /// What happened and what helps, for whoever asked.
+    /// The failure and its remedy in words for the user.
     pub fn for_people(&self) -> String {
         let another = match self.retry_after_ms.unwrap_or_default().div_ceil(1000) {
             0..=2 => "Ask again in a moment, or choose another model.".to_owned(),
@@ -161,7 +161,7 @@ impl Fault {
         format!("{said}{} {helps}", if ends { "" } else { "." })
     }
 
-    /// The same failure, before anybody was asked.
+    /// The same failure, of a request that was never sent.
     pub fn unsent(mut self) -> Self {
         self.unsent = true;
         self
@@ -174,8 +174,8 @@ impl Fault {
     }
 }
 
-/// A text of somebody else as it may be shown: without what `Basic` credentials carry. A proxy that refuses a request may
-/// repeat its headers, and with them the password that we sent it.
+/// A text from another server with the value of `Basic` credentials removed, so that it may be shown. A proxy
+/// that refuses a request may repeat its headers, and with them the password that we sent it.
 pub fn without_credentials(text: &str) -> String {
     const SCHEME: &str = "basic ";
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');

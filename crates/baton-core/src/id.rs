@@ -1,4 +1,4 @@
-//! Identifiers: what they look like, and how they are read back.
+//! Identifiers: their form, their text and their parsing.
 //!
 //! Ids are made at the edge (they need randomness); here they are only parsed, shown and derived.
 
@@ -8,29 +8,29 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A text that is not the id it should be.
+/// A text that is not a valid id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not a valid {what}: {expected}")]
 pub struct BadId {
-    /// What was wanted, in the user's words.
+    /// The kind of id that was expected, in the user's words.
     pub what: &'static str,
-    /// What was given.
+    /// The beginning of the text.
     pub given: String,
-    /// What would have been right.
+    /// The form of a valid one.
     pub expected: &'static str,
 }
 
-/// One execution.
+/// The id of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
-/// One entry of a thread.
+/// The id of an entry of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntryId(pub Uuid);
 
-/// One life of one process: the holder of runs.
+/// The id of one lifetime of one process, which owns the runs that it claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OwnerId(pub Uuid);
@@ -59,7 +59,7 @@ uuid_id!(EntryId, "entry id");
 uuid_id!(OwnerId, "owner id");
 
 impl RunId {
-    /// The part that people type: time-ordered ids differ at their end.
+    /// The part that users type: time-ordered ids differ at their end.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - 8..].to_owned()
@@ -107,17 +107,17 @@ macro_rules! name_id {
     };
 }
 name_id!(
-    /// A conversation.
+    /// The id of a thread: a conversation.
     ThreadId,
     "thread id"
 );
 name_id!(
-    /// A named line through a thread.
+    /// The name of a branch: a line through a thread.
     BranchName,
     "branch name"
 );
 name_id!(
-    /// Whose data it is; every stored key begins with it.
+    /// The tenant that owns the data; every stored key begins with it.
     Tenant,
     "tenant"
 );
@@ -130,7 +130,7 @@ fn is_name(text: &str) -> bool {
 }
 
 impl ThreadId {
-    /// The part that people type: the end of an id that Baton made, and the whole of a name that somebody chose.
+    /// The part that users type: the end of an id that Baton made, or the whole of a name that a user chose.
     pub fn short(&self) -> String {
         self.0.parse::<RunId>().map_or_else(|_| self.0.clone(), |id| id.short())
     }
@@ -180,7 +180,7 @@ impl FromStr for FramePath {
     }
 }
 
-/// An effect of a run: `RUN/PATH/N`. The same before and after a crash.
+/// The id of an effect of a run: `RUN/PATH/N`. It is the same before and after a crash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
     /// The run that wants it.
@@ -192,7 +192,7 @@ pub struct EffectId {
 }
 
 impl EffectId {
-    /// The id on the wire of the call that this effect performs: safe for every provider.
+    /// The wire id of the call that this effect performs, in characters that every provider takes.
     pub fn call_id(&self) -> String {
         let path: String = self.path.0.iter().map(|n| format!("-{n}")).collect();
         format!("{}{path}-{}", self.run.0.simple(), self.n)
@@ -231,7 +231,7 @@ impl FromStr for Cursor {
     }
 }
 
-/// A stranger's text, short enough and plain enough to stand in an error message.
+/// An excerpt of an untrusted text, short and free of control characters, for use in an error message.
 pub fn excerpt(text: &str) -> String {
     let mut plain: String =
         text.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();

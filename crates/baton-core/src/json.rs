@@ -1,7 +1,7 @@
-//! JSON that strangers sent: bounded when read, canonical when compared.
+//! JSON from untrusted senders: bounded when read, canonical when compared.
 //!
 //! `serde_json` refuses depth 128 on read but not on write, so a value that is wrapped once too
-//! often could be stored and never read again. What we accept is therefore at most [`MAX_DEPTH`] deep.
+//! often could be stored and never read again. Values from outside may therefore be [`MAX_DEPTH`] deep at most.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// The deepest nesting that is accepted from outside.
 pub const MAX_DEPTH: usize = 64;
 
-/// As many bytes as JSON may make of one.
+/// The most bytes that JSON's escapes make of one byte.
 const LONGEST_ESCAPE: usize = 6;
 
 /// Why a text was not accepted as JSON.
@@ -47,10 +47,10 @@ pub fn is_deeper_than(value: &Value, depth: usize) -> bool {
     depth == 0 || children.any(|child| is_deeper_than(child, depth - 1))
 }
 
-/// The one text of a value: keys sorted, no white space.
+/// The canonical text of a value: keys sorted, no white space.
 pub fn canonical(value: &Value) -> String {
-    // serde_json's map is ordered by key (the `preserve_order` feature is banned by the tidy test), and what
-    // was read as JSON can always be written. This way it is written without the detour of `Display`.
+    // serde_json's map is ordered by key (the `preserve_order` feature is banned by the tidy test), and a value
+    // that was read as JSON can always be written. This way it is written without the detour of `Display`.
     serde_json::to_string(value).unwrap_or_default()
 }
 
@@ -64,7 +64,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// What an approval is bound to, and how equal calls are recognised: the tool and its exact arguments.
+/// The digest of a tool and its exact arguments: approvals are bound to it, and equal calls recognised by it.
 pub fn call_digest(name: &str, arguments: &Value) -> String {
     sha256_hex(format!("{name}\n{}", canonical(arguments)).as_bytes())
 }
@@ -74,7 +74,7 @@ pub fn as_text(value: &Value) -> String {
     text_of(value).into_owned()
 }
 
-/// The same, where the text is only looked at.
+/// The same, borrowed where the value is a text.
 pub fn text_of(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -106,7 +106,7 @@ pub fn cut_encoded(text: &str, limit: usize) -> &str {
     text
 }
 
-/// Whether a stored field says nothing that its absence does not say.
+/// Whether a field has its default value, so that it need not be stored.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,12 +1,12 @@
 //! Baton's vocabulary and its decisions.
 //!
 //! Everything here is a value or a pure function of values: no I/O, no async, no clock, no
-//! randomness. Flows decide what should be outstanding; the engine performs it.
+//! randomness. Flows decide which effects should be outstanding; the engine performs them.
 //!
-//! Reading order: the words ([`id`], [`time`], [`json`], [`fault`]), what was said ([`thread`]),
-//! what can be asked for ([`tool`], [`chat`], [`role`], [`effect`]), what is allowed ([`policy`], [`budget`]),
-//! who decides ([`flow`]), and what is seen ([`event`], [`run`], [`render`], [`trace`]), and how
-//! people see it ([`visible`], [`redact`]).
+//! Reading order: the basic types ([`id`], [`time`], [`json`], [`fault`]), the conversation ([`thread`]),
+//! the work ([`tool`], [`chat`], [`role`], [`effect`]), the permissions and limits ([`policy`], [`budget`]),
+//! the decisions ([`flow`]), their results and views ([`event`], [`run`], [`render`], [`trace`]), and the
+//! protection of text for people ([`visible`], [`redact`]).
 
 pub mod budget;
 pub mod chat;

@@ -1,17 +1,17 @@
-//! Taking secrets out of text before a person or a log sees it.
+//! Redaction: secrets are removed from text before a user or a log sees it.
 //!
 //! A server that refuses a key often repeats it: as it is, as a part of an address, or encoded. A secret that
-//! is too short is not looked for, because it would take words out of every text.
+//! is too short is not looked for, because ordinary words of every text would match it.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
 
-/// What stands where a secret stood.
+/// The replacement of a secret.
 const REDACTED: &str = "[redacted]";
 
-/// The shortest secret that is looked for, and the shortest beginning of one that gives something away.
+/// The shortest secret that is looked for, and the shortest beginning of one that is removed, in bytes.
 pub const MIN_SECRET: usize = 8;
 
 /// Parts of the names of parameters that hold secrets.
@@ -77,7 +77,7 @@ fn without(text: &str, form: &str) -> String {
     }
 }
 
-/// As an address has it: everything but letters, digits and `-._~` by its number.
+/// Percent-encodes a text as an address does: every byte but letters, digits and `-._~`.
 fn percent(text: &str, escape: impl Fn(u8) -> String) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes()
@@ -85,7 +85,7 @@ fn percent(text: &str, escape: impl Fn(u8) -> String) -> String {
         .collect()
 }
 
-/// The characters of Base64 that depend on these bytes alone, if so many of three stand before them.
+/// The Base64 characters that depend on these bytes alone, if `offset` bytes of a group of three precede them.
 fn within_base64(bytes: &[u8], offset: usize) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bit = |at: usize| -> u8 {
@@ -98,7 +98,7 @@ fn within_base64(bytes: &[u8], offset: usize) -> String {
     (first..end).map(|place| char::from(DIGITS[digit(place)])).collect()
 }
 
-/// A text whose addresses may be shown: without users, passwords, and parameters that hold secrets.
+/// A text with users, passwords and secret parameters removed from its addresses, so that it may be shown.
 pub fn without_secrets_in_urls(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
@@ -136,7 +136,7 @@ fn url(after: &str) -> String {
     format!("{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
 }
 
-/// Words by which fields that hold secrets are named, and those that name one only together with a word before them.
+/// Words in the names of fields that hold secrets. [`KEY_KINDS`] name one only before the word `key`.
 const SECRET_WORDS: [&str; 11] = [
     "password",
     "passwd",
@@ -152,8 +152,8 @@ const SECRET_WORDS: [&str; 11] = [
 ];
 const KEY_KINDS: [&str; 6] = ["api", "access", "private", "secret", "signing", "encryption"];
 
-/// A JSON value that may be shown: known secrets are taken out of its texts and names, addresses lose what opens them,
-/// and what stands in a field that is named like a secret is left out.
+/// A JSON value that may be shown: known secrets are removed from its texts and names, addresses lose their
+/// credentials, and values of fields that are named like a secret are replaced.
 pub fn redact_json(value: &Value, known: &[Redactor]) -> Value {
     let text = |text: &str| {
         let text = known.iter().fold(text.to_owned(), |text, secret| secret.redact(&text));
@@ -174,7 +174,7 @@ pub fn redact_json(value: &Value, known: &[Redactor]) -> Value {
     }
 }
 
-/// Whether a field is named like a secret: by a whole word of it, so that `author` and `max_tokens` are not.
+/// Whether a field is named like a secret. Whole words are compared, so `author` and `max_tokens` are not.
 fn is_secret_field(name: &str) -> bool {
     let mut words: Vec<String> = vec![String::new()];
     let mut was_lower = false;

@@ -1,4 +1,4 @@
-//! One execution: its definition, its status, the messages that reach it, and what it leaves behind.
+//! A run: its definition, its status, the messages that reach it, its approvals and its result.
 
 use std::sync::Arc;
 
@@ -15,25 +15,24 @@ use crate::time::Timestamp;
 use crate::tool::ToolSpec;
 use crate::visible::{self, Findings};
 
-/// The version of what runs store. A process claims only runs whose `min_version` it knows.
+/// The version of the records that runs store. A process claims only runs whose `min_version` it knows.
 pub const RUN_VERSION: u32 = 3;
 
-/// The type of the entry that holds a plan. No model is shown it; the last one of a branch counts.
+/// The type of the entry that holds a plan. Models do not see it; the last one of a branch counts.
 pub const PLAN: &str = "baton.plan";
 
-/// The type of the entry that holds what a person said beside a decision: other arguments, a reason. Models
-/// see it with the result of the call.
+/// The type of the entry that holds a decision's other arguments and reason. Models see it with the call's result.
 pub const DECISION: &str = "baton.decision";
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// It waits for its turn.
+    /// It waits for its turn to be claimed by a process.
     Queued,
     /// A process drives it, or did when it died.
     Running,
-    /// Only waits are outstanding; nobody holds it.
+    /// Only waits are outstanding; no process holds it.
     Suspended,
     /// It ended well.
     Ok,
@@ -66,7 +65,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether nothing will happen any more.
+    /// Whether the status is final.
     pub fn has_ended(self) -> bool {
         matches!(self, RunStatus::Ok | RunStatus::Error | RunStatus::Cancelled)
     }
@@ -84,14 +83,14 @@ pub struct Definition {
     pub system: String,
     /// Which model answers in every role that has no list of its own, as `provider/name`.
     pub model: String,
-    /// Who answers in which role.
+    /// The candidates of every role.
     #[serde(default, skip_serializing_if = "Roles::is_empty")]
     pub roles: Roles,
     /// How much the caller allowed.
     pub mode: Mode,
-    /// Where it came in.
+    /// The channel that the request came in on.
     pub channel: String,
-    /// What it may do.
+    /// The policy's decision: the tools, roles and limits of this run.
     pub decision: Decision,
     /// The tools that are offered.
     pub tools: Arc<[ToolSpec]>,
@@ -101,14 +100,13 @@ pub struct Definition {
     /// How the thread is rendered for a model.
     #[serde(default, skip_serializing_if = "Rendering::is_plain")]
     pub render: Rendering,
-    /// The folders that its file tools look at, whoever goes on with it and wherever they stand; none: those
-    /// that the tools were made with.
+    /// The folders of its file tools, whichever process continues it and where; none: those the tools were made with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<String>,
 }
 
 impl Definition {
-    /// How many tokens a model call may write; none for anything else.
+    /// How many tokens a model call may write; 0 for other effects.
     pub fn answer_tokens(&self, kind: &EffectKind) -> u64 {
         let EffectKind::Model { role, rung, .. } = kind else { return 0 };
         let allowed = self.decision.limits.answer_tokens;
@@ -116,7 +114,7 @@ impl Definition {
         asked.map_or(allowed, |rung| rung.candidate.answer_tokens(allowed))
     }
 
-    /// How freely a candidate may choose its words.
+    /// The temperature of a candidate: its own, capped by the decision's.
     pub fn temperature(&self, candidate: &Candidate) -> Option<f64> {
         match (candidate.temperature, self.decision.temperature) {
             (Some(own), Some(most)) => Some(own.min(most)),
@@ -124,13 +122,13 @@ impl Definition {
         }
     }
 
-    /// Everybody who may be asked in a role, best first.
+    /// The candidates that may be asked in a role, best first.
     pub fn ladder<'a>(&'a self, role: &'a str) -> Vec<Rung<'a>> {
         ladder(&self.roles, &self.model, &self.decision.roles, role)
     }
 }
 
-/// What a run used, as `done` shows it.
+/// The tokens and the cost of a run, as `done` shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// All tokens.
@@ -146,14 +144,14 @@ pub struct Usage {
     pub estimated: bool,
 }
 
-/// What became of the calls of a cancelled run.
+/// The calls of a cancelled run, by how they ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Receipt {
     /// They ended by themselves.
     pub finished: Vec<ReceiptCall>,
-    /// They were told to stop, and did.
+    /// They were cancelled and stopped.
     pub stopped: Vec<ReceiptCall>,
-    /// Nobody knows.
+    /// It is not known whether they happened.
     pub unknown: Vec<ReceiptCall>,
     /// They never began.
     pub not_started: Vec<ReceiptCall>,
@@ -172,15 +170,15 @@ pub struct ReceiptCall {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Well.
+    /// It succeeded.
     Ok,
-    /// Not.
+    /// It failed.
     Error(Fault),
     /// It was cancelled.
     Cancelled(Receipt),
 }
 
-/// What a person decided about a call.
+/// A user's decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -192,7 +190,7 @@ pub enum Choice {
     Edit,
 }
 
-/// A message to a run, from any process: the only way in.
+/// A message to a run, from any process. Messages are the only way to reach a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum Message {
@@ -202,9 +200,9 @@ pub enum Message {
     Decision {
         /// The approval.
         approval_id: String,
-        /// What was decided.
+        /// The decision.
         choice: Choice,
-        /// What runs: the arguments that were approved, or those put in their place.
+        /// The arguments that run: those that were approved, or those put in their place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
         /// Why.
@@ -220,11 +218,11 @@ pub enum Message {
     },
 }
 
-/// Where an approval stands.
+/// The status of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
-    /// Nobody decided yet.
+    /// It is not decided yet.
     Pending,
     /// See [`Choice::Approve`].
     Approved,
@@ -232,7 +230,7 @@ pub enum ApprovalStatus {
     Denied,
     /// See [`Choice::Edit`].
     Edited,
-    /// Nobody decided in time.
+    /// It was not decided before its deadline.
     Expired,
     /// Its run ended first.
     Cancelled,
@@ -262,14 +260,13 @@ impl From<Choice> for ApprovalStatus {
     }
 }
 
-/// What a person is asked about a call.
+/// The question of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalKind {
     /// May it run?
     Call,
-    /// Did it happen? To approve runs it again with the same key, to deny tells the model that nobody knows,
-    /// and an edit says what came of it, as `{"output": …}`.
+    /// Did it happen? Approve: run it again, same key. Deny: tell the model it is unknown. Edit: state `{"output": …}`.
     Outcome,
 }
 
@@ -283,7 +280,7 @@ impl ApprovalKind {
     }
 }
 
-/// A question to a person about one call and its exact arguments.
+/// A question to a user about one call and its exact arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     /// Its id.
@@ -292,13 +289,13 @@ pub struct Approval {
     pub run_id: RunId,
     /// The call.
     pub call_id: String,
-    /// What is asked.
+    /// The question.
     pub kind: ApprovalKind,
     /// The tool.
     pub name: String,
-    /// The exact arguments, or those that a person put in their place.
+    /// The exact arguments, or those that a user put in their place.
     pub args: Value,
-    /// What it is bound to.
+    /// The digest of the tool and its arguments, which the approval is bound to.
     pub digest: String,
     /// Why it is asked.
     pub reason: String,
@@ -306,29 +303,29 @@ pub struct Approval {
     pub created: Timestamp,
     /// When it expires.
     pub expires_at: Timestamp,
-    /// Where it stands.
+    /// Its status.
     pub status: ApprovalStatus,
-    /// Who decided.
+    /// The user who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When.
+    /// When it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// What the call was asked for with, where a person put other arguments in their place.
+    /// The arguments of the original call, where a user put others in their place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original_args: Option<Value>,
-    /// Why the person decided so, as far as they said.
+    /// The user's reason for the decision, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_reason: Option<String>,
 }
 
 impl Approval {
-    /// What a person would not see of it, a sentence each.
+    /// Warnings about characters in it that are invisible or pass for others, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         self.visible().1.warnings()
     }
 
-    /// Where it stands. One whose time is over is expired, whether or not its run was told already.
+    /// Its status at `now`. One past its deadline is expired, whether or not its run knows yet.
     pub fn standing(&self, now: Timestamp) -> ApprovalStatus {
         match self.status {
             ApprovalStatus::Pending if self.expires_at <= now => ApprovalStatus::Expired,
@@ -336,7 +333,7 @@ impl Approval {
         }
     }
 
-    /// The same with arguments and a reason in which everything can be seen, and what could not be.
+    /// The same approval with every character of its arguments and reasons visible, and the findings about the others.
     pub fn visible(&self) -> (Approval, Findings) {
         let mut findings = Findings::default();
         let args = visible::json(&self.args, &mut findings);
@@ -348,13 +345,13 @@ impl Approval {
     }
 }
 
-/// One line of the account that a run gives of itself.
+/// One line of a run's account: what the API calls a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// `llm_call`, `tool_call`, `plan`, `summary` or `warning`.
     #[serde(rename = "type")]
     pub kind: StepKind,
-    /// In words.
+    /// The text of the line.
     pub description: String,
     /// Spans, roles, names, errors.
     pub metadata: Map<String, Value>,
@@ -376,19 +373,19 @@ pub enum StepKind {
     Warning,
 }
 
-/// What one request came to. There is always one, whatever the models and tools did.
+/// The result of one request. Every request has one, however its models and tools failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrchestratorResult {
-    /// What the person reads.
+    /// The text that the user reads.
     pub reply: String,
     /// The account of the request, in order.
     pub steps: Vec<Step>,
-    /// The trace that it is part of; null only where no run came of it.
+    /// The trace that it is part of; null only where the request started no run.
     pub trace_id: Option<String>,
 }
 
-/// What all requests of a session have used so far.
+/// The totals of all requests of a session so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionMetrics {
@@ -398,6 +395,6 @@ pub struct SessionMetrics {
     pub tools: u64,
     /// Tokens read and written.
     pub tokens: u64,
-    /// What went wrong: steps that name an error.
+    /// Steps that name an error.
     pub errors: u64,
 }

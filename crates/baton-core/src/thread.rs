@@ -1,6 +1,6 @@
-//! What was said: an append-only tree of typed, immutable entries with named branches.
+//! Threads: an append-only tree of typed, immutable entries with named branches.
 //!
-//! [`entry`] has the types, [`order`] the one table of what may follow what, [`tree`] the lanes and
+//! [`entry`] has the types, [`order`] the one table of allowed successors, [`tree`] the lanes and
 //! branches. Storage is elsewhere; a stored entry is an envelope around one of these values.
 
 pub mod entry;

@@ -1,4 +1,4 @@
-//! Points in time, as values. Nothing here knows what time it is.
+//! Points in time, as values. This module reads no clock.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
 
-/// The last day of the year 9999 but one: what is later could be stored and never read again.
+/// The last day but one of the year 9999: a later time could be stored and never read again.
 const LATEST: i64 = 253_402_128_000_000;
 
 impl Timestamp {

@@ -1,15 +1,15 @@
-//! What a tool says of itself.
+//! The description of a tool: its effect class, its trust, its schemas.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What may happen to a call that had started and has no recorded outcome.
+/// Whether a call that had started and has no recorded outcome may run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// It changes nothing: it may run again.
+    /// A call changes nothing: it may run again.
     SideEffectFree,
-    /// It honours the key that it is given: it may run again with the same key.
+    /// A call honours its idempotency key: it may run again with the same key.
     Idempotent,
     /// Neither: it does not run again, and its outcome is unknown.
     #[default]
@@ -23,7 +23,7 @@ impl EffectClass {
     }
 }
 
-/// Whether a call sends something out that its arguments say.
+/// Whether a call sends data from its arguments out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Egress {
@@ -36,32 +36,32 @@ pub enum Egress {
     Yes,
 }
 
-/// What has to be known of a tool before it is trusted with anything.
+/// The properties of a tool that the policy trusts or distrusts it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trust {
     /// It comes with Baton; every other tool is there because the operator configured it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub built_in: bool,
-    /// What it returns was written by people whom nobody here chose: pages, other services.
+    /// Its output is untrusted: its authors are not known here, as those of web pages and other services.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untrusted_output: bool,
-    /// What it returns is private: files, logs, long outputs that were kept.
+    /// Its output is private: files, logs, long outputs that were stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub private_output: bool,
-    /// Whether its calls send something out.
+    /// Whether its calls send data out.
     #[serde(skip_serializing_if = "crate::json::is_default")]
     pub egress: Egress,
-    /// Its calls send their words to a service that the operator chose, and to nobody else: a search.
+    /// Its calls send their words only to a service that the operator chose, as a search does.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub to_service: bool,
-    /// The operator wants every call of it asked about.
+    /// The operator wants to approve every call of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub approve: bool,
 }
 
 impl Trust {
-    /// What most of the tools that come with Baton are.
+    /// The trust of most built-in tools.
     pub const BUILT_IN: Trust = Trust {
         built_in: true,
         untrusted_output: false,
@@ -71,10 +71,11 @@ impl Trust {
         approve: false,
     };
 
-    /// The trust of a tool that shows what this machine keeps: private, and perhaps written by strangers.
+    /// The trust of a tool that shows data of this machine: private, and untrusted too, as others may have written
+    /// it.
     pub const LOCAL_DATA: Trust = Trust { untrusted_output: true, private_output: true, ..Trust::BUILT_IN };
 
-    /// Whether anything at all leaves this machine with its calls.
+    /// Whether its calls send any data from this machine.
     pub fn sends_out(&self) -> bool {
         self.to_service || self.egress != Egress::No
     }
@@ -84,14 +85,14 @@ impl Trust {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// In what was asked: the same call fails again.
+    /// In the call's arguments: the same call fails again.
     Asked,
     /// In the tool or what it needs: another try may work.
     Tool,
 }
 
 impl Cause {
-    /// What a model is told after a failure.
+    /// The advice that a model gets after a failure.
     pub fn advice(self) -> &'static str {
         match self {
             Cause::Asked => {
@@ -102,27 +103,27 @@ impl Cause {
     }
 }
 
-/// A tool as models, policies and people see it.
+/// A tool as models, policies and users see it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Its name, unique in a registry.
     pub name: String,
-    /// What it does and when to use it.
+    /// Its purpose, and when to use it.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
     /// The JSON Schema of its result, where it promises one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// What a crash or a timeout means for it.
+    /// Whether a call may run again after a crash or a timeout.
     #[serde(default)]
     pub class: EffectClass,
     /// How long one call may take.
     pub timeout_ms: u64,
-    /// What has to be known of it.
+    /// The properties that the policy trusts or distrusts it by.
     #[serde(default, skip_serializing_if = "crate::json::is_default")]
     pub trust: Trust,
-    /// Whether it is told what the caller said of the run.
+    /// Whether its calls get the caller's metadata of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_context: bool,
     /// The configured service that it comes from; none: it is part of the program.
@@ -130,11 +131,11 @@ pub struct ToolSpec {
     pub service: Option<String>,
 }
 
-/// The name of the tool that asks the person. The flow itself answers it, by waiting.
+/// The name of the tool that asks the user. The flow itself performs it, by waiting.
 pub const ASK_USER: &str = "ask_user";
 /// The name of the tool that writes a plan down.
 pub const UPDATE_PLAN: &str = "update_plan";
 /// The name of the tool that searches the web.
 pub const WEB_SEARCH: &str = "web_search";
-/// The tools that show more of a long output that was kept.
+/// The tools that show more of a long output that was stored.
 pub const BLOB_TOOLS: [&str; 2] = ["read_blob", "search_blob"];

@@ -1,4 +1,4 @@
-//! How a run is found in traces: ids that follow from its own, so that they are the same in every process.
+//! Trace and span ids of a run. They are derived from the run's own id, so they are the same in every process.
 //!
 //! The format of a parent is W3C Trace Context, version 00.
 
@@ -8,14 +8,14 @@ use std::str::FromStr;
 use crate::id::{BadId, EffectId, RunId, excerpt};
 use crate::json::sha256_hex;
 
-/// The span that a run was started in, in somebody else's trace.
+/// The span of the caller's trace that a run was started in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent {
     /// The trace: 32 hexadecimal digits.
     pub trace_id: String,
     /// The span: 16 hexadecimal digits.
     pub span_id: String,
-    /// Whether whoever started it records it.
+    /// Whether the caller records it.
     pub sampled: bool,
 }
 
@@ -35,7 +35,7 @@ impl FromStr for TraceParent {
         let some = |part: &str| part.bytes().any(|b| b != b'0');
         let parts: Vec<&str> = text.split('-').collect();
         let [version, trace, span, flags, rest @ ..] = &parts[..] else { return Err(bad()) };
-        // A later version may say more; what this one knows stands where it always does.
+        // A later version may have more fields; those of version 00 keep their places.
         let known = hex(version, 2) && *version != "ff" && (*version != "00" || rest.is_empty());
         let ids = hex(trace, 32) && some(trace) && hex(span, 16) && some(span) && hex(flags, 2);
         if !known || !ids {
@@ -54,24 +54,24 @@ impl fmt::Display for TraceParent {
 }
 
 impl RunId {
-    /// The trace of a run that was started in nobody else's.
+    /// The trace of a run that was not started in a caller's trace.
     pub fn trace_id(self) -> String {
         self.0.simple().to_string()
     }
 
-    /// The span of what one process did for a run, from one claim to the next.
+    /// The span of one process's work on a run, from one claim to the next.
     pub fn span_id(self, epoch: u32) -> String {
         short_hash(&format!("{self}#{epoch}"))
     }
 }
 
 impl EffectId {
-    /// The span of this effect, as the flow tried it first.
+    /// The span of the flow's first try of this effect.
     pub fn span_id(&self) -> String {
         self.span_id_of(0)
     }
 
-    /// The span of one try of it, from 0. What a crash interrupted and ran again is the same try.
+    /// The span of one try of it, from 0. A try that runs again after a crash keeps its span.
     pub fn span_id_of(&self, again: u32) -> String {
         match again {
             0 => short_hash(&self.to_string()),
@@ -80,7 +80,7 @@ impl EffectId {
     }
 }
 
-/// The id of a span, from whatever names it.
+/// The id of a span: the beginning of the SHA-256 of its name.
 pub fn short_hash(text: &str) -> String {
     sha256_hex(text.as_bytes())[..16].to_owned()
 }

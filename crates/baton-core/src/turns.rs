@@ -1,9 +1,9 @@
-//! Taking turns: of many things that wait, those of one owner do not keep those of another waiting for long.
+//! Fair order: the waiting items of one owner do not delay those of another for long.
 
 use std::collections::BTreeMap;
 
-/// The same things in an order in which owners take turns, beginning with the first one there. Those of one owner stay in
-/// their order.
+/// The same items in round-robin order of their owners, beginning with the owner of the first. The items of one
+/// owner keep their order.
 pub fn by_turns<T, K: Ord>(things: Vec<T>, whose: impl Fn(&T) -> K) -> Vec<T> {
     let mut had: BTreeMap<K, usize> = BTreeMap::new();
     let mut placed: Vec<(usize, T)> = Vec::with_capacity(things.len());

@@ -1,8 +1,8 @@
-//! Text as a person has to see it to decide: nothing in it is invisible, and no letter passes for another.
+//! Text in a form that a user can decide by: nothing in it is invisible, and no letter passes for another.
 //!
-//! What is approved is what runs, so a person must see all of it. Characters that take no place, that turn
-//! text around, or that control a terminal are shown as their numbers; a letter that looks like a Latin one
-//! among Latin letters has its number behind it. What is common in honest text stays: emoji, joiners between
+//! An approved call runs exactly as shown, so the user must see all of it. Characters that take no place, that
+//! turn text around, or that control a terminal are shown as their numbers; a letter that looks like a Latin
+//! one among Latin letters has its number behind it. Characters of honest text stay: emoji, joiners between
 //! Arabic or Indic letters, words of any script on their own.
 
 mod character;
@@ -19,19 +19,19 @@ const EXAMPLES: usize = 5;
 /// How much of a hidden text a warning repeats.
 const HIDDEN: usize = 200;
 
-/// What a text holds that a person would not see.
+/// Characters of a text that are invisible or pass for others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     invisible: BTreeSet<char>,
     turning: BTreeSet<char>,
-    /// What tag characters spell: letters that are never shown and that models read.
+    /// The text that tag characters spell: letters that are never shown and that models read.
     hidden: String,
     /// Words with letters that look like Latin ones, each with its first such letter.
     disguised: BTreeSet<(String, char)>,
 }
 
 impl Findings {
-    /// Whether everything can be seen.
+    /// Whether every character can be seen.
     pub fn is_empty(&self) -> bool {
         *self == Findings::default()
     }
@@ -75,7 +75,7 @@ impl Findings {
     }
 }
 
-/// A text in which everything can be seen. What stands in it that could not be goes into `findings`.
+/// A text with every character visible. Those that were not are added to `findings`.
 pub fn text<'a>(text: &'a str, findings: &mut Findings) -> Cow<'a, str> {
     if text.chars().all(|c| matches!(c, '\n' | '\t' | ' '..='~')) {
         return Cow::Borrowed(text);
@@ -118,7 +118,7 @@ pub fn json(value: &Value, findings: &mut Findings) -> Value {
     }
 }
 
-/// Where letters stand that look like Latin ones among Latin ones.
+/// The byte positions of letters that look like Latin ones among Latin letters.
 fn disguised(text: &str, findings: &mut Findings) -> BTreeSet<usize> {
     let mut places = BTreeSet::new();
     let start = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;

@@ -7,30 +7,30 @@ use crate::chat::Reasoning;
 use crate::id::{EntryId, RunId};
 use crate::time::Timestamp;
 
-/// Something that was said or done on a thread.
+/// A message, a call, a result or another typed record on a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
-    /// What the person said.
+    /// A message of the user.
     UserMessage(UserMessage),
-    /// What the person answered to a question.
+    /// The user's answer to a question.
     UserResponse(UserResponse),
-    /// What the agent said.
+    /// A message of the agent.
     AssistantMessage(AssistantMessage),
-    /// A tool was called. Opens its id.
+    /// A call of a tool. Opens its id.
     ToolCall(ToolCall),
-    /// A tool's call ended. Closes its id.
+    /// The end of a tool's call. Closes its id.
     ToolResult(ToolResult),
-    /// Another agent was called. Opens its correlation id.
+    /// A call of another agent. Opens its correlation id.
     AgentCall(AgentCall),
-    /// Another agent's call ended. Closes its correlation id.
+    /// The end of another agent's call. Closes its correlation id.
     AgentResult(AgentResult),
-    /// Something is waited for.
+    /// The agent waits for an event.
     Waiting(Waiting),
     /// The conversation is complete.
     Finished,
-    /// What was said so far, in short.
+    /// A summary of the conversation so far.
     Summary(Summary),
-    /// A type that somebody else defined: kept as it is.
+    /// An entry of a type that a client defined: stored unchanged.
     Custom(Custom),
 }
 
@@ -65,8 +65,8 @@ pub struct AssistantMessage {
     /// `error:CODE`, `cancelled`, `reflection:…` or free remarks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<String>,
-    /// What the model thought before it said this. Private: it is stored and goes back to that model,
-    /// and [`Entry::data`] leaves it out.
+    /// The model's reasoning before this message. Private: it is stored and goes back to that model, and
+    /// [`Entry::data`] leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Reasoning>,
 }
@@ -99,7 +99,7 @@ pub struct ToolCall {
     pub provider_id: Option<String>,
 }
 
-/// How a call was closed.
+/// The status of a closed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Closing {
@@ -108,13 +108,13 @@ pub enum Closing {
     Ok,
     /// It failed.
     Error,
-    /// A person or the policy refused it.
+    /// A user or the policy refused it.
     Denied,
-    /// Nobody decided in time.
+    /// It was not decided before its deadline.
     Expired,
     /// It was stopped, or never started.
     Cancelled,
-    /// Nobody knows whether it happened.
+    /// It is not known whether it happened.
     Unknown,
 }
 
@@ -132,7 +132,7 @@ pub struct ToolResult {
     pub tool_call_id: String,
     /// The tool.
     pub tool_name: String,
-    /// What came of it.
+    /// The result, or the reason why there is none.
     pub result: Value,
     /// How it was closed; absent where it worked.
     #[serde(default, skip_serializing_if = "Closing::is_ok")]
@@ -143,10 +143,10 @@ pub struct ToolResult {
     /// Where the whole result is, if it was too long to stand here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<crate::effect::BlobRef>,
-    /// Whether it was written by people whom nobody here chose.
+    /// Whether the result is untrusted: its authors are not known here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// It is private: what stands in a file, a log or another record of the person or the machine.
+    /// Whether the result is private: it comes from a file, a log or another record of the user or the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
     /// Where the cause lies, if it failed.
@@ -160,7 +160,7 @@ pub struct ToolResult {
 pub struct AgentCall {
     /// The agent.
     pub agent_id: String,
-    /// What it is asked.
+    /// The message to it.
     pub message: String,
     /// The id that its result closes; made for the caller where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ pub struct AgentCall {
 pub struct AgentResult {
     /// The call that it closes.
     pub correlation_id: String,
-    /// What came of it.
+    /// The result.
     pub result: Value,
     /// A quality score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,7 +183,7 @@ pub struct AgentResult {
     pub status: Closing,
 }
 
-/// What a [`Waiting`] waits for.
+/// The event that a [`Waiting`] waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingKind {
@@ -193,9 +193,9 @@ pub enum WaitingKind {
     Agent,
     /// A model.
     Llm,
-    /// A person's answer.
+    /// A user's answer.
     UserInput,
-    /// A person's decision.
+    /// A user's decision.
     Approval,
 }
 
@@ -203,9 +203,9 @@ pub enum WaitingKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Waiting {
-    /// What is waited for.
+    /// The event that is waited for.
     pub kind: WaitingKind,
-    /// Until when, in Unix seconds.
+    /// The deadline, in Unix seconds.
     pub deadline: f64,
     /// The call that waits.
     pub correlation_id: String,
@@ -233,7 +233,7 @@ pub struct Custom {
     pub data: Map<String, Value>,
 }
 
-/// Why a type name and fields are no entry.
+/// Why a type name and fields do not form an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
     /// The fields do not fit the type.
@@ -241,10 +241,10 @@ pub enum BadEntry {
     Fields {
         /// The type.
         t: String,
-        /// What is wrong.
+        /// The mismatch.
         why: String,
     },
-    /// The type's name cannot be one.
+    /// The type's name is not allowed.
     #[error("{0:?} is not a type name: use 1 to 64 letters, digits, '_', '.', ':' or '-'")]
     Name(String),
     /// The version is newer than this build knows.
@@ -259,8 +259,8 @@ pub enum BadEntry {
     },
 }
 
-/// The newest version of the built-in types. Version 2 has the private field of [`AssistantMessage`],
-/// version 3 what is known of the trust and the failure of a [`ToolResult`], version 4 that it is private.
+/// The newest version of the built-in types. Version 2 adds the private field of [`AssistantMessage`],
+/// version 3 the trust mark and the failure's cause of a [`ToolResult`], version 4 its private mark.
 pub const ENTRY_VERSION: u32 = 4;
 
 impl Entry {
@@ -292,17 +292,17 @@ impl Entry {
         }
     }
 
-    /// Whether it holds what people wrote whom nobody here chose.
+    /// Whether it holds untrusted content: text whose authors are not known here.
     pub fn is_untrusted(&self) -> bool {
         matches!(self, Entry::ToolResult(result) if result.untrusted)
     }
 
-    /// Whether it holds private data, which nothing may carry out unasked.
+    /// Whether it holds private data, which no call may send out without approval.
     pub fn is_private(&self) -> bool {
         matches!(self, Entry::ToolResult(result) if result.private)
     }
 
-    /// The fields that everybody may see.
+    /// The public fields.
     pub fn data(&self) -> Value {
         let mut data: Value = serde_json::from_str(&self.data_text()).unwrap_or_default();
         if let (Entry::AssistantMessage(_), Some(fields)) = (self, data.as_object_mut()) {
@@ -326,12 +326,12 @@ impl Entry {
             Entry::Summary(e) => serde_json::to_string(e),
             Entry::Custom(e) => serde_json::to_string(&e.data),
         };
-        // Plain structs of text, numbers and JSON: there is nothing in them that cannot be written.
+        // Plain structs of text, numbers and JSON: serializing them cannot fail.
         text.unwrap_or_default()
     }
 
-    /// An entry from a type name (`UserMessage` or the long form `UserMessageState`) and the fields that
-    /// everybody may see and write.
+    /// An entry from a type name (`UserMessage` or the long form `UserMessageState`) and its public fields, which
+    /// every client may see and write.
     pub fn from_parts(t: &str, v: u32, data: Value) -> Result<Entry, BadEntry> {
         match Entry::from_stored(t, v, data)? {
             Entry::AssistantMessage(message) if message.reasoning.is_some() => {
@@ -413,11 +413,11 @@ pub struct NewEntry {
     pub id: EntryId,
     /// When it was made.
     pub at: Timestamp,
-    /// What it says.
+    /// Its content.
     pub entry: Entry,
 }
 
-/// An entry in its place.
+/// An entry with its index on the branch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedEntry {
     /// Its index, the same on every branch that holds it.
@@ -428,7 +428,7 @@ pub struct PlacedEntry {
     pub at: Timestamp,
     /// The run that wrote it, if one did.
     pub run: Option<RunId>,
-    /// What it says.
+    /// Its content.
     pub entry: Entry,
 }
 

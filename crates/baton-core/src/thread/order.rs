@@ -1,13 +1,13 @@
-//! What may follow what: one table, checked on every append.
+//! The order of entries: one table of allowed successors, checked on every append.
 //!
-//! [`Tail`] is all that has to be remembered of a branch to judge its next entry. It can be found by
-//! reading backwards to the last entry that needs nothing open, so its cost does not grow with history.
+//! [`Tail`] is the part of a branch that the check of its next entry needs. It can be found by reading
+//! backwards to the last entry that needs nothing open, so its cost does not grow with history.
 
 use serde::{Deserialize, Serialize};
 
 use super::entry::{AgentResult, Closing, Entry, ToolResult, WaitingKind};
 
-/// An id that was called and not closed.
+/// An open call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenId {
     /// The id.
@@ -27,19 +27,19 @@ pub struct Tail {
     pub finished: bool,
 }
 
-/// An entry that cannot stand where it was to be put.
+/// An entry that the order does not allow at its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{t} cannot stand here: {why}; expected {expected}")]
 pub struct OrderError {
     /// The type that was refused.
     pub t: String,
-    /// What is in its way.
+    /// The obstacle.
     pub why: String,
-    /// What could stand here.
+    /// The entries that are allowed here.
     pub expected: String,
 }
 
-/// What a type asks of the branch before it.
+/// The condition of an entry on the branch before it.
 enum Needs<'a> {
     Anything,
     NothingOpen,
@@ -50,7 +50,7 @@ enum Needs<'a> {
     AQuestion,
 }
 
-/// The table.
+/// The table of conditions.
 fn needs(entry: &Entry) -> Needs<'_> {
     match entry {
         Entry::UserMessage(_) | Entry::AssistantMessage(_) | Entry::Summary(_) | Entry::Finished => {
@@ -67,7 +67,7 @@ fn needs(entry: &Entry) -> Needs<'_> {
 }
 
 impl Tail {
-    /// The tail of the entries that [`Tail::is_enough`] says are enough, oldest first.
+    /// The tail of entries, oldest first, from one on for which [`Tail::is_enough`] holds.
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Tail {
         let mut tail = Tail::default();
         entries.into_iter().for_each(|entry| tail.note(entry));
@@ -79,7 +79,7 @@ impl Tail {
         matches!(needs(entry), Needs::NothingOpen)
     }
 
-    /// Checks an entry against the table and takes it in.
+    /// Checks an entry against the table and adds it.
     pub fn append(&mut self, entry: &Entry) -> Result<(), OrderError> {
         if let Some(why) = self.objection(entry) {
             return Err(OrderError { t: entry.type_name().to_owned(), why, expected: self.expected() });
@@ -127,7 +127,7 @@ impl Tail {
         format!("a result for {}", ids.join(", "))
     }
 
-    /// Takes in an entry that is already on the branch.
+    /// Adds an entry that is already on the branch.
     fn note(&mut self, entry: &Entry) {
         match entry {
             Entry::ToolCall(call) => {
@@ -147,7 +147,7 @@ impl Tail {
         }
     }
 
-    /// The entries that close everything open, so that the branch is valid for every provider.
+    /// The entries that close all open calls, so that the branch is valid for every provider.
     pub fn closing(&self, status: Closing, why: &str) -> Vec<Entry> {
         let why = serde_json::Value::String(why.to_owned());
         let close = |open: &OpenId| match &open.tool {

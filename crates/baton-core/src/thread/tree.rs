@@ -1,8 +1,8 @@
-//! Lanes and branches: where entries lie, and what a name points at.
+//! Lanes and branches: the lines of entries, and the names that point into them.
 //!
 //! A *lane* is an unbroken line of entries that knows where it grew from; a *branch* is a name that
 //! points at a place in a lane. Fork, checkout and rewind move pointers; nothing is copied.
-//! This is the whole of the rules: stores keep the rows and ask here what an operation means.
+//! All rules are here: stores keep the rows and ask this module for the meaning of an operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Place {
     pub index: i64,
 }
 
-/// Where a lane grew from.
+/// A lane's origin and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
     /// The place that its first entry follows; none for the first lane.
@@ -26,7 +26,7 @@ pub struct Lane {
     pub opened_by: BranchName,
 }
 
-/// A name and what it points at.
+/// A branch: the end that its name points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     /// Its end.
@@ -73,7 +73,7 @@ pub enum TreeError {
 /// The lanes and branches of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// The branch that is meant where none is named.
+    /// The default branch of operations that name none.
     pub current: BranchName,
     /// All lanes.
     pub lanes: BTreeMap<u32, Lane>,
@@ -131,8 +131,8 @@ impl Tree {
         segments
     }
 
-    /// Where the next entry of a branch goes. `tip` is the last stored index of the branch's lane: the
-    /// branch that opened a lane extends it there; every other append opens a lane.
+    /// The lane of a branch's next entry. `tip` is the last stored index of the branch's lane: the branch that
+    /// opened a lane extends it there; every other append opens a lane.
     pub fn append_lane(&mut self, name: &BranchName, tip: i64) -> Result<u32, TreeError> {
         let head = self.branch(name)?.head;
         if self.lanes.get(&head.lane).is_some_and(|lane| lane.opened_by == *name) && head.index >= tip {
@@ -180,7 +180,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Moves a branch's end back to `index`; answers where it ended before.
+    /// Moves a branch's end back to `index` and returns its end before.
     pub fn rewind(&mut self, name: &BranchName, index: i64) -> Result<Place, TreeError> {
         let before = self.branch(name)?.head;
         let place = self.on_branch(name, before, index)?;
@@ -211,8 +211,8 @@ impl Tree {
         }
     }
 
-    /// How far each lane is still reached, by branches and by the given heads of unfinished runs.
-    /// A lane that is not in the answer is reached by nothing.
+    /// The last index of each lane that a branch or one of the given heads of unfinished runs still reaches.
+    /// A lane that is not in the map is unreachable.
     pub fn reached(&self, runs: &[Place]) -> BTreeMap<u32, i64> {
         let mut reach: BTreeMap<u32, i64> = BTreeMap::new();
         for head in self.branches.values().map(|branch| branch.head).chain(runs.iter().copied()) {

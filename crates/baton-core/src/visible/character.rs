@@ -1,17 +1,17 @@
-//! Single characters: which of them cannot be seen where they stand, and which look like Latin letters.
+//! Kinds of single characters: those that are invisible where they stand, and those that look like Latin letters.
 
-/// What a person sees of a character.
+/// The visibility of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It is seen.
     Seen,
     /// It takes no place, or controls a terminal.
     Invisible,
-    /// It turns the direction of what follows around.
+    /// It turns the direction of the text after it around.
     Turning,
 }
 
-/// What a person sees of a character between two others.
+/// The visibility of a character between two others.
 pub(super) fn kind(before: Option<char>, c: char, after: Option<char>) -> Kind {
     match c {
         '\n' | '\t' => Kind::Seen,
@@ -66,7 +66,7 @@ fn joins(before: Option<char>, after: Option<char>) -> bool {
     }
 }
 
-/// Emoji and what they are made of, but no selector after a selector: a row of those is a hidden text.
+/// Emoji and their parts, but no selector after a selector: a row of those is a hidden text.
 fn is_symbol(c: char) -> bool {
     matches!(c, '#' | '*' | '0'..='9' | '\u{a9}' | '\u{ae}' | '\u{203c}'..='\u{27ff}' | '\u{2900}'..='\u{33ff}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}')
         && !matches!(c, '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}')
