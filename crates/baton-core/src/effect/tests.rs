@@ -2,7 +2,7 @@ use super::*;
 use crate::fault::Code;
 use serde_json::json;
 
-/// Intents and outcomes are stored: what an older build wrote is still read.
+/// Intents and outcomes are stored, so records of older builds must still be read.
 #[test]
 fn what_was_stored_before_there_were_ladders_is_read() {
     let stored = json!({"n": 2, "kind": {"kind": "model", "role": "reasoning", "head": 4, "tools": true, "message_id": "m", "attempt": 1}});

@@ -1,4 +1,4 @@
-//! Calls that a person decides about.
+//! Calls that need a user's approval.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn approve(drive: &mut Drive, n: u32) {
     decide(drive, n, Choice::Approve, Some(json!({"to": n})), None);
 }
 
-/// So many `write` calls, each with its number among the calls as argument.
+/// A reply with `write` calls, each with its number among the calls as argument.
 fn asked(count: u32) -> Drive {
     let mut drive = Drive::start();
     let wanted: Vec<_> = (1..=count).map(|n| ("write", json!({"to": n}))).collect();

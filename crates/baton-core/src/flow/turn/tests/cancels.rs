@@ -73,7 +73,7 @@ fn during_a_pause_it_ends_at_once() {
     assert_eq!((drive.said(), cancelled(&drive)), (json!([last_words("")]), Receipt::default()));
 }
 
-/// One call of every kind: ended before, running, ready but not started, asked about.
+/// One call of every kind: ended before, running, ready but not started, waiting for approval.
 #[test]
 fn while_tools_run_every_call_is_accounted_for_once() {
     let mut drive = Drive::start();

@@ -1,4 +1,4 @@
-//! An answer is looked at before it counts.
+//! The check of an answer before it counts.
 
 use serde_json::{Value, json};
 
@@ -21,21 +21,21 @@ fn checked(self_check: SelfCheck) -> Definition {
     definition
 }
 
-/// An answer that is looked at: effect 1 looks at what effect 0 said.
+/// An answer under check: effect 1 checks the answer of effect 0.
 fn checking() -> Drive {
     let mut drive = Drive::start_with(checked(SelfCheck::Always));
     drive.reply(by("a/big", text("forty")));
     drive
 }
 
-/// One that lacked something: effect 2 gives it once more.
+/// An answer that lacked something: effect 2 gives it once more.
 fn revising() -> Drive {
     let mut drive = checking();
     drive.reply(routed_says(LACKS));
     drive
 }
 
-/// The line of a look at the answer.
+/// The account line of a check.
 fn looked(said: &str) -> Value {
     let metadata =
         json!({"model": "c/small", "model_role": "router", "reason": "self_check", "usage": no_usage()});
@@ -179,7 +179,7 @@ fn where_nobody_can_look_the_answer_stands_and_it_is_said() {
     }
 }
 
-/// The warning of a revision that came to nothing.
+/// Checks the warning of a revision that failed.
 fn stands(drive: &Drive, code: &str, said: &str, model: [&str; 2]) {
     let why = format!("the answer lacks something (two) and could not be revised: {said}");
     let [model, role] = model;

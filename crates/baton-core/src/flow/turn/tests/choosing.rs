@@ -1,4 +1,4 @@
-//! Who is asked, with which tools, and what runs by rule.
+//! The choice of the role, its tools and the calls by rule.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn answer(drive: &mut Drive) {
 fn the_request_decides_who_is_asked_and_the_account_says_why() {
     let all: &[&str] = &["reasoning", "router", "coding"];
     let fact = "What is the capital of France?";
-    /// Default role, allowed roles, request; who is asked, and why.
+    /// Default role, allowed roles, request; the role that is asked, and why.
     type Row<'a> = (Option<&'a str>, &'a [&'a str], &'a str, &'a str, Option<&'a str>);
     let rows: [Row<'_>; 6] = [
         (Some("auto"), all, fact, "router", Some("a short question for a fact")),
@@ -94,7 +94,7 @@ fn where_the_router_may_not_be_asked_whoever_answers_chooses() {
     answer(&mut drive);
 }
 
-/// What runs because nothing was chosen: as if a model had called it, and marked as a rule's.
+/// Checks that `look` runs because no tool was chosen: as if a model had called it, and marked as a rule's.
 fn look_runs(drive: &Drive, n: u32) {
     let entry = drive.head;
     assert_eq!(drive.wants(), [runs(n, "look", entry, 0)]);
@@ -183,7 +183,7 @@ fn one_call_that_can_run_is_a_choice() {
     assert!(!denied.told_steps().iter().any(|line| line.contains("rule")), "what a person denied was chosen");
 }
 
-/// Whatever the router fails with, the tool runs.
+/// The tool runs after every failure of the router.
 #[test]
 fn a_router_that_fails_leaves_it_to_the_rule() {
     for code in Code::ALL {

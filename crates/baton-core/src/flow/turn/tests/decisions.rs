@@ -33,7 +33,7 @@ pub(super) fn health() -> Definition {
     definition
 }
 
-/// A channel where the question decides who answers, and one that asks to look something up searches first.
+/// A channel where the question decides the role, and a request to look something up searches first.
 pub(super) fn chat() -> Definition {
     let mut definition = laddered();
     definition.decision.default_role = Some("auto".to_owned());
@@ -51,30 +51,30 @@ pub(super) fn routed() -> Definition {
     definition
 }
 
-/// The same tools without anybody but these roles.
+/// The same definition with only these roles allowed.
 pub(super) fn only(mut definition: Definition, roles: &[&str]) -> Definition {
     definition.decision.roles = roles.iter().map(|role| (*role).to_owned()).collect();
     definition
 }
 
-/// Changes what is known of a tool.
+/// Changes the trust of a tool.
 pub(super) fn trusts(definition: &mut Definition, name: &str, trust: Trust) {
     for tool in Arc::make_mut(&mut definition.tools).iter_mut().filter(|tool| tool.name == name) {
         tool.trust = trust;
     }
 }
 
-/// An answer of one model.
+/// The same answer, given by this model.
 pub(super) fn by(model: &str, reply: Reply) -> Reply {
     Reply { model: model.to_owned(), ..reply }
 }
 
-/// The router says so.
+/// An answer of the router.
 pub(super) fn routed_says(said: &str) -> Reply {
     by("c/small", text(said))
 }
 
-/// A call that sends something out.
+/// A call that sends data out.
 pub(super) fn sending(name: &str, arguments: Value) -> CheckedCall {
     let admission = Admission::Fits { class: EffectClass::SideEffectFree, egress: true };
     CheckedCall { admission, ..checked(name, arguments) }
@@ -88,19 +88,19 @@ pub(super) fn model_failed(code: Code, shown: &str) -> Outcome {
     Outcome::ModelFailed { fault: fault(code), shown: shown.to_owned(), used: None }
 }
 
-/// A tool fails because of itself, or of what it was asked.
+/// A failure of a tool with its cause: the tool, or the call's arguments.
 pub(super) fn fails_by(cause: Cause, why: &str) -> Outcome {
     Outcome::Tool(ToolOutcome { cause: Some(cause), ..ToolOutcome::error(why) })
 }
 
-/// A call that may run again.
+/// The effect of a call that may run again.
 pub(super) fn runs(n: u32, name: &str, entry: i64, again: u32) -> Effect {
     let class = EffectClass::SideEffectFree;
     let (call_id, name) = (call_id(n), name.to_owned());
     Effect { n, kind: EffectKind::Tool { call_id, name, entry, class, edited_by: None, again } }
 }
 
-/// A first try of a model, which sees all.
+/// The effect of a model's first try, which sees the whole thread.
 pub(super) fn asks(
     n: u32,
     role: &str,
@@ -124,12 +124,12 @@ pub(super) fn asks(
     Effect { n, kind }
 }
 
-/// A person decides.
+/// Sends a user's decision.
 pub(super) fn decide(drive: &mut Drive, approval_id: String, choice: Choice, arguments: Option<Value>) {
     drive.message(Message::Decision { approval_id, choice, arguments, reason: None });
 }
 
-/// The line of a call that worked, with the rule that made it.
+/// The account line of a call that worked, with the rule that made it.
 pub(super) fn worked(n: u32, name: &str, reason: Option<&str>) -> Value {
     let mut metadata = json!({"tool_name": name, "call_id": format!("#{n}")});
     if let Some(reason) = reason {

@@ -21,9 +21,9 @@ use crate::thread::{Closing, Entry, Tail};
 use crate::time::Timestamp;
 use crate::tool::{ASK_USER, EffectClass, ToolSpec};
 
-/// When everything happens.
+/// The time of every input.
 pub(super) const NOW: Timestamp = Timestamp(1_767_225_600_000);
-/// How long people have.
+/// How long a user has to answer.
 pub(super) const PATIENCE_MS: u64 = 60_000;
 
 /// Three rounds; `write` asks first; `forbidden` is not allowed.
@@ -88,12 +88,12 @@ pub(super) struct Drive {
     pub(super) steps: Vec<Step>,
     pub(super) asked: Vec<Approval>,
     pub(super) settled: Vec<(String, ApprovalStatus)>,
-    /// What the last input left.
+    /// The record of the last input.
     pub(super) last: Record,
 }
 
 impl Drive {
-    /// A turn that nothing was said in yet.
+    /// A turn before its first input.
     pub(super) fn begin(definition: Definition) -> Drive {
         Drive::on(Flow::begin(setting(definition.clone())).unwrap(), definition, Tail::default(), -1)
     }
@@ -114,7 +114,7 @@ impl Drive {
         }
     }
 
-    /// A turn that has begun: the model is asked.
+    /// A turn that has begun with `hi`: the model is asked.
     pub(super) fn start_with(definition: Definition) -> Drive {
         Drive::told(definition, "hi")
     }
@@ -130,7 +130,7 @@ impl Drive {
         Drive::start_with(definition())
     }
 
-    /// Applies one input, and sees that what must always hold still does.
+    /// Applies one input and checks the invariants.
     pub(super) fn apply(&mut self, input: Input) {
         let mut record = Record::at(self.tail.clone(), self.head, self.last.node);
         self.flow.apply(input, NOW, &mut record);
@@ -146,12 +146,12 @@ impl Drive {
         self.check();
     }
 
-    /// What it is pinned to.
+    /// The definition that the turn is pinned to.
     pub(super) fn definition(&self) -> Definition {
         self.setting.definition.as_ref().clone()
     }
 
-    /// What is wanted now.
+    /// The effects that are wanted now.
     pub(super) fn wants(&self) -> Vec<Effect> {
         match self.flow.next() {
             Next::Want(effects) => effects,
@@ -159,7 +159,7 @@ impl Drive {
         }
     }
 
-    /// The numbers of what is wanted now.
+    /// The numbers of the effects that are wanted now.
     pub(super) fn numbers(&self) -> Vec<u32> {
         self.wants().iter().map(|effect| effect.n).collect()
     }
@@ -183,7 +183,7 @@ impl Drive {
         self.apply(Input::Outcome { effect, result });
     }
 
-    /// The model that is asked fails, of which nothing was shown.
+    /// The model that is asked fails before any text was shown.
     pub(super) fn model_fails(&mut self, fault: Fault) {
         let n = self.model().0;
         self.outcome(n, Outcome::ModelFailed { fault, shown: String::new(), used: None });
@@ -225,12 +225,12 @@ impl Drive {
         plain(&self.last.events)
     }
 
-    /// The account of the last input, without the spans, which `spans.rs` looks at.
+    /// The account of the last input, without the spans, which `spans.rs` tests.
     pub(super) fn account(&self) -> Value {
         account(&self.last.steps)
     }
 
-    /// The whole account, a line for each step: what it is, in words, and the reason and where it went.
+    /// The whole account, a line for each step: its kind, role, text, reason and `escalated_to`.
     pub(super) fn told_steps(&self) -> Vec<String> {
         let line = |step: &Step| {
             let of = |key: &str| step.metadata.get(key).and_then(Value::as_str);
@@ -243,7 +243,7 @@ impl Drive {
         self.steps.iter().map(line).collect()
     }
 
-    /// Who is asked now: `role: purpose`, and whether with tools.
+    /// The model call that is wanted now: `role: purpose`, and whether with tools.
     pub(super) fn asked_for(&self) -> String {
         match &self.wants()[..] {
             [Effect { kind: EffectKind::Model { role, tools, purpose, .. }, .. }] => {
@@ -279,12 +279,12 @@ pub(super) fn said(entries: &[Entry]) -> Value {
     plain(&entries.iter().map(said).collect::<Vec<_>>())
 }
 
-/// What is left of a failure when it ends a turn: in words for whoever asked.
+/// The verdict of a turn that a failure ended, with the failure in words for the user.
 pub(super) fn told(fault: Fault) -> Verdict {
     Verdict::Error(Fault { message: fault.for_people(), ..fault })
 }
 
-/// What the account says of a call that used nothing.
+/// The usage of a call that used nothing, as the account has it.
 pub(super) fn no_usage() -> Value {
     json!({"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": null})
 }

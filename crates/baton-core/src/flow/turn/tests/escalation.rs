@@ -1,4 +1,4 @@
-//! A router's answer that cannot stand goes once to `reasoning`; what still fails goes to the person.
+//! A router's answer that cannot stand goes once to `reasoning`; a question that still fails goes to the user.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn restarted(n: u32) -> Value {
     json!({"type": "restarted", "message_id": format!("#{n}")})
 }
 
-/// `reasoning` answers, and it is over.
+/// `reasoning` answers, and the turn ends.
 fn answers(drive: &mut Drive) {
     drive.reply(by("a/big", text("well then")));
     assert_eq!(drive.said(), json!([{"AssistantMessage": {"content": "well then"}}]));
@@ -171,7 +171,7 @@ fn an_answer_that_broke_off_is_kept_as_it_was_shown() {
     }
 }
 
-/// The words of an error that went to the person.
+/// The verdict of a failure that went to the user.
 fn to_the_person(fault: Fault, words: &str) -> Verdict {
     Verdict::Error(Fault { message: format!("{} {words}", fault.for_people()), ..fault })
 }

@@ -1,4 +1,4 @@
-//! A state that was stored by every version is read, and goes on.
+//! Stored states of every version are read and resumed.
 //!
 //! The file of an older version never changes. That of the newest one may until it is released: delete
 //! it and run this module with `UPDATE=1` to write it anew.
@@ -19,7 +19,7 @@ use crate::policy::{OnUnknown, SelfCheck, ToolRule};
 use crate::run::{Choice, Definition, Message, Verdict};
 use crate::tool::{ASK_USER, Cause};
 
-/// What is stored today.
+/// The version of the newest golden file.
 const NEWEST: u32 = 3;
 
 fn file(v: u32) -> PathBuf {
@@ -80,7 +80,7 @@ fn phases() -> BTreeMap<&'static str, Drive> {
     .into()
 }
 
-/// One call that runs, one that a person edited, and one that is asked about.
+/// One call that runs, one that a user edited, and one that waits for approval.
 fn calling() -> Drive {
     let mut drive = Drive::start();
     drive.reply(calls(&[("look", json!({}))]));
@@ -100,7 +100,7 @@ fn summarising() -> Drive {
     drive
 }
 
-/// A question for which everything was tried that there is.
+/// A question for which every remedy was used.
 fn down_the_ladder() -> Drive {
     let mut drive = summarising();
     drive.outcome(4, Outcome::Reply(text("in short")));
@@ -109,7 +109,7 @@ fn down_the_ladder() -> Drive {
     drive
 }
 
-/// A decision that asks for all that one can.
+/// A decision with as many demands as possible.
 fn governed(tool_rule: ToolRule) -> Definition {
     let mut definition = laddered();
     definition.decision.tool_rule = tool_rule;
@@ -131,7 +131,7 @@ fn by_rule() -> Drive {
     drive
 }
 
-/// An answer after a tool, which is looked at.
+/// An answer after a tool, under check.
 fn checking() -> Drive {
     let mut drive = Drive::start_with(governed(ToolRule::Auto));
     drive.round(&[("look", json!({}))]);
@@ -139,14 +139,14 @@ fn checking() -> Drive {
     drive
 }
 
-/// The same, when something was missing: the router's answer is another's now.
+/// The same after the check found a gap: the answer is given once more.
 fn revising() -> Drive {
     let mut drive = checking();
     drive.reply(text(r#"{"ok": false, "missing": "two"}"#));
     drive
 }
 
-/// A call that a person edited, of which nobody knows what came.
+/// A call that a user edited and whose outcome is not known.
 fn unknown() -> Drive {
     let mut drive = Drive::start_with(governed(ToolRule::Auto));
     drive.reply(calls(&[("write", json!({}))]));
@@ -166,7 +166,7 @@ fn a_state_of_version_3_is_what_is_stored_today() {
     assert_eq!(serde_json::to_value(stored(NEWEST)).unwrap(), serde_json::to_value(today).unwrap());
 }
 
-/// Goes on from a stored state, at the end of the branch that it was stored with.
+/// Resumes a stored state, at the end of the branch that it was stored with.
 fn go_on(name: &str) -> Drive {
     let before = &phases()[name];
     let flow = Flow::restore(setting(before.definition()), stored(NEWEST).remove(name).unwrap()).unwrap();

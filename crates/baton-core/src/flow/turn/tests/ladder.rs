@@ -1,4 +1,4 @@
-//! What is done about a model that fails, class by class, as transcripts of whole ladders.
+//! The remedies for a model that fails, class by class, as transcripts of whole ladders.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ fn fault(code: Code) -> Fault {
     Fault::new(code, "so it said")
 }
 
-/// Worth another try.
+/// A failure that is worth another try.
 fn again(code: Code) -> Fault {
     fault(code).retry_after_ms(500)
 }
 
-/// What goes wrong for a while, and may go right on another try or with another model.
+/// Transient failures: another try or another model may work.
 const PASSING: [Code; 3] = [Code::LlmConnection, Code::LlmServer, Code::LlmRateLimited];
 
-/// Who is asked now: model, try, what it sees less, and whether nobody is left.
+/// The model call that is wanted now: model, try, trim, and whether it is the last resort.
 fn asked(drive: &Drive) -> String {
     let wants = drive.wants();
     let [Effect { kind: EffectKind::Model { role, rung, attempt, view, last_resort, purpose, .. }, .. }] =
@@ -57,7 +57,7 @@ fn warned(drive: &Drive) -> String {
     format!("{reason} of {model} as {role}, {}: {message}", code.as_str())
 }
 
-/// Fails one question in these ways, one after the other, and tells what came of each.
+/// Fails one question in these ways, one after the other, and returns the transcript.
 pub(super) fn transcript(definition: Definition, faults: &[Fault]) -> Vec<String> {
     let mut drive = Drive::start_with(definition);
     let mut lines = Vec::new();
@@ -335,7 +335,7 @@ fn the_account_names_who_answered_in_which_role() {
     assert_eq!(drive.verdict(), Verdict::Ok);
 }
 
-/// Everything that can come of what is wanted, other than an answer.
+/// Every outcome of the wanted effect other than an answer.
 fn mishaps(wanted: &EffectKind) -> Vec<Outcome> {
     let EffectKind::Model { purpose, .. } = wanted else { return vec![Outcome::Expired] };
     let codes = [Code::LlmTimeout, Code::LlmInvalidResponse, Code::ContextTooLong, Code::LlmAuth];
@@ -349,7 +349,7 @@ fn mishaps(wanted: &EffectKind) -> Vec<Outcome> {
     all
 }
 
-/// What a turn's future depends on: its state without the numbers that only grow.
+/// The part of the state that a turn's future depends on, without the numbers that only grow.
 fn essence(drive: &Drive) -> String {
     let mut state: Value = serde_json::from_str(drive.flow.record().data.get()).unwrap();
     for grows in ["next_n", "first", "lowest", "calls", "receipt"] {

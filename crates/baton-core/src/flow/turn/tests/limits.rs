@@ -80,7 +80,7 @@ fn a_question_costs_no_round_and_anything_else_does() {
     assert!(!drive.model().2, "a question beside a call costs the round that the call would have");
 }
 
-/// A model that keeps asking for what it cannot have must not go on for ever.
+/// A model that keeps making calls that are refused must not go on for ever.
 #[test]
 fn a_question_that_was_not_asked_is_a_round() {
     let mut silent = rounds(2);
@@ -140,7 +140,7 @@ fn a_limit_without_any_text_is_an_error() {
     }
 }
 
-/// A model that was asked next and cannot be afforded: what it said before still stands as the answer.
+/// An earlier answer stands as the last one when the budget does not cover the next model call.
 #[test]
 fn an_earlier_answer_is_the_best_there_is() {
     let mut drive = Drive::start();
@@ -205,7 +205,7 @@ fn a_second_limit_changes_nothing() {
     assert_eq!(drive.verdict(), Verdict::Ok);
 }
 
-/// 64 calls is what one answer may have.
+/// One answer may have 64 calls.
 #[test]
 fn as_many_calls_as_a_model_may_make_fit_the_state() {
     let mut drive = Drive::start();
@@ -218,7 +218,7 @@ fn as_many_calls_as_a_model_may_make_fit_the_state() {
     assert_eq!(drive.model(), (97, 161, true));
 }
 
-/// Half of them ask the person as much as they can.
+/// Half of the calls are questions to the user of the greatest length.
 #[test]
 fn as_many_questions_as_a_model_may_ask_fit_the_state() {
     let mut drive = Drive::start();

@@ -1,4 +1,4 @@
-//! Nobody knows whether a call happened, and a person is asked.
+//! Calls with an unknown outcome that a user is asked about.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn approval(again: u32) -> String {
     format!("ou-{}-{again}", call_id(1))
 }
 
-/// A call of `write` that a person approved, and of which nobody knows what came.
+/// A call of `write` that a user approved and whose outcome is not known.
 fn asked() -> Drive {
     let mut drive = Drive::start_with(careful());
     drive.reply(calls(&[("write", json!({"to": 1}))]));
@@ -200,7 +200,7 @@ fn while_it_ends_nobody_is_asked() {
     assert_eq!(drive.asked, []);
 }
 
-/// What the policy of now does not let run was not run: nothing is known beyond what was before.
+/// A call that the current policy refused did not run: its outcome stays as it was known before.
 #[test]
 fn one_that_was_not_run_leaves_what_was_known() {
     let unrun = || Outcome::Tool(ToolOutcome::unrun(Closing::Denied, "not allowed any more"));

@@ -1,4 +1,4 @@
-//! A plan that was made or changed is kept, and said.
+//! A plan that was made or changed is stored and reported.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Questions to the person.
+//! Questions to the user.
 
 use serde_json::{Value, json};
 

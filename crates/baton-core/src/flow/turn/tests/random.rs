@@ -1,6 +1,6 @@
-//! Random sequences of inputs, as an engine could give them: outcomes of what was started in any order,
-//! messages, decisions, limits and cancels in between, under any decision. [`Drive`] checks each; here each
-//! must come to an end.
+//! Random sequences of inputs, as an engine could give them: outcomes of started effects in any order,
+//! messages, decisions, limits and cancels in between, under any decision. [`Drive`] checks each input; these
+//! tests check that each sequence comes to an end.
 
 mod rules;
 
@@ -23,10 +23,10 @@ use rules::{Rules, any_rules, obeys};
 
 /// Three tries on each of three rungs, one more in other words, one more with less, and a summary.
 const MOST_FOR_ONE: usize = 3 * 3 + 1 + 1 + 4;
-/// A choice, a router's answer, what `reasoning` makes of it, and two looks at it.
+/// A choice, a router's answer, the answer of `reasoning`, and two checks.
 const MOST_IN_VAIN: usize = 3 * MOST_FOR_ONE + 2;
 
-/// What happens next; the numbers choose among what is there.
+/// The next input; the numbers choose among the possible ones.
 #[derive(Debug, Clone)]
 enum Move {
     Start(usize),
@@ -51,12 +51,12 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// The engine's part: what was started and has not ended, and whether everything was told to stop.
+/// The engine's part: the effects that started and have not ended, and whether everything was cancelled.
 struct Engine {
     drive: Drive,
     flying: BTreeSet<u32>,
     ends: bool,
-    /// Model calls that came to nothing since somebody answered.
+    /// Model calls without a result since the last answer.
     in_vain: usize,
     untrusted: bool,
 }
@@ -116,7 +116,7 @@ impl Engine {
             Move::Decide(which, choice) => {
                 let mut known: Vec<String> =
                     self.drive.waiting().into_iter().map(|waiting| waiting.id).collect();
-                known.push(format!("ap-{}", call_id(*which as u32 % 40))); // perhaps no longer asked, or never
+                known.push(format!("ap-{}", call_id(*which as u32 % 40))); // may be closed, or never existed
                 let approval_id = known[which % known.len()].clone();
                 let arguments = Some(if which.is_multiple_of(3) {
                     json!({"edited": true})
@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// However models fail, one question is not asked for ever.
+    /// Checks that the model calls of one question are bounded, however they fail.
     fn count(&mut self, effect: Option<&Effect>, result: &Outcome) {
         let Some(EffectKind::Model { purpose, .. }) = effect.map(|effect| &effect.kind) else { return };
         let said = |reply: &Reply| !reply.text.trim().is_empty() || !reply.calls.is_empty();
@@ -161,7 +161,7 @@ impl Engine {
         self.apply(Input::Limit { limit, effect, in_flight });
     }
 
-    /// Everything that was started ends; then it must be over.
+    /// Ends every started effect, after which the turn must be over.
     fn drain(&mut self) {
         self.play(&Move::Cancel);
         while let Some(n) = self.flying.pop_first() {
@@ -178,7 +178,7 @@ fn pick<T: Clone>(all: &[T], which: usize) -> Option<T> {
     (!all.is_empty()).then(|| all[which % all.len()].clone())
 }
 
-/// What comes of an effect; one that is no longer wanted was told to stop.
+/// The outcome of an effect; one that is no longer wanted was cancelled.
 fn outcome(effect: Option<&Effect>, how: u8) -> Outcome {
     match effect.map(|effect| &effect.kind) {
         None if how < 128 => Outcome::Stopped { shown: "so far".to_owned(), used: None },
@@ -248,7 +248,7 @@ fn answer(how: u8, head: i64) -> Outcome {
     })
 }
 
-/// A turn under these rules, in which all this happens, to its end.
+/// A turn under these rules with these inputs, played to its end.
 fn played(rules: &Rules, moves: &[Move]) -> Drive {
     let drive = Drive::begin(rules.definition());
     let untrusted = rules.untrusted;
@@ -270,7 +270,7 @@ fn played(rules: &Rules, moves: &[Move]) -> Drive {
     engine.drive
 }
 
-/// Plays many turns, and looks at each.
+/// Generates many turns and checks each.
 fn play(look: impl Fn(&Rules, &[Move])) {
     let full = std::env::var_os("BATON_FULL").is_some_and(|value| value == "1");
     let config =
@@ -293,7 +293,7 @@ fn any_sequence_of_inputs_comes_to_an_end() {
     });
 }
 
-/// No clock, no chance, no order of a hash: only what is put in.
+/// No clock, no randomness, no order of a hash: the result depends on the inputs only.
 #[test]
 fn the_same_request_decision_and_outcomes_give_the_same_steps_and_events_byte_for_byte() {
     play(|rules, moves| {

@@ -1,4 +1,4 @@
-//! What helps against one failure, and what is remembered of it.
+//! The remedy for one failure, and its trace in the state.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A tool that failed through no fault of what was asked is tried once more.
+//! A call whose failure does not lie in its arguments is tried once more.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn one(class: EffectClass) -> Drive {
     drive
 }
 
-/// One that failed once and runs again.
+/// A call that failed once and runs again.
 fn again() -> Drive {
     let mut drive = one(EffectClass::SideEffectFree);
     drive.outcome(1, fails_by(Cause::Tool, "no answer"));
@@ -130,7 +130,7 @@ fn siblings_go_on_meanwhile() {
 }
 
 fn not_tried_again() -> Value {
-    let why = "no answer"; // what it said the first time
+    let why = "no answer"; // the message of the first failure
     json!({"ToolResult": {"tool_call_id": "#1", "tool_name": "look", "result": why, "status": "error"}})
 }
 

@@ -1,4 +1,4 @@
-//! Every line of the account that tells of an effect names its span.
+//! Every line of the account about an effect names its span.
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ use crate::run::{Choice, Step};
 use crate::thread::Closing;
 use crate::tool::Cause;
 
-/// The account: what each line is, and the number of the effect whose span it names, a hundred more for each
-/// try after its first.
+/// The account: the kind of each line, and the number of the effect whose span it names, a hundred more for
+/// each try after its first.
 fn spans(drive: &Drive) -> Vec<(String, Option<u32>)> {
     let run = setting(drive.definition()).run;
     let span_of = |n: u32| EffectId { run, path: FramePath::root(), n: n % 100 }.span_id_of(n / 100);
@@ -64,7 +64,7 @@ fn of_a_second_try_that_was_not_made_it_is_that_of_the_first() {
     expect(&drive, &[("llm_call", Some(0)), ("tool_call", Some(1)), ("tool_call", Some(1))]);
 }
 
-/// A call of which nobody knows what came, and that a person lets run again.
+/// A call with an unknown outcome that a user lets run again.
 fn approved_again() -> Drive {
     let mut definition = definition();
     definition.decision.on_unknown = OnUnknown::AskPerson;

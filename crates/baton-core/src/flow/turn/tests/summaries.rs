@@ -1,4 +1,4 @@
-//! A thread that is too long is summarised before it is asked about.
+//! A thread that is too long is summarised before the model is asked.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn failed(fault: Fault) -> Outcome {
     Outcome::ModelFailed { fault, shown: String::new(), used: None }
 }
 
-/// The warning that stands for a summary, as event and step.
+/// The warning in place of a summary, as event and step.
 fn without(why: &str, error: &str, [model, role]: [&str; 2], usage: Option<Value>) -> (Value, Value) {
     let message = format!("no summary could be made ({why}); leaving out what does not fit");
     let mut metadata = json!({"error": error, "reason": "compaction", "model": model, "model_role": role});

@@ -1,4 +1,4 @@
-//! Once untrusted content is on a branch, nothing is sent out without a person.
+//! Once untrusted content is on a branch, no call sends data out without a user's approval.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::tool::{Cause, Egress, Trust};
 
 const PAGE: Trust = Trust { untrusted_output: true, ..Trust::BUILT_IN };
 
-/// `page` returns what strangers wrote; `send` sends something out, and so does `write`, which is asked about.
+/// `page` returns untrusted content; `send` sends data out, and so does `write`, which needs approval.
 fn strangers() -> Definition {
     let mut definition = definition();
     definition.decision.limits.iterations = 99;
@@ -22,7 +22,7 @@ fn strangers() -> Definition {
     definition
 }
 
-/// Sends something; answers why a person is asked, if one is.
+/// Makes a call that sends data out; returns the reason of its approval, if it needs one.
 fn send(drive: &mut Drive, name: &str) -> Option<String> {
     let before = drive.asked.len();
     drive.reply(Reply { calls: vec![sending(name, json!({"to": "x"}))], ..calls(&[]) });
@@ -114,7 +114,7 @@ fn unrun(status: Closing) -> ToolOutcome {
     ToolOutcome::unrun(status, "it did not run")
 }
 
-/// Its first failure is told in the tool's own words.
+/// The message of the first failure is the tool's own text.
 #[test]
 fn words_that_were_kept_from_a_first_try_are_the_tool_s() {
     let mut drive = Drive::start_with(strangers());
@@ -168,7 +168,7 @@ fn where_the_policy_allows_it_nobody_is_asked() {
     assert_eq!(send_reason_of_the_table(&mut drive), "rule \"tests\" asks before write runs");
 }
 
-/// What the table asks about is asked about, whatever was read.
+/// A call that the table wants approved needs approval by that rule, whether or not content was untrusted.
 fn send_reason_of_the_table(drive: &mut Drive) -> String {
     drive.outcome(drive.numbers()[0], ok("sent"));
     send(drive, "write").unwrap()
@@ -198,7 +198,7 @@ fn a_search_by_rule_on_an_untrusted_branch_is_asked_about() {
 const FILE: Trust = Trust::LOCAL_DATA;
 const SEARCH: Trust = Trust { untrusted_output: true, to_service: true, ..Trust::BUILT_IN };
 
-/// Beside what [`strangers`] have: `file` returns private data, `lookup` searches, `visit` sends unless it was found.
+/// In addition to [`strangers`]: `file` returns private data, `lookup` searches, `visit` sends unless it was found.
 fn private_data() -> Definition {
     let mut definition = strangers();
     add(&mut definition, "file", FILE);
@@ -208,7 +208,7 @@ fn private_data() -> Definition {
     definition
 }
 
-/// Calls a tool whose call says nothing that was not found, or only to the service; answers why a person is asked.
+/// Calls a tool that sends only found addresses, or only to the service; returns the reason of its approval.
 fn visit(drive: &mut Drive, name: &str) -> Option<String> {
     let before = drive.asked.len();
     drive.reply(calls(&[(name, json!({}))]));

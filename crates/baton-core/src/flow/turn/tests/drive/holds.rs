@@ -1,4 +1,4 @@
-//! What holds after every single input, whatever it was.
+//! Invariants that hold after every input.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ impl Drive {
         assert_eq!(restored.next(), next, "a restored flow wants the same");
         assert_eq!(restored.waiting(), self.flow.waiting());
         assert_eq!(restored.record(), self.flow.record());
-        self.flow = restored; // and everything goes on from it
+        self.flow = restored; // the test continues with it
         match next {
             Next::Want(effects) => {
                 let numbers: BTreeSet<u32> = effects.iter().map(|effect| effect.n).collect();
@@ -42,7 +42,7 @@ impl Drive {
         self.what_happens_once_happened_at_most_once();
     }
 
-    /// What was accepted from the person stands on the branch.
+    /// Every accepted message of the user is on the branch.
     fn nothing_that_was_said_is_lost(&self) {
         let accepted = self.events.iter().filter(|event| matches!(event, Event::Input { .. })).count();
         let taken_in = |entry: &&Entry| match entry {

@@ -12,7 +12,7 @@ use crate::run::{Choice, Receipt, ReceiptCall, Verdict};
 use crate::thread::{Closing, Entry, Tail};
 use crate::tool::ASK_USER;
 
-/// Goes on from a stored state, at the end of the branch that it was stored with.
+/// Resumes a stored state, at the end of the branch that it was stored with.
 fn go_on(v: u32, name: &str) -> Drive {
     let before = match name {
         "calling" | "answered" | "ending" | "ended" => beside_a_question(name),
@@ -111,7 +111,7 @@ fn a_state_of_version_2_goes_on() {
     );
 }
 
-/// What every version knows.
+/// Checks the phases that every version has.
 fn goes_on(go_on: impl Fn(&str) -> Drive) {
     let mut begun = go_on("begun");
     begun.apply(Input::Start { text: "hi".to_owned(), untrusted: None, private: None });

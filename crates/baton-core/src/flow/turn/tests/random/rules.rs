@@ -1,4 +1,4 @@
-//! Random decisions, and what no sequence of inputs may do under any of them.
+//! Random decisions, and the rules that every sequence of inputs keeps under any of them.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::run::Definition;
 use crate::thread::Entry;
 use crate::tool::{Egress, Trust, UPDATE_PLAN};
 
-/// What a decision says, beside what every one does.
+/// The settings in which the decisions differ.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
     iterations: u32,
@@ -84,13 +84,13 @@ impl Rules {
         definition
     }
 
-    /// What the person says first.
+    /// The user's first message.
     pub(super) fn text(&self) -> &'static str {
         if self.searches { "look up K2" } else { "hi" }
     }
 }
 
-/// Of all that is wanted, nothing is outside the decision.
+/// Checks that every wanted effect is within the decision.
 pub(super) fn obeys(drive: &Drive, kinds: &[EffectKind], begun_untrusted: bool) {
     let definition = drive.definition();
     let decision = &definition.decision;
