@@ -345,7 +345,7 @@ impl Approval {
     }
 }
 
-/// One line of a run's account: what the API calls a step.
+/// One line of a run's account, which the API calls a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// `llm_call`, `tool_call`, `plan`, `summary` or `warning`.

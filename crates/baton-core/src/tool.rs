@@ -87,7 +87,7 @@ impl Trust {
 pub enum Cause {
     /// In the call's arguments: the same call fails again.
     Asked,
-    /// In the tool or what it needs: another try may work.
+    /// In the tool or one of its dependencies: another try may work.
     Tool,
 }
 

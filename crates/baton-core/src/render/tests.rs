@@ -1,4 +1,4 @@
-//! Whole renderings of small threads, the windows of all policies, and what holds for any thread.
+//! Whole renderings of small threads, the windows of all policies, and properties of any thread.
 
 mod continuing;
 mod decisions;

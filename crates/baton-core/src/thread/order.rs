@@ -214,7 +214,7 @@ mod tests {
         "note",
     ];
 
-    /// For each history: exactly what may come next.
+    /// For each history: exactly the entries that may come next.
     #[test]
     fn the_whole_table() {
         let quiet = "UserMessage AssistantMessage Summary Finished ToolCall AgentCall Waiting:llm Waiting:user_input note";

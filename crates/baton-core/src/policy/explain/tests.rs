@@ -23,7 +23,7 @@ fn explained(rows: Rows, mode: Mode, channel: &str, message: &str) -> Explained 
     explain(&Table::new(rows).unwrap(), &Request { mode, channel }, message, &tools()).unwrap()
 }
 
-/// Every setting as one line: what, value, where from, and what happened to it.
+/// Every setting as one line: its name, value, rows and note.
 fn settings(explained: &Explained) -> Vec<String> {
     let from = |from: &From| if from.stated { from.row.clone() } else { format!("{}*", from.row) };
     let line = |line: &Line| {

@@ -1,4 +1,4 @@
-//! What holds for any thread: a call begins as the last one did, or says that it does not; and no call
+//! Properties of any thread: a call begins as the last one did, or states that it does not; and no call
 //! stands without its result.
 
 use std::cell::Cell;
@@ -13,10 +13,10 @@ use crate::effect::{CutReason, Trim, View};
 use crate::render::{Look, RenderPolicy, Window, chosen, messages};
 use crate::thread::Entry;
 
-/// One turn: what is asked, the calls that the models ask for, and how it ends.
+/// One turn: its question, the calls that the models ask for, and how it ends.
 #[derive(Debug, Clone)]
 struct Turn {
-    /// What others write before it.
+    /// The entries that other clients write before it.
     before: Vec<Piece>,
     question: usize,
     rounds: Vec<Piece>,
@@ -41,7 +41,7 @@ struct Talk {
     thread: Growing,
     /// The first entry that the last call of this turn saw.
     first: Option<i64>,
-    /// What the last call that was answered saw, and how long the thread was then.
+    /// The messages of the last answered call, and the length of the thread then.
     answered: Option<(Vec<String>, usize)>,
     /// Calls so far, and how many of them were cut.
     calls: usize,
@@ -54,7 +54,7 @@ impl Talk {
         Look { last_n: self.last_n, view, ..look(&self.thread.entries, self.policy, self.room) }
     }
 
-    /// Decides what a model sees, after a summary if there has to be one.
+    /// Decides the window, after a summary if one is needed.
     fn window(&mut self, length: usize) -> Window {
         let window = self.look(Trim::None).window();
         let Window::Summarise { up_to } = window else { return window };
@@ -66,7 +66,7 @@ impl Talk {
         window
     }
 
-    /// Renders for a model, and sees whether it goes on from what the last one read.
+    /// Renders for a model, and checks whether the window continues that of the last answered call.
     fn call(&mut self, is_answered: bool, length: usize) {
         let window = self.window(length);
         let Window::From { first, cut, .. } = window else { panic!("{window:?}") };
@@ -81,14 +81,14 @@ impl Talk {
         }
     }
 
-    /// Whether this is what the last answered call saw, byte for byte, and all that came after it.
+    /// Whether the messages are those of the last answered call, byte for byte, and all entries after them.
     fn goes_on(&self, shown: &[String]) -> bool {
         let Some((before, length)) = &self.answered else { return true };
         let since = chosen(&self.thread.entries, 0, *length as i64, [None, None], &[]);
         *shown == [before.as_slice(), &bytes(&messages("", since))].concat()
     }
 
-    /// More than the room is shown only where nothing can be left out.
+    /// Checks that the window exceeds the room only where no entry can be left out.
     fn fits(&self, window: &Window) {
         let Window::From { first, summary, question, .. } = window else { panic!("{window:?}") };
         let Some(room) = self.room.filter(|_| self.policy == RenderPolicy::TokenBudget) else { return };
@@ -118,7 +118,7 @@ impl Talk {
     }
 }
 
-/// What an entry weighs, counted apart from the code under test.
+/// The weight of an entry, counted apart from the code under test.
 fn weight(entry: &Entry) -> usize {
     match entry {
         Entry::UserMessage(m) => 4 + m.text.len(),
@@ -132,7 +132,7 @@ fn weight(entry: &Entry) -> usize {
     }
 }
 
-/// Plays random conversations. So many calls in a hundred are cut at most: a window moves seldom.
+/// Plays random conversations. At most `most` calls in a hundred are cut: a window moves seldom.
 fn play(policy: RenderPolicy, last_n: impl Strategy<Value = Option<u32>>, room: bool, most: usize) {
     let sum = Cell::new((0, 0));
     let rooms = if room { (0u64..900).prop_map(Some).boxed() } else { Just(None).boxed() };

@@ -1,4 +1,4 @@
-//! What a person said beside a decision is told with the result of the call.
+//! A user's remarks on a decision are rendered with the result of the call.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! A failure is told with what follows from where its cause lies.
+//! A failure is rendered with the advice for its cause.
 
 use serde_json::{Value, json};
 
 use super::threads::{call, entry, user};
 use crate::render::messages;
 
-/// What a model is told of a result.
+/// A result as a model sees it.
 fn told(result: Value, status: &str, cause: Option<&str>) -> String {
     let mut closed = json!({"tool_call_id": "1", "tool_name": "look", "result": result, "status": status});
     if let Some(cause) = cause {

@@ -1,4 +1,4 @@
-//! A revision stands in the place of the answer before it.
+//! A revision replaces the answer before it.
 
 use serde_json::{Value, json};
 

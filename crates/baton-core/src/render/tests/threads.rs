@@ -53,12 +53,12 @@ pub(super) fn count(text: &str) -> u64 {
     text.chars().count() as u64
 }
 
-/// A look at a whole thread.
+/// The input of a window over a whole thread.
 pub(super) fn look(entries: &[Entry], policy: RenderPolicy, room: Option<u64>) -> Look<'_> {
     Look { entries, from: 0, policy, last_n: None, room, view: View::default(), count: &count }
 }
 
-/// What a window comes to, as a model sees it.
+/// The messages of a window.
 pub(super) fn rendered(look: &Look<'_>, window: &Window) -> Vec<ChatMessage> {
     let Window::From { first, summary, question, .. } = window else { panic!("{window:?}") };
     messages("", chosen(look.entries, look.from, *first, [*summary, *question], &[]))
@@ -69,8 +69,8 @@ pub(super) fn bytes(messages: &[ChatMessage]) -> Vec<String> {
     messages.iter().map(|message| serde_json::to_string(message).unwrap()).collect()
 }
 
-/// What is in a thread: a turn's question, an answer, calls with their results in some order, and what
-/// others may write in between.
+/// A piece of a thread: a turn's question, an answer, calls with their results in some order, or an entry
+/// that other clients may write in between.
 #[derive(Debug, Clone)]
 pub(super) enum Piece {
     Question(usize),
@@ -88,7 +88,7 @@ fn length() -> std::ops::Range<usize> {
     0..60
 }
 
-/// What a model's answer within a turn brings: calls, or words after which somebody steers.
+/// The piece of a model's answer within a turn: calls, or a text that a steering message follows.
 pub(super) fn any_round() -> impl Strategy<Value = Piece> {
     let calls = (length(), prop::collection::vec(0usize..90, 1..4), any::<bool>(), any::<bool>());
     prop_oneof![
@@ -97,7 +97,7 @@ pub(super) fn any_round() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// What others may write between two turns.
+/// A piece that other clients may write between two turns.
 pub(super) fn any_aside() -> impl Strategy<Value = Piece> {
     prop_oneof![
         Just(Piece::Note),
@@ -107,7 +107,7 @@ pub(super) fn any_aside() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// Anything, anywhere.
+/// Any piece.
 pub(super) fn any_piece() -> impl Strategy<Value = Piece> {
     prop_oneof![
         4 => length().prop_map(Piece::Question),
@@ -118,7 +118,7 @@ pub(super) fn any_piece() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// A thread that grows by pieces, each of which stands where the order allows it.
+/// A thread that grows by pieces, each at a place that the order allows.
 #[derive(Default)]
 pub(super) struct Growing {
     pub(super) entries: Vec<Entry>,
@@ -184,7 +184,7 @@ impl Growing {
     }
 }
 
-/// Tries so many threads, the same ones every time; twenty times as many in a full run.
+/// Checks `cases` threads, the same ones every time; twenty times as many in a full run.
 pub(super) fn for_any<S: Strategy>(cases: u32, strategy: S, check: impl Fn(S::Value)) {
     let full = std::env::var_os("BATON_FULL").is_some_and(|value| value == "1");
     let cases = if full { 20 * cases } else { cases };

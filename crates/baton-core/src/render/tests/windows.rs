@@ -1,4 +1,4 @@
-//! What each policy shows of small threads. Every entry weighs ten, unless it says otherwise.
+//! The windows of each policy over small threads. Every entry weighs ten unless a test says otherwise.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::render::{Look, RenderPolicy, Window};
 use crate::thread::Entry;
 use serde_json::json;
 
-/// Questions and answers in turn, as many entries as that, the last of them a question.
+/// A thread of `length` entries: questions and answers in turn, the last of them a question.
 fn talk(length: usize) -> Vec<Entry> {
     assert_eq!(length % 2, 1);
     (0..length).map(|at| ten(at, if at % 2 == 0 { user } else { says })).collect()

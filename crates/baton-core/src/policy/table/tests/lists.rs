@@ -1,4 +1,4 @@
-//! Lists of tools: what they allow, and how the rows of a table go together.
+//! Lists of tools: their matches, and how the rows of a table combine.
 
 use super::*;
 
@@ -84,7 +84,7 @@ fn a_stated_list_of_tools_that_leaves_out_what_a_stricter_mode_has_is_refused() 
     let place = Place::Cell("CODE_TASK".to_owned(), exploratory);
     assert_eq!(refused, leaves_out(place, "CODE_TASK", exploratory, moderate, "@configured"));
 
-    // A cell that allows more on one channel is not covered by what a looser mode says of all.
+    // A cell that allows more on one channel is not covered by a looser mode's row for all channels.
     let mut rows = mode(moderate, list(&["@side_effect_free"]));
     rows.cells.insert(("CHAT".to_owned(), conservative), list(&["shred"]));
     let place = Place::Mode(moderate);

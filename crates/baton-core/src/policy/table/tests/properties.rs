@@ -1,4 +1,4 @@
-//! Whatever rows are stated: if the table accepts them, modes get stricter in one direction.
+//! Properties of every table that accepts the stated rows: modes get stricter in one direction.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
@@ -84,7 +84,7 @@ fn specs() -> impl Strategy<Value = Vec<ToolSpec>> {
     TOOLS.into_iter().map(spec).collect::<Vec<_>>()
 }
 
-/// At most as much; absent is as much as one likes.
+/// Whether `a` is at most `b`; an absent one is no limit.
 fn at_most<T: PartialOrd>(a: Option<T>, b: Option<T>) -> bool {
     match (a, b) {
         (_, None) => true,
@@ -93,7 +93,7 @@ fn at_most<T: PartialOrd>(a: Option<T>, b: Option<T>) -> bool {
     }
 }
 
-/// What is wrong between a stricter decision and a looser one.
+/// The rules that a stricter and a looser decision break together.
 fn backwards(strict: &Decision, loose: &Decision) -> Vec<&'static str> {
     let within = |a: &[String], b: &[String]| a.iter().all(|it| b.contains(it));
     let (less, more) = (&strict.limits, &loose.limits);
@@ -120,7 +120,7 @@ fn backwards(strict: &Decision, loose: &Decision) -> Vec<&'static str> {
     rules.into_iter().filter(|(_, holds)| !holds).map(|(rule, _)| rule).collect()
 }
 
-/// Whether a decision keeps to what holds everywhere.
+/// Whether a decision stays within the row for everywhere.
 fn is_below(decision: &Decision, everywhere: &Row, tools: &[ToolSpec]) -> bool {
     let limits = &decision.limits;
     let allowed = |spec: &&ToolSpec| decision.call(&spec.name) != CallRule::Denied && spec.name != ASK_USER;
@@ -151,7 +151,7 @@ fn whatever_rows_are_stated_modes_get_stricter_in_one_direction() {
                 prop_assert!(is_below(decision, &stated.everywhere, &tools), "{}", decision.rule);
             }
         }
-        // Stated whole, with what was lifted, it is the same table.
+        // A table stated from all its rows, with the lifted values, is the same table.
         let again = Table::new(table.rows().clone());
         prop_assert_eq!(again.as_ref().map(Table::rows), Ok(table.rows()));
         Ok(())
@@ -185,7 +185,7 @@ fn what_a_row_says_of_a_cell_holds_or_is_refused() {
     assert_eq!(held, Ok(()));
 }
 
-/// Rows that say nothing but which tools there are.
+/// Rows that state only lists of tools.
 fn lists_of_tools() -> impl Strategy<Value = Rows> {
     let row = || texts(&PATTERNS).prop_map(|tools| Row { tools: Some(tools), ..Row::default() });
     let mode = || proptest::sample::select(&Mode::ALL[..]);
