@@ -303,7 +303,7 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutReason {
-    /// The definition limits the number of entries that a model sees.
+    /// The number of entries that a model sees is limited.
     LastN,
     /// They would not have fitted the model.
     TokenBudget,

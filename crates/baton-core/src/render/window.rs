@@ -21,7 +21,7 @@ pub struct Look<'a> {
     pub entries: &'a [Entry],
     /// The index of the first of them.
     pub from: i64,
-    /// The policy of the run.
+    /// The policy that decides how much of the thread is rendered.
     pub policy: RenderPolicy,
     /// The most entries; absent: all.
     pub last_n: Option<u32>,
