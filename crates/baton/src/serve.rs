@@ -1,9 +1,9 @@
-//! The service: everything around the handlers.
+//! The HTTP service: everything around the handlers.
 //!
-//! What is promised of every request is here, in this order: a bounded connection ([`listen`]), a host and an origin
-//! that are ours ([`guard`]), a caller who is known ([`auth`]), a bounded body ([`body`]), and an answer that is JSON or
-//! a problem ([`problem`]). [`answer`] is the whole way. Which routes there are is `router.rs`; what they do is one small
-//! file each. Nothing here decides what a run may do.
+//! Every request gets the following here, in this order: a bounded connection ([`listen`]), a check that its host and
+//! origin are ours ([`guard`]), an authenticated caller ([`auth`]), a bounded body ([`body`]), and an answer that is
+//! JSON or a problem ([`problem`]). [`answer`] is the whole path of a request. The routes are in `router.rs`, and each
+//! handler is one small file. Nothing here decides which actions a run may take.
 
 pub(crate) mod admission;
 pub(crate) mod approvals;
@@ -56,21 +56,21 @@ use state::Service;
 
 use crate::router::ROUTES;
 
-/// What is said of a route that there is not.
+/// The route label of requests that match no route.
 const NO_ROUTE: &str = "-";
 
-/// Where a request came in.
+/// The connection that a request arrived on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrived {
-    /// The address that its connection came in at.
+    /// The local address of the connection.
     pub(crate) local: SocketAddr,
-    /// The address that it came from.
+    /// The address of the peer.
     pub(crate) peer: IpAddr,
-    /// Whether its connection is one of those that are kept for `/health` and cancels.
+    /// Whether the connection is one of the reserve, which serves only `/health` and cancels.
     pub(crate) is_reserve: bool,
 }
 
-/// The routes, made ready for [`answer`]: each answer knows which of them gave it.
+/// Adds a layer that stores the matched route in each response, where [`answer`] finds it for logs and metrics.
 pub(crate) fn routes(router: Router) -> Router {
     router.layer(from_fn(async |request: Request, next: Next| {
         let route = request.extensions().get::<MatchedPath>().cloned();
@@ -82,7 +82,8 @@ pub(crate) fn routes(router: Router) -> Router {
     }))
 }
 
-/// The way of a request: from its connection to whoever answers it, and back.
+/// Answers one request: the guard's check, CORS preflight, the handler, and then the headers and the log line of every
+/// answer.
 pub(crate) async fn answer(
     service: &Service,
     router: &Router,
@@ -108,7 +109,7 @@ pub(crate) async fn answer(
     response
 }
 
-/// The same for whoever is meant for us: who asks, whether there is room, and then the handler.
+/// The part behind the guard: header limits, authentication, rate limit, disk space, and then the handler.
 async fn inside(
     service: &Service,
     router: &Router,
@@ -142,7 +143,7 @@ async fn inside(
         Err(_) if is_health || is_open(&request) => {}
         Err(problem) => return problem.into_response(),
     }
-    // What nobody behind this needs to know cannot be told by anybody behind this.
+    // Handlers do not need the token, and without the header none of them can leak it.
     request.headers_mut().remove(header::AUTHORIZATION);
     let answered = AssertUnwindSafe(router.clone().call(request)).catch_unwind().await;
     match answered {
@@ -156,7 +157,7 @@ fn is_health(request: &Request<Body>) -> bool {
     request.uri().path() == "/health" && (request.method() == Method::GET || request.method() == Method::HEAD)
 }
 
-/// Whether it asks for what holds nothing secret.
+/// Whether it reads an open route, one that shows nothing secret.
 fn is_open(request: &Request<Body>) -> bool {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     is_read && ROUTES.iter().any(|route| route.is_open && route.path == request.uri().path())
@@ -167,7 +168,7 @@ fn is_cancel(request: &Request<Body>) -> bool {
     request.method() == Method::POST && path.starts_with("/v1/runs/") && path.ends_with("/cancel")
 }
 
-/// Every refusal is a problem, also those that the framework makes by itself.
+/// Turns every refusal into a problem, also those that the framework makes by itself.
 fn as_problem(response: Response) -> Response {
     let status = response.status();
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -195,7 +196,7 @@ fn as_problem(response: Response) -> Response {
     told
 }
 
-/// What every answer says to browsers and caches, unless its handler said otherwise.
+/// Adds the headers that every answer has for browsers and caches, unless its handler set them.
 fn finish(headers: &mut HeaderMap) {
     let told: [(HeaderName, &str); 2] =
         [(header::CACHE_CONTROL, "no-store"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
@@ -204,11 +205,11 @@ fn finish(headers: &mut HeaderMap) {
     }
 }
 
-/// One line a request, and its figures: which route, never which address; no body, no token.
+/// Logs one line per request and counts it in the metrics: its route, never its path; no body, no token.
 fn tell(service: &Service, method: &Method, response: &Response, took: Duration) {
     let route = response.extensions().get::<MatchedPath>();
     let (route, status) = (route.map_or(NO_ROUTE, MatchedPath::as_str), response.status().as_u16());
-    // A method is any word that a caller makes up.
+    // A method can be any word that a caller invents.
     let known = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::HEAD, Method::OPTIONS];
     let name = if known.contains(method) { method.as_str() } else { "other" };
     service.metrics().answered(name, route, status, took);

@@ -1,5 +1,5 @@
-//! How much is taken on at once. What does not fit is refused before anything is begun, with the seconds after which it is
-//! worth another try: nothing that was taken is ever dropped for it.
+//! Admission: how many runs, streams and requests are accepted at once. A request over a limit is refused before
+//! anything begins, with the seconds after which to retry; nothing that was accepted is ever dropped to make room.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use baton_engine::Load;
 use super::limits::Limits;
 use super::problem::{Code, Problem};
 
-/// Tenants whose requests are counted, beyond which those who asked for nothing lately are forgotten.
+/// The most tenants whose requests are counted; above it, tenants whose bucket is full again are forgotten.
 const MOST_TENANTS: usize = 10_000;
 
-/// How long somebody who was refused counts as waiting: they were told to come back after one second.
+/// How long a refused tenant counts as waiting; it was told to retry after one second.
 const WAITS: Duration = Duration::from_secs(3);
 
 /// See the module.
@@ -25,7 +25,7 @@ pub(crate) struct Admission {
     buckets: Mutex<HashMap<Tenant, Bucket>>,
 }
 
-/// Runs that were admitted and are not driven yet, and who waits for a place.
+/// Runs that were admitted but are not driven yet, and the tenants that wait for a place.
 #[derive(Debug, Default)]
 struct Runs {
     beginning: HashMap<Tenant, u64>,
@@ -36,7 +36,7 @@ struct Runs {
 #[derive(Debug, Clone, Copy)]
 struct Refused {
     at: Instant,
-    /// Whether it has no run at all, so that it is not among those that have some.
+    /// Whether it has no run at all, and is therefore not counted among the tenants that have some.
     has_none: bool,
 }
 
@@ -47,7 +47,7 @@ struct Streams {
     of_tenants: HashMap<Tenant, usize>,
 }
 
-/// What a tenant may still ask for: refilled as time passes, at most twice what one second gives.
+/// A token bucket: the requests that a tenant has left, refilled with time to at most twice the rate per second.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     left: f64,
@@ -55,14 +55,15 @@ struct Bucket {
 }
 
 impl Admission {
-    /// A place for one more run, or call, of a tenant beside those that are; it is given back when the run is driven.
+    /// Takes a place for one more run or call of a tenant; it is given back when the run is driven.
     ///
-    /// While nobody else waits a tenant may have all places. A tenant's share is what there is divided by the tenants
-    /// that have runs or wait. Whoever has less is let in beyond the limit, as long as there are no more than half as
-    /// many again; while somebody with less than their share waits, nobody with more is let in.
+    /// A tenant may have all places while no other tenant waits. A tenant's share is the number of places divided by
+    /// the number of tenants that have runs or wait. A tenant with less than its share is admitted beyond the limit, up
+    /// to half as many places again; while a tenant with less than its share waits, no tenant with its full share is
+    /// admitted.
     ///
-    /// `load` is read under the lock that a place is taken and given back under: a run that is driven from now on counts as
-    /// one or the other, so a burst takes no more places than there are.
+    /// `load` is read under the lock that guards taking and giving back places: a run that begins to be driven counts
+    /// in one or the other, so a burst takes no more places than there are.
     pub(crate) fn run(
         &self,
         tenant: &Tenant,
@@ -92,7 +93,7 @@ impl Admission {
         Err(Problem::new(Code::Overloaded, detail).after(1))
     }
 
-    /// A place for one more stream of a tenant, until it is given back. Of which run is said with [`StreamPermit::of`].
+    /// Takes a place for one more stream of a tenant until it is dropped; [`StreamPermit::of`] counts it for a run.
     pub(crate) fn stream(&self, tenant: &Tenant, limits: &Limits) -> Result<StreamPermit, Problem> {
         let mut streams = lock(&self.streams);
         if let Some(most) = limits.streams_per_tenant
@@ -105,14 +106,14 @@ impl Admission {
         Ok(StreamPermit { streams: self.streams.clone(), tenant: tenant.clone(), run: None })
     }
 
-    /// Whether a tenant may ask once more.
+    /// Takes one request from a tenant's bucket, or refuses it.
     pub(crate) fn request(&self, tenant: &Tenant, now: Instant, limits: &Limits) -> Result<(), Problem> {
         let Some(rate) = limits.requests_per_s.map(f64::from) else { return Ok(()) };
         let full = rate * 2.0;
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let refilled = |it: &Bucket| (it.left + now.duration_since(it.at).as_secs_f64() * rate).min(full);
         if buckets.len() >= MOST_TENANTS && !buckets.contains_key(tenant) {
-            // One that is full again says nothing.
+            // A full bucket holds no information.
             buckets.retain(|_, bucket| refilled(bucket) < full);
         }
         let bucket = buckets.entry(tenant.clone()).or_insert(Bucket { left: full, at: now });
@@ -133,7 +134,8 @@ impl Admission {
 }
 
 impl Runs {
-    /// The load with what is beginning and who waits. Whoever did not come back is forgotten.
+    /// The load including the runs that begin and the tenants that wait. Tenants that did not retry in time are
+    /// forgotten.
     fn with_beginning(&mut self, tenant: &Tenant, load: Load, now: Instant) -> Load {
         self.waiting.retain(|_, refused| now.duration_since(refused.at) < WAITS);
         let own = load.own + self.beginning.get(tenant).copied().unwrap_or_default();
@@ -172,7 +174,7 @@ pub(crate) struct StreamPermit {
 }
 
 impl StreamPermit {
-    /// The same as a place among the streams of one run.
+    /// Counts the stream among those of one run, too; refuses it if the run has too many.
     pub(crate) fn of(mut self, run: RunId, limits: &Limits) -> Result<StreamPermit, Problem> {
         let mut streams = lock(&self.streams);
         let open = streams.of_runs.entry((self.tenant.clone(), run)).or_default();

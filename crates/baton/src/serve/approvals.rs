@@ -1,6 +1,6 @@
-//! What agents may not do without a person, and the person's decision.
+//! Approvals: calls that agents may not make without a person, and the person's decision.
 //!
-//! The first decision counts. What is approved, or put in its place, is exactly what runs.
+//! The first decision counts. Exactly the call that was approved, or its edited replacement, runs.
 
 use axum::Json;
 use axum::extract::State;

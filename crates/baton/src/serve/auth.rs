@@ -1,15 +1,15 @@
-//! Who asks, and what they may do.
+//! Authentication and scopes: who the caller is, and which actions their token allows.
 //!
-//! A token comes as `Authorization: Bearer …` and is known only by its hash: from `[serve.tokens.NAME]`, from
-//! `BATON_TOKEN`, or from the store (`baton tokens add`). It is compared in constant time with every candidate, so
-//! that how long an answer takes says nothing. The store's tokens are read every two seconds, and at once when an
-//! unknown token arrives, at most twice a second: a new one works at once and a revoked one stops within moments; what it watches ends with
-//! the next heartbeat.
-//! Without any token the service answers on loopback alone, to everybody there; through a proxy, to nobody. Once there was a
-//! token that is over, also after a restart and when the last one was revoked: the store remembers it.
+//! A token is sent as `Authorization: Bearer …` and is known only by its hash: from `[serve.tokens.NAME]`, from
+//! `BATON_TOKEN`, or from the store (`baton tokens add`). It is compared with every candidate in constant time, so that
+//! the time of an answer reveals nothing. The store's tokens are read every two seconds, and at once when an unknown
+//! token arrives, at most twice a second: a new one works at once and a revoked one stops within moments; a stream that
+//! it watches ends with the next heartbeat. Without any token the service answers everyone on loopback, and no request
+//! that came through a proxy. The first token ends that for good, also after a restart and after the last one was
+//! revoked: the store remembers it.
 //!
-//! What a token may do is said once, here ([`Caller::need`]). Whose data it opens is its tenant, which every handler
-//! passes to the store.
+//! A token's scopes are checked in one place, [`Caller::need`]. The data that it opens is its tenant's, which every
+//! handler passes to the store.
 
 mod book;
 pub(crate) mod exposure;
@@ -26,7 +26,7 @@ use baton_core::policy::Mode;
 use super::problem::{Code, Problem, internal};
 pub(crate) use book::Auth;
 
-/// What a token may be used for.
+/// A permission of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Begins and steers runs, and changes threads.
@@ -53,13 +53,13 @@ impl Scope {
         }
     }
 
-    /// The scope that is meant by a name.
+    /// The scope with a given name.
     pub(crate) fn named(name: &str) -> Option<Scope> {
         Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
 }
 
-/// What somebody may do.
+/// A set of scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Scopes(u8);
 
@@ -69,7 +69,7 @@ impl Scopes {
         Scope::ALL.into_iter().collect()
     }
 
-    /// Whether this is among it: who may do everything may do each.
+    /// Whether the set includes a scope; `admin` includes all.
     pub(crate) fn has(self, scope: Scope) -> bool {
         let bit = |scope: Scope| 1 << scope as u8;
         self.0 & (bit(scope) | bit(Scope::Admin)) != 0
@@ -82,8 +82,8 @@ impl FromIterator<Scope> for Scopes {
     }
 }
 
-/// What somebody came in with: the hash of their token, so that it can be asked later whether it still counts. None:
-/// they came in without one.
+/// The credential of a request: the hash of its token, so that a later check can tell whether the token is still valid.
+/// None: the request came without one.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Pass(Option<Arc<str>>);
 
@@ -93,25 +93,25 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// Who asks. The shell of the service finds out before any handler runs.
+/// The caller of a request. The shell of the service determines it before any handler runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// Whose data it is about.
+    /// The tenant whose data the caller reads and writes.
     pub(crate) tenant: Tenant,
-    /// What they may do.
+    /// The scopes of the token.
     pub(crate) scopes: Scopes,
-    /// How much they may allow an agent.
+    /// The highest mode that the caller may allow an agent.
     pub(crate) max_mode: Mode,
-    /// Which agents they may use; none: all.
+    /// The agents that the caller may use; empty: all.
     pub(crate) agents: Vec<String>,
-    /// The name of their token, which stands beside what they decide.
+    /// The name of the token, recorded with the caller's decisions.
     pub(crate) by: Option<String>,
-    /// What they came in with.
+    /// The credential of the request.
     pub(crate) pass: Pass,
 }
 
 impl Caller {
-    /// Everybody on this machine, where there are no tokens.
+    /// The caller where there are no tokens: everyone on this machine, with all scopes.
     pub(crate) fn open() -> Caller {
         Caller {
             tenant: Tenant::local(),
@@ -123,7 +123,7 @@ impl Caller {
         }
     }
 
-    /// Refuses what this caller may not do.
+    /// Refuses a caller without this scope.
     pub(crate) fn need(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.has(scope) {
             return Ok(());

@@ -1,9 +1,9 @@
-//! What a request holds: its body, its query and its path, each refused as a problem that says what to send instead.
+//! The body, the query and the path of a request, each refused with a problem that says how to correct it.
 //!
-//! A body is JSON, plainly encoded, of bounded length, and arrives within a deadline. Before a tree is built of it, one
-//! pass over its bytes ([`scan`]) refuses what only a bomb looks like: deep nesting, huge objects, endless numbers, and
-//! keys that stand twice, which two programs may read differently. Unknown fields are errors that name the nearest known
-//! one; types say so themselves, with `#[serde(deny_unknown_fields)]`.
+//! A body is JSON, not compressed, of bounded length, and arrives within a deadline. Before a tree is built from it,
+//! one pass over its bytes ([`scan`]) refuses the marks of a bomb (deep nesting, huge objects, endless numbers), and
+//! duplicate keys, which two programs may read differently. Unknown fields are errors that name the nearest known one;
+//! types ask for that themselves, with `#[serde(deny_unknown_fields)]`.
 
 mod scan;
 
@@ -22,7 +22,7 @@ use super::problem::{Code, Problem};
 use super::state::Service;
 use crate::config::nearest;
 
-/// What is said of a mistake at most: a caller's own words may be in it.
+/// The longest error message of the parser that is passed on, in bytes: it may hold the caller's own words.
 const MOST_WORDS: usize = 500;
 
 /// A JSON body.
@@ -38,19 +38,19 @@ impl<T: DeserializeOwned> FromRequest<Service> for Json<T> {
     }
 }
 
-/// The bytes of a JSON body, for whoever has to hash them, too.
+/// Reads the bytes of a JSON body, also for handlers that have to hash them.
 pub(crate) async fn read(request: Request, limits: &Limits) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
     is_plain_json(&parts.headers)?;
     let bytes = collect(&parts.headers, body, limits).await?;
     match bytes.trim_ascii_start().first() {
-        // It would be taken for the fields in their order.
+        // A list would be taken for the fields in their order.
         Some(b'[') => Err(Problem::invalid("send one JSON object, not a list")),
         _ => Ok(bytes),
     }
 }
 
-/// A value from the bytes of a body.
+/// Parses the bytes of a body.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(why) = scan::check(bytes) {
         return Err(Problem::invalid(why.to_string()));
@@ -99,7 +99,7 @@ async fn collect(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Byt
     }
 }
 
-/// The values behind the `?` of an address.
+/// The query of a URL, behind the `?`.
 #[derive(Debug, Clone)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -116,7 +116,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// The parts of a path. What cannot be read is something that there is not.
+/// The parts of a path. A part that cannot be parsed is answered with 404.
 #[derive(Debug, Clone)]
 pub(crate) struct Path<T>(pub(crate) T);
 
@@ -129,17 +129,17 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// A run of a path. One that cannot be any run's answers exactly as a missing one.
+/// Parses the run id of a path. Text that cannot be a run id is answered exactly as a missing run.
 pub(crate) fn run_id(text: &str) -> Result<RunId, Problem> {
     text.parse().map_err(|_| Problem::not_found("run"))
 }
 
-/// A thread of a path or a body. People choose these, so they are told what is allowed.
+/// Parses the thread id of a path or a body. Users choose these, so a refusal says which ones are allowed.
 pub(crate) fn thread_id(text: &str) -> Result<ThreadId, Problem> {
     text.parse().map_err(|error: baton_core::id::BadId| Problem::invalid(error.to_string()))
 }
 
-/// What is wrong with a value, with the field that was probably meant.
+/// The message about a wrong value, with the field that was probably meant.
 fn mistake(words: &str) -> String {
     let words = words.split_once(": ").map_or(words, |(_, why)| why);
     let (Some(begins), Some(ends)) = (words.find("unknown field `"), words.rfind("`, expected ")) else {
@@ -149,7 +149,7 @@ fn mistake(words: &str) -> String {
     let name = name.unwrap_or_default();
     let known: Vec<&str> = words[ends..].split('`').skip(2).step_by(2).collect();
     let place = place.trim_end_matches([':', ' ']);
-    // The place ends with the field itself where the parser has come to it.
+    // The place ends with the field itself where the parser has reached it.
     let inside = place.strip_suffix(name).unwrap_or(place).trim_end_matches(['.', '?']);
     let whose = if inside.is_empty() { String::new() } else { format!(" in `{}`", excerpt(inside)) };
     let meant = nearest(name, known.iter().copied()).map(|meant| format!("; did you mean `{meant}`?"));

@@ -1,4 +1,4 @@
-//! The transitions of a run, and runs that go on from one of them.
+//! The transitions of a run, and forks that continue from one of them.
 
 use axum::Json;
 use axum::extract::State;
@@ -53,7 +53,7 @@ pub(crate) async fn fork(
     let run = run_id(&id)?;
     may_steer(&service, &caller, run).await?;
     let (engine, tenant) = (service.engine().clone(), caller.tenant.clone());
-    // A task of its own: a caller who goes away cuts nothing off half-way.
+    // A task of its own: a caller that disconnects interrupts nothing half-way.
     let forking = tokio::spawn(async move {
         let forked = engine.fork_run(&tenant, run, body.step, key).await;
         drop(place);

@@ -1,16 +1,16 @@
 //! `GET /docs`: the API as a page that works without any other server.
 //!
-//! One file and one script, both part of the program. The page may load that script, ask this service, and nothing else;
-//! nothing that comes from the service is ever read as markup.
+//! One file and one script, both part of the program. The page may load that script and call this service, and nothing
+//! else; data from the service is never read as markup.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Redirect, Response};
 
-/// What the page may do.
+/// The content security policy of the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-/// Leads whoever opens the address of the service to the page.
+/// Redirects the root of the service to the page.
 pub(crate) async fn root() -> Redirect {
     Redirect::temporary("/docs")
 }

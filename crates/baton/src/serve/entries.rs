@@ -1,4 +1,4 @@
-//! What was said on a thread: reading it, and adding to it.
+//! The entries of a thread: reading and appending them.
 
 use axum::Json;
 use axum::extract::State;
@@ -37,7 +37,7 @@ pub(crate) async fn list(
     let (store, branch) = (service.engine().store(), query.branch.as_ref());
     let read =
         async |before, n| store.entries(&caller.tenant, &id, branch, Slice { before, last_n: Some(n) }).await;
-    // The window is settled before it is read: what is appended meanwhile does not move it.
+    // The window is fixed before it is read: entries appended meanwhile do not move it.
     let Some(last) = read(query.before, 1).await?.pop() else { return Ok(page) };
     let end = last.index + 1;
     let of_last = query.last_n.map_or(0, |n| end - i64::from(n));
@@ -86,7 +86,7 @@ pub(crate) async fn blob(
     caller.need(Scope::Read)?;
     let found = service.engine().store().blob(&caller.tenant, &hash).await?;
     let bytes = found.ok_or_else(|| Problem::not_found("blob"))?;
-    // Whatever it is, nobody shows it as a page.
+    // The bytes may be anything, and no browser should show them as a page.
     let headers =
         [(CONTENT_TYPE.as_str(), "application/octet-stream"), ("x-content-type-options", "nosniff")];
     Ok((headers, bytes).into_response())

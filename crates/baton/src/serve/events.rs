@@ -1,7 +1,7 @@
 //! Baton as a context service: `POST /events`.
 //!
-//! What was answered with 202 is on the disk, and will be in the chain. One that comes again under its key is not taken
-//! again. What the events mean, and in which order they should come, is for whoever sends them.
+//! An event that was answered with 202 is on the disk, and will be in the chain. An event sent again under its key is
+//! not taken again. The meaning of events, and their right order, are up to the sender.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -24,20 +24,20 @@ const MOST_NAME: usize = 255;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewEvent {
-    /// What belongs together.
+    /// The id that groups events which belong together.
     #[schemars(length(max = 1024), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub(crate) correlation_id: String,
-    /// What happened, as `agent.started`.
+    /// The type of the event, as `agent.started`.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub(crate) event_type: String,
-    /// Who says so.
+    /// The program or service that reports the event.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub(crate) source: String,
-    /// The rest.
+    /// The event's own data.
     pub(crate) payload: Value,
 }
 
-/// `POST /events`: takes an event in.
+/// `POST /events`: accepts an event.
 pub(crate) async fn receive(
     State(service): State<Service>,
     caller: Caller,

@@ -1,9 +1,9 @@
 //! Baton as an execution service: `GET /tools` and `POST /execute`.
 //!
-//! A call is decided like a request on the channel `EXECUTE` in the caller's mode. Anything about the tool or its arguments
-//! is an answer, not a problem: whoever asked for it is a model, which can act on words. Tools that come from another
-//! service are not passed on, so that two services that name each other do not call in circles, and neither is
-//! `ask_user`, which only a run can answer.
+//! A call is decided like a request on the channel `EXECUTE` in the caller's mode. A problem with the tool or its
+//! arguments is an answer, not an error status: the call was asked for by a model, which can act on words. Tools that
+//! come from another service are not passed on, so that two services that name each other do not call in circles, and
+//! neither is `ask_user`, which only a run can answer.
 
 use std::time::Duration;
 
@@ -38,9 +38,9 @@ pub(crate) struct Tools {
 /// A tool that can be called here.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Offered {
-    /// What it is called by.
+    /// The name to call it by.
     pub(crate) name: String,
-    /// What it does and when to use it.
+    /// Its purpose, and when to use it.
     pub(crate) description: String,
     /// The JSON Schema of its arguments.
     pub(crate) input_schema: Value,
@@ -51,7 +51,7 @@ pub(crate) struct Offered {
     pub(crate) side_effect_free: bool,
     /// Whether the same call with the same `Idempotency-Key` takes effect once.
     pub(crate) idempotent: bool,
-    /// Whether it wants to be told, in the header `x-baton-context`, what the caller says of the run.
+    /// Whether it expects the caller's account of the run in the header `x-baton-context`.
     pub(crate) requires_context: bool,
     /// How long a call may take, in seconds.
     pub(crate) timeout_s: f64,
@@ -75,7 +75,7 @@ pub(crate) struct ExecuteRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ExecuteAnswer {
     pub(crate) status: ExecuteStatus,
-    /// What the tool returned, or what was wrong, in words.
+    /// The result of the tool, or the error in words.
     pub(crate) output: Value,
     /// How long it took.
     pub(crate) execution_time_ms: f64,
@@ -124,7 +124,7 @@ pub(crate) async fn execute(
         return Ok(axum::Json(answer(Executed { is_ok: false, output, execution_time_ms: 0.0 })));
     }
     let place = service.admit(&caller)?;
-    // Another attempt may be given another time, and is the same call.
+    // A retry may be given another time limit, and is the same call.
     let what = sha256_hex(canonical(&json!([tool_name, arguments])).as_bytes());
     let key = key.map(|key| baton_store::NewKey { body_hash: what, ..key });
     let call = Execute {
@@ -164,7 +164,7 @@ fn time(seconds: f64) -> Result<Duration, Problem> {
     })
 }
 
-/// What the caller says of the run that the call belongs to.
+/// The caller's account of the run that the call belongs to.
 fn context(headers: &HeaderMap) -> Result<Value, Problem> {
     let Some(told) = headers.get(CONTEXT_HEADER) else { return Ok(Value::Null) };
     body::parse(told.as_bytes())

@@ -1,9 +1,9 @@
-//! Whether a request is meant for us, before anything else is looked at.
+//! The guard: decides whether a request is meant for this service, before anything else is looked at.
 //!
-//! A page of a stranger can make a browser send requests here under the stranger's own name (DNS rebinding), or from the
-//! stranger's page (CSRF). So the name that is asked for has to be ours, and a page that asks has to be ours or one that
-//! the operator named. Both are decided without I/O, in [`judge_host`] and [`Guard::judge`]. There are no CORS headers but
-//! for the pages that were named, and no page is named by `*`.
+//! The page of an attacker can make a browser send requests here under the attacker's own host name (DNS rebinding), or
+//! from the attacker's page (CSRF). So the requested host has to be ours, and the requesting page has to be ours or one
+//! that the operator named. Both are decided without I/O, in [`judge_host`] and [`Guard::judge`]. CORS headers are sent
+//! only for the named pages, and no page is named by `*`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,19 +14,19 @@ use baton_core::id::excerpt;
 
 use super::problem::{Code, Problem};
 
-/// What browsers may send from pages that were named.
+/// The headers that browsers may send from named pages.
 const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, traceparent";
-/// What their scripts may read.
+/// The headers that scripts of named pages may read.
 const EXPOSED: &str = "x-run-id, x-thread-id, x-trace-id, x-correlation-id, retry-after";
 
-/// A host as a name or an address, in its one form.
+/// A host as a name or an address, in its normalised form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Host {
     Name(String),
     Address(IpAddr),
 }
 
-/// A host, and the port if one is meant.
+/// A host, and its port if one is stated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostName {
     host: Host,
@@ -34,7 +34,7 @@ pub(crate) struct HostName {
 }
 
 impl HostName {
-    /// Reads what an operator wrote.
+    /// Reads a host from the configuration.
     pub(crate) fn configured(text: &str) -> Option<HostName> {
         HostName::read(text.trim())
     }
@@ -66,7 +66,7 @@ fn port_number(digits: &str) -> Option<u16> {
 }
 
 fn host(name: &str) -> Option<Host> {
-    // A name may end with the dot of the root.
+    // A name may end with the dot of the DNS root.
     let name = name.strip_suffix('.').unwrap_or(name);
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(fits);
@@ -79,16 +79,16 @@ fn host(name: &str) -> Option<Host> {
     })
 }
 
-/// Where one connection came in, and under which further names it may be asked for.
+/// The names that are ours for one connection: its local address and the configured hosts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ours<'a> {
-    /// The address that the connection came in at.
+    /// The local address of the connection.
     pub(crate) local: SocketAddr,
-    /// What the operator named.
+    /// The hosts that the operator named.
     pub(crate) further: &'a [HostName],
 }
 
-/// Whether a name that was asked for is ours; `usual_port` is meant where none is written.
+/// Whether a requested host is ours; `usual_port` applies where it states no port.
 pub(crate) fn judge_host(text: &str, usual_port: u16, ours: Ours<'_>) -> bool {
     let Some(asked) = HostName::read(text) else { return false };
     let port = asked.port.unwrap_or(usual_port);
@@ -113,22 +113,22 @@ pub(crate) struct Guard {
     origins: Vec<String>,
 }
 
-/// What is known of a page that asks.
+/// The page that a request came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// Nobody's, or ours.
+    /// No page, or one of ours.
     Own,
     /// One that the operator named: its scripts may read the answer.
     Named(HeaderValue),
 }
 
 impl Guard {
-    /// A guard who knows these names and these pages.
+    /// A guard with the configured hosts and origins.
     pub(crate) fn new(hosts: Vec<HostName>, origins: Vec<String>) -> Guard {
         Guard { hosts, origins }
     }
 
-    /// Lets a request in, or says why not.
+    /// Checks the host and the origin of a request.
     pub(crate) fn judge<B>(&self, request: &Request<B>, local: SocketAddr) -> Result<Page, Problem> {
         let ours = Ours { local, further: &self.hosts };
         self.host(request.uri(), request.headers(), ours)?;
@@ -146,7 +146,7 @@ impl Guard {
         if authority.or(header).is_none_or(str::is_empty) {
             return Err(Problem::invalid("there is no Host header: send one"));
         }
-        // Where both are there, both have to be ours: what is behind a proxy may have looked at either.
+        // Where both are present, both have to be ours: a proxy on the way may have checked either.
         match [authority, header].into_iter().flatten().find(|text| !judge_host(text, 80, ours)) {
             None => Ok(()),
             Some(text) => {
@@ -181,7 +181,7 @@ impl Guard {
     }
 }
 
-/// The answer to a browser that asks beforehand, for a page that was named.
+/// The answer to a CORS preflight from a named page.
 pub(crate) fn preflight<B>(request: &Request<B>, page: &Page) -> Option<Response> {
     let asks = request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     if request.method() != Method::OPTIONS || !asks || !matches!(page, Page::Named(_)) {
@@ -197,7 +197,7 @@ pub(crate) fn preflight<B>(request: &Request<B>, page: &Page) -> Option<Response
     Some(response)
 }
 
-/// Lets the scripts of a page that was named read the answer.
+/// Lets the scripts of a named page read the answer.
 pub(crate) fn open_to(page: &Page, headers: &mut HeaderMap) {
     let Page::Named(origin) = page else { return };
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

@@ -1,7 +1,7 @@
 //! `GET /health`: whether this process can serve.
 //!
-//! The store is asked at most once a second, and has a second to answer; every ten seconds a little is written, and every
-//! second while that fails. Who is not known is told no more than whether it works.
+//! The store is queried at most once a second, and has a second to answer; a small write is made every ten seconds, and
+//! every second while that fails. A caller who is not known learns only whether it works.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -24,40 +24,40 @@ use super::space;
 use super::state::Service;
 use crate::models::Chosen;
 
-/// How long an answer of the store counts.
+/// How long an answer of the store is reused.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long the store has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a write that worked counts. One that did not is tried again as soon as it is asked.
+/// How long a successful write counts. A failed one is repeated at the next check.
 const WRITTEN: Duration = Duration::from_secs(10);
-/// How many runs that wait are counted.
+/// The most waiting runs that are counted.
 const COUNTED: u32 = 1000;
 
-/// The row that is written to find out whether writing works: one a process.
+/// The row that is written to test whether writes work: one per process.
 const ROUTE: &str = "health";
-/// When that row may be thrown away with those of requests.
+/// The time after which that row may be removed, along with those of requests.
 const EXPIRES_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// How this process is doing.
+/// The health of this process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub(crate) struct Health {
     /// `ok`, or `degraded` while the store does not answer or cannot be written to, or its disk is almost full.
     pub(crate) status: &'static str,
     /// The version of Baton.
     pub(crate) version: &'static str,
-    /// Where things are kept, and whether it answers: `sqlite`, `postgresql`, or `unavailable`.
+    /// The kind of store, and whether it answers: `sqlite`, `postgresql`, or `unavailable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) store: Option<&'static str>,
-    /// Why it is degraded, and what helps.
+    /// Why it is degraded, and how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
-    /// Who may answer.
+    /// The models that may answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) models: Option<Vec<String>>,
-    /// What is being done for the caller's tenant, and what waits.
+    /// The work of the caller's tenant that is in progress or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<Queue>,
-    /// How much room there is, and how much is taken.
+    /// Disk space, free and used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sizes: Option<Sizes>,
     /// Seconds since it began to serve.
@@ -65,31 +65,31 @@ pub(crate) struct Health {
     pub(crate) uptime_s: Option<u64>,
 }
 
-/// What is being done for a tenant, and what waits.
+/// The work of a tenant that is in progress or waits.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Queue {
     /// Runs that this process drives, and calls that it makes.
     pub(crate) running: u64,
     /// Runs that wait for their branch, counted up to 1000.
     pub(crate) runs: usize,
-    /// Calls of this process that wait for a place of their model.
+    /// Calls of this process that wait for a free slot of their model.
     pub(crate) model_calls: usize,
     /// Events of all tenants that wait for the context service, counted up to 100000; for the scope `admin` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) outbox: Option<u64>,
 }
 
-/// How much room there is, and how much is taken, in bytes.
+/// Disk space, free and used, in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Sizes {
     /// The database of all tenants.
     pub(crate) database: u64,
-    /// What is free on the disk of the data folder; absent with PostgreSQL.
+    /// Free bytes on the disk of the data folder; absent with PostgreSQL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) free: Option<u64>,
 }
 
-/// What was last found of the store.
+/// The last result of the store check.
 #[derive(Debug, Default)]
 pub(crate) struct Probe(Mutex<Last>);
 
@@ -100,19 +100,19 @@ struct Last {
     state: StoreState,
 }
 
-/// How the store is.
+/// The state of the store.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct StoreState {
     /// Whether it answers.
     pub(crate) is_up: bool,
-    /// What is wrong with it, and what helps.
+    /// The fault, and how to fix it.
     pub(crate) why: Option<String>,
     /// Free bytes on its disk.
     pub(crate) free: Option<u64>,
 }
 
 impl Probe {
-    /// How the store is. Many who ask at once ask it once.
+    /// The state of the store. Concurrent callers share one query.
     pub(crate) async fn state(&self, service: &Service) -> StoreState {
         let mut last = self.0.lock().await;
         if last.asked.is_some_and(|at| at.elapsed() < FRESH) {
@@ -133,7 +133,7 @@ impl Probe {
     }
 }
 
-/// Writes a little, so that a full disk and a store that cannot be written to are noticed before a run needs them.
+/// Makes a small write, so that a full disk or a store that cannot be written to is noticed before a run needs it.
 async fn write(service: &Service) -> Result<(), String> {
     let (store, tenant, me) = (service.store(), Tenant::local(), service.engine().owner());
     let writing = async {
@@ -153,7 +153,7 @@ async fn write(service: &Service) -> Result<(), String> {
     }
 }
 
-/// What is said of so little room.
+/// The message about low disk space, if it is low.
 fn low(free: u64, limit: u64) -> Option<String> {
     (free < limit).then(|| {
         let (free, limit) = (free >> 20, limit >> 20);
@@ -182,7 +182,7 @@ pub(crate) async fn health(State(service): State<Service>, request: Request) -> 
     Json(health).into_response()
 }
 
-/// What waits; none where the store does not say.
+/// The work of the caller's tenant; none if the store does not answer.
 async fn queue(service: &Service, caller: &Caller) -> Option<Queue> {
     let waiting = RunFilter { status: Some(RunStatus::Queued), limit: COUNTED, ..RunFilter::default() };
     let store = service.store();
@@ -200,13 +200,13 @@ async fn queue(service: &Service, caller: &Caller) -> Option<Queue> {
     Some(Queue { running, runs, model_calls, outbox })
 }
 
-/// How much room is taken; none where the store does not say.
+/// The used and free disk space; none if the store does not answer.
 async fn sizes(service: &Service, free: Option<u64>) -> Option<Sizes> {
     let database = tokio::time::timeout(PATIENCE, service.store().size()).await.ok()?.ok()?;
     Some(Sizes { database, free })
 }
 
-/// What a store is called.
+/// The name of a store's kind.
 pub(crate) fn kind(store: &Store) -> &'static str {
     match store {
         Store::Memory(_) => "memory",
@@ -217,7 +217,7 @@ pub(crate) fn kind(store: &Store) -> &'static str {
     }
 }
 
-/// Everybody who may answer, once each.
+/// All models that may answer, once each.
 fn answering(chosen: &Chosen) -> Vec<String> {
     let candidates = chosen.roles.values().flatten().map(|candidate| candidate.model.clone());
     candidates.chain([chosen.model.clone()]).collect::<BTreeSet<_>>().into_iter().collect()

@@ -1,7 +1,7 @@
 //! The caller's `Idempotency-Key`: the same request is begun only once.
 //!
-//! A key belongs to a tenant and a path and is kept for a day. What came with it is remembered as a hash of its one
-//! canonical text, so that spaces and the order of fields do not matter.
+//! A key belongs to a tenant and a path and is kept for a day. The body that came with it is remembered as a hash of
+//! its one canonical text, so that spaces and the order of fields do not matter.
 
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName};

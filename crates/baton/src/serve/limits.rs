@@ -1,4 +1,4 @@
-//! How much the service takes at once, and how long it waits for it. All of it is settings.
+//! The limits of the service: how much it accepts at once, and how long it waits. All of them are settings.
 
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ pub(crate) struct Limits {
     pub(crate) streams_per_tenant: Option<usize>,
     /// Requests a second of one tenant; absent: any number.
     pub(crate) requests_per_s: Option<u32>,
-    /// How often a silent stream says that it is there.
+    /// How often a silent stream sends a heartbeat.
     pub(crate) heartbeat: Duration,
-    /// How long a watcher may take nothing before its stream is ended.
+    /// How long a reader may take nothing before its stream is ended.
     pub(crate) stall: Duration,
     /// Free bytes on the disk of the data folder below which the service is degraded.
     pub(crate) low_space: u64,
-    /// Bytes that are made ready for a watcher who does not take them, about.
+    /// Bytes that are buffered for a reader who does not take them, approximately.
     pub(crate) buffer_bytes: usize,
 }
 

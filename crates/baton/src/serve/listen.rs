@@ -1,10 +1,9 @@
-//! The sockets: which connections are taken, how long they are waited for, and how they end.
+//! The sockets: which connections are accepted, how long they may stay silent, and how they end.
 //!
-//! An accept loop of our own, because a connection costs something before its first request: one that says nothing, or
-//! too slowly, is closed ([`connection`]); there is a limit to how many are open, and the last of them serve nothing but
+//! An accept loop of our own, because a connection costs something before its first request: one that sends nothing, or
+//! too slowly, is closed ([`connection`]); the number of open ones is limited, and the last of them serve nothing but
 //! `/health` and cancels, so that a service that is full can still be watched and relieved. Where all places are taken,
-//! idle connections and those of greedy addresses give way ([`places`]). What a request then passes through is
-//! [`super::answer`].
+//! idle connections and those of greedy addresses give way ([`places`]). [`super::answer`] handles the requests.
 
 mod activity;
 mod connection;
@@ -32,10 +31,10 @@ use super::state::Service;
 
 /// How long connections have to end on their own once the service is closing and its runs rest.
 const LEAVING: Duration = Duration::from_millis(500);
-/// How long is waited where no connection can be taken, for want of files.
+/// How long the accept loop pauses when no connection can be accepted, for want of file descriptors.
 const FULL: Duration = Duration::from_millis(100);
 
-/// What all connections share.
+/// The state that all connections share.
 struct Listening {
     service: Service,
     router: Router,
@@ -43,7 +42,7 @@ struct Listening {
     places: Mutex<Places>,
 }
 
-/// Serves until the service is told to close; then ends what is open, as soon as `rest` says that its runs rest.
+/// Serves until the service closes; then ends the open connections, as soon as `rest` reports that its runs rest.
 pub(crate) async fn serve(
     listener: TcpListener,
     service: Service,
@@ -100,7 +99,8 @@ impl Drop for Place {
     }
 }
 
-/// A peer that went away before it was taken is nothing; no files left is worth a moment and a line.
+/// Handles a failed accept: a peer that disconnected early is ignored; a lack of file descriptors is logged and pauses
+/// the loop.
 async fn pause(error: &io::Error) {
     if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
         return;
@@ -109,8 +109,8 @@ async fn pause(error: &io::Error) {
     tokio::time::sleep(FULL).await;
 }
 
-/// How HTTP is spoken. Deadlines for headers are kept by [`connection`]: here they would cut off connections that are
-/// only kept, too.
+/// The settings of HTTP. Deadlines for headers are kept by [`connection`]: here they would cut off idle connections,
+/// too.
 fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder

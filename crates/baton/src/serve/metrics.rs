@@ -1,5 +1,5 @@
-//! What was done so far, in numbers, as Prometheus reads them. No tenant, no id and no text is ever a label; the numbers
-//! are those of all tenants, so only an admin reads them.
+//! Metrics in the format of Prometheus. No tenant, no id and no text is ever a label; the numbers are those of all
+//! tenants, so only an admin reads them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use super::auth::{Caller, Scope};
 use super::problem::{Problem, internal};
 use super::state::Service;
 
-/// The upper ends of the buckets that answers are counted in, in seconds.
+/// The upper bounds of the buckets for answer times, in seconds.
 const ANSWER_BUCKETS_S: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
-/// How long it is waited for that count.
+/// The deadline for counting the outbox.
 const COUNTING: Duration = Duration::from_secs(1);
 
 type Answered = [(&'static str, String); 3];
@@ -44,7 +44,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing was done yet.
+    /// Metrics that start at zero.
     pub(crate) fn new(engine: Engine) -> Metrics {
         let mut registry = Registry::with_prefix("baton");
         let took: fn() -> Histogram = || Histogram::new(ANSWER_BUCKETS_S);
@@ -71,7 +71,7 @@ impl Metrics {
         Metrics { registry, ..metrics }
     }
 
-    /// A request was answered.
+    /// Counts a request that was answered.
     pub(crate) fn answered(&self, method: &str, route: &str, status: u16, took: Duration) {
         let labels =
             [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
@@ -79,13 +79,13 @@ impl Metrics {
         self.took.get_or_create(&[("route", route.to_owned())]).observe(took.as_secs_f64());
     }
 
-    /// A connection came, until it is given back.
+    /// Counts a connection as open until the value is dropped.
     pub(crate) fn connected(&self) -> Connected {
         self.connections.inc();
         Connected(self.connections.clone())
     }
 
-    /// A connection made room for another.
+    /// Counts a connection that was closed to make room for another.
     pub(crate) fn evicted(&self) {
         self.evicted.inc();
     }
@@ -97,7 +97,7 @@ impl Metrics {
     }
 }
 
-/// A connection that is open.
+/// An open connection in the gauge.
 pub(crate) struct Connected(Gauge);
 
 impl Drop for Connected {
@@ -120,7 +120,7 @@ pub(crate) async fn metrics(State(service): State<Service>, caller: Caller) -> R
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
 }
 
-/// What the engine counts, read when somebody asks.
+/// The metrics of the engine, read at each scrape.
 struct Driven(Arc<Engine>);
 
 impl fmt::Debug for Driven {

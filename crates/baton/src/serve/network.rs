@@ -1,4 +1,4 @@
-//! Networks: an address, or all addresses that begin alike (`10.0.0.0/8`).
+//! Networks: an address, or all addresses with a common prefix (`10.0.0.0/8`).
 
 use std::net::IpAddr;
 
@@ -6,13 +6,13 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Network {
     address: IpAddr,
-    /// How many bits count.
+    /// The length of the prefix.
     bits: u8,
 }
 
 impl Network {
-    /// A network as the settings have it: `127.0.0.1`, `10.0.0.0/8`, `fd00::/8`. Bits behind those that count are zero, so
-    /// that a slip of the pen is no other network.
+    /// Parses a network from the settings: `127.0.0.1`, `10.0.0.0/8`, `fd00::/8`. Bits behind the prefix have to be
+    /// zero, so that a slip of the pen is no other network.
     pub(crate) fn configured(text: &str) -> Option<Network> {
         let (address, bits) = match text.trim().split_once('/') {
             Some((address, bits)) => (address, Some(bits)),

@@ -1,7 +1,7 @@
-//! `GET /openapi.json`: the API as OpenAPI 3.1, made from the table of routes and the types that they take and give.
+//! `GET /openapi.json`: the API as OpenAPI 3.1, made from the table of routes and their request and answer types.
 //!
-//! Nothing is described by hand that the code does not also use, but for the headers that all routes share. It is made
-//! once for each process.
+//! Nothing is described by hand that the code does not also use, except the headers that all routes share. The document
+//! is made once per process.
 
 mod operation;
 
@@ -18,7 +18,7 @@ use super::problem::PROBLEM_JSON;
 use super::shapes::answers::Problem;
 use crate::router::ROUTES;
 
-/// What the API is, in a few words.
+/// A short description of the API.
 const ABOUT: &str = "Runs AI agents durably: messages in, events out; threads that branch; runs that can be watched, \
                      steered, approved, cancelled and resumed on any process.";
 
@@ -58,9 +58,9 @@ pub(crate) fn document() -> Value {
     })
 }
 
-/// The schemas of everything that is sent and answered.
+/// The schemas of all requests and answers.
 ///
-/// A type may look different in the two directions: a field that may be left out is always answered.
+/// A type may look different in the two directions: a field that a request may leave out is always in an answer.
 pub(super) struct Schemas {
     taken: SchemaGenerator,
     given: SchemaGenerator,
@@ -78,17 +78,17 @@ impl Schemas {
         Schemas { taken: settings().into_generator(), given }
     }
 
-    /// The schema of something that callers send, or that is only described.
+    /// The schema of a request, or of a type that is only described.
     fn taken(&mut self, make: impl FnOnce(&mut SchemaGenerator) -> schemars::Schema) -> Value {
         make(&mut self.taken).to_value()
     }
 
-    /// The schema of something that callers are answered.
+    /// The schema of an answer.
     fn given(&mut self, make: impl FnOnce(&mut SchemaGenerator) -> schemars::Schema) -> Value {
         make(&mut self.given).to_value()
     }
 
-    /// The schema of a query, with everything in it.
+    /// The schema of a query, with its parts inlined.
     fn inline(&self, make: impl FnOnce(&mut SchemaGenerator) -> schemars::Schema) -> Value {
         let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         make(&mut settings.into_generator()).to_value()

@@ -1,8 +1,8 @@
-//! Pages of lists. A page ends after as many items as were asked for, or after [`MOST_BYTES`], whichever comes first, and
-//! `next` goes on right behind its last item.
+//! Pages of lists. A page ends after the requested number of items or after [`MOST_BYTES`], whichever comes first, and
+//! `next` continues right behind its last item.
 //!
-//! Items are read [`AT_ONCE`] at a time and written as they are read, so that what a page costs in memory does not follow
-//! from how much is stored.
+//! Items are read [`AT_ONCE`] at a time and written as they are read, so that the memory of a page does not depend on
+//! how much is stored.
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use super::problem::Problem;
 
-/// How many are listed, if nobody says.
+/// The limit of a page where the query states none.
 const USUAL: u32 = 100;
-/// How many are listed at most.
+/// The largest limit of a page.
 pub(crate) const MOST: u32 = 1000;
-/// How long a page is at most, but for one item that is longer by itself.
+/// The longest page in bytes, except for one item that is longer by itself.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 /// How many items are read at once.
 const AT_ONCE: u32 = 16;
-/// How many at first, and where those before were longer than [`LONG`] in the middle.
+/// How many items are read at first, and where those before were longer than [`LONG`] on average.
 const LONG_AT_ONCE: u32 = 4;
 const LONG: usize = 64 << 10;
 
-/// How many are listed.
+/// Checks the limit of a query.
 pub(crate) fn limit(wanted: Option<u32>) -> Result<u32, Problem> {
     match wanted.unwrap_or(USUAL) {
         limit @ 1..=MOST => Ok(limit),
@@ -34,23 +34,22 @@ pub(crate) fn limit(wanted: Option<u32>) -> Result<u32, Problem> {
 #[derive(Debug)]
 pub(crate) struct Page {
     body: String,
-    /// How many items there are on it, and room for.
+    /// How many items are on the page, and how many more fit.
     count: u32,
     left: u32,
-    /// Where the last item stands.
+    /// The cursor of the last item.
     last: Option<String>,
     /// Whether there is an item that this page does not hold.
     is_more: bool,
 }
 
 impl Page {
-    /// A page with nothing on it yet.
+    /// An empty page.
     pub(crate) fn new(limit: u32) -> Page {
         Page { body: "{\"items\":[".to_owned(), count: 0, left: limit, last: None, is_more: false }
     }
 
-    /// How many items are to be read next: one more than there is room for, so that it is known whether more follow. None:
-    /// the page is done.
+    /// How many items to read next: one more than fit, so that it is known whether more follow. None: the page is done.
     pub(crate) fn wanted(&self) -> Option<u32> {
         let are_short = self.count > 0 && self.body.len() / (self.count as usize) < LONG;
         let at_once = if are_short { AT_ONCE } else { LONG_AT_ONCE };
@@ -77,7 +76,7 @@ impl Page {
         self.last = Some(place);
     }
 
-    /// Whether there is nothing on it.
+    /// Whether the page is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.last.is_none()
     }

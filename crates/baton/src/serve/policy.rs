@@ -1,4 +1,4 @@
-//! `GET /v1/policy`: what a message may do, and which row says so.
+//! `GET /v1/policy`: the policy's decisions about a message, and the rows behind them.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use super::shapes::PolicyQuery;
 use super::state::Service;
 use crate::commands::policy::explain::explained;
 
-/// Answers what `baton policy explain --json` prints; the mode is one that the caller may use.
+/// Answers with the output of `baton policy explain --json`; the mode is one that the caller may use.
 pub(crate) async fn read(
     State(service): State<Service>,
     caller: Caller,

@@ -1,6 +1,6 @@
 //! `POST /process`: a message in, the whole answer out.
 //!
-//! It has no other way to say that a run failed, so a failure is a problem here, with the run and its account in it.
+//! A failed run is a problem here, with the run and its account in it, because the route has no other way to report it.
 
 use axum::Json;
 use axum::extract::State;
@@ -30,7 +30,7 @@ pub(crate) async fn process(
     let asked = Asked { text: message, thread: thread_id, correlation: correlation_id, config, key };
     let mut begun = begin(&service, &caller, &headers, asked).await?;
     let view = rest(&service, &caller, &mut begun).await;
-    let about = begun.told(); // only a caller who did not wait for this has gone away
+    let about = begun.told(); // a caller that disconnects counts as gone only until here
     let view = view?;
     let response = match answer(&view, &about) {
         Ok(document) => Json(document).into_response(),
@@ -39,19 +39,19 @@ pub(crate) async fn process(
     Ok(about.on(response))
 }
 
-/// The run, as soon as it rests.
+/// Waits until the run rests, and reads it.
 async fn rest(service: &Service, caller: &Caller, begun: &mut Begun) -> Result<RunView, Problem> {
     loop {
         let has_ended = begun.rested(service, caller).await?;
         let view = service.engine().view(&caller.tenant, begun.about.run).await?;
-        // Somebody may have answered in the meantime, and then it goes on.
+        // An answer may have arrived meanwhile, and then the run goes on.
         if has_ended || view.row.status == RunStatus::Suspended {
             return Ok(view);
         }
     }
 }
 
-/// What a run came to.
+/// The answer about a run that rests.
 fn answer(view: &RunView, about: &About) -> Result<Value, Problem> {
     let said = || view.result.clone().unwrap_or_default();
     let response = match view.row.status {

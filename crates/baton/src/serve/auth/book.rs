@@ -1,4 +1,4 @@
-//! The tokens that are known, by their hashes.
+//! The known tokens, by their hashes.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,17 +19,17 @@ use crate::serve::problem::{Code, Problem};
 
 /// How often the store's tokens are read, at least.
 pub(crate) const REFRESH: Duration = Duration::from_secs(2);
-/// How often they are read at most, however many unknown tokens arrive.
+/// How often they are read at most, even when many unknown tokens arrive.
 const AT_MOST_EVERY: Duration = Duration::from_millis(500);
-/// How long the store has to say which tokens there are, when somebody waits for it.
+/// The deadline for reading the tokens while a request waits.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The longest token that is looked at.
+/// The longest token that is looked up, in bytes.
 const MOST_BYTES: usize = 512;
 
-/// What proxies add to a request: one that has it need not come from this machine.
+/// Headers that proxies add: a request with one of them need not come from this machine.
 const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
-/// A token that is known.
+/// A known token.
 #[derive(Debug, Clone)]
 struct Known {
     /// SHA-256 in hexadecimal.
@@ -42,26 +42,26 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct Auth {
     store: Store,
-    /// Those of the file and of the environment.
+    /// The tokens of the file and of the environment.
     fixed: Vec<Known>,
     stored: RwLock<Stored>,
-    /// When the store was last asked. Held while it is, so that one question answers everybody.
+    /// When the store was last queried. The lock is held meanwhile, so that one query answers all waiting requests.
     asked: tokio::sync::Mutex<Option<Instant>>,
     wrong: WrongTokens,
-    /// Said once.
+    /// Whether it was already logged that the tokens cannot be read.
     warned: Mutex<bool>,
 }
 
 #[derive(Debug, Default)]
 struct Stored {
     known: Arc<Vec<Known>>,
-    /// Whether there ever was a token, here or where the store is. Once there was, the service does not open again when
-    /// the last one is revoked, or when it starts anew.
+    /// Whether there ever was a token, here or in the store. From then on the service does not open again, neither when
+    /// the last one is revoked nor when it restarts.
     locked: bool,
 }
 
 impl Auth {
-    /// What is known from outside the store: hashes with those who have the tokens.
+    /// Starts with the tokens from outside the store: their hashes and callers.
     pub(crate) fn new(store: Store, fixed: Vec<(String, Caller)>) -> Auth {
         let known = |(hash, caller)| Known { hash, caller, expires_at: None };
         let stored = Stored { locked: !fixed.is_empty(), ..Stored::default() };
@@ -75,7 +75,7 @@ impl Auth {
         }
     }
 
-    /// Whether everybody on this machine may come in.
+    /// Whether everyone on this machine may use the service.
     pub(crate) fn is_open(&self) -> bool {
         !self.stored().locked
     }
@@ -101,8 +101,8 @@ impl Auth {
         Ok(())
     }
 
-    /// Notes in the store that there is a token of the file or the environment, so that the service does not open when it
-    /// starts without.
+    /// Records in the store that the file or the environment has a token, so that the service does not open when it
+    /// starts without one.
     pub(crate) async fn note_fixed(&self) -> Result<(), StoreError> {
         if self.fixed.is_empty() || self.store.requires_tokens().await? {
             return Ok(());
@@ -120,7 +120,7 @@ impl Auth {
         Ok(())
     }
 
-    /// The same for a token that is not known, unless that was done just now.
+    /// The same with a deadline, unless the tokens were read just now.
     async fn refresh_soon(&self) {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|at| at.elapsed() < AT_MOST_EVERY) {
@@ -130,7 +130,7 @@ impl Auth {
             Ok(done) => done.map_err(|error| error.to_string()),
             Err(_elapsed) => Err(format!("the store did not answer within {} s", PATIENCE.as_secs())),
         };
-        // From the end of it: whoever waited for this question does not ask the same again.
+        // Counted from the end of the query, so that requests that waited for it do not repeat it.
         *asked = Some(Instant::now());
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = &done
@@ -149,7 +149,7 @@ impl Auth {
         }
     }
 
-    /// Who asks, from this address. A token that is not known counts against it.
+    /// The caller of a request from this address. An unknown token counts against the address.
     pub(crate) async fn caller_from(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Caller, Problem> {
         let found = self.caller(headers).await;
         if found.is_err() && headers.contains_key(AUTHORIZATION) {
@@ -164,11 +164,12 @@ impl Auth {
             return Ok(caller);
         }
         self.refresh_soon().await;
-        // Where there are no tokens, one that somebody sends all the same says nothing.
+        // Where there are no tokens, one that is sent all the same is ignored.
         self.known(&hash).map_or_else(|| self.anybody(headers), Ok)
     }
 
-    /// Who somebody is whose token is not known: everybody, where there are no tokens and the request begins on this machine.
+    /// The caller of a request without a known token: everyone, where there are no tokens and the request begins on
+    /// this machine.
     fn anybody(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         match self.is_open() {
             false => Err(unauthorized(headers)),
@@ -181,7 +182,7 @@ impl Auth {
         }
     }
 
-    /// Whether what somebody came in with still counts.
+    /// Whether a credential is still valid.
     pub(crate) fn admits(&self, pass: &Pass) -> bool {
         match &pass.0 {
             Some(hash) => self.known(hash).is_some(),
@@ -189,7 +190,7 @@ impl Auth {
         }
     }
 
-    /// Compares with all of them, and takes as long whichever fits.
+    /// Looks up a token. It is compared with all of them, so that the time does not depend on the one that matches.
     fn known(&self, hash: &str) -> Option<Caller> {
         let stored = self.stored().known.clone();
         let now = SystemClock.now();
@@ -209,7 +210,7 @@ impl Auth {
     }
 }
 
-/// The hash of what was sent as a token. A header that cannot be one is hashed all the same, and fits nobody.
+/// The hash of the token that was sent. A header that cannot be one is hashed all the same, and matches none.
 fn offered(headers: &HeaderMap) -> Option<String> {
     let mut stated = headers.get_all(AUTHORIZATION).iter();
     let (header, second) = (stated.next()?, stated.next());

@@ -1,7 +1,7 @@
-//! Who could reach the service if nobody needed a token, and which tokens are there beside those of the store.
+//! Who could reach the service without a token, and the tokens that do not come from the store.
 //!
-//! Without a token everybody who can ask may do everything. That is meant for the people of one machine, so a service that
-//! others can reach, at its address or through a proxy whose name was configured, does not begin without one.
+//! Without a token every caller may do everything. That is meant for the people of one machine, so a service that
+//! others can reach, at its address or through a proxy whose name was configured, does not start without one.
 
 use baton_core::id::Tenant;
 use baton_core::json::sha256_hex;
@@ -10,13 +10,13 @@ use super::{Caller, Pass, Scopes};
 use crate::config::ServeSetting;
 use crate::failure::Failure;
 
-/// What helps where somebody else could come in.
+/// The hint where others could reach the service.
 pub(crate) const FIX: &str = "baton tokens add NAME makes one; without one, listen at 127.0.0.1 and name no `serve.hosts` and no `serve.origins`";
 
 /// The variable with the token of the environment.
 const VARIABLE: &str = "BATON_TOKEN";
 
-/// Why others than the people of this machine can ask the service, if they can.
+/// The reason why others than the people of this machine can reach the service, if they can.
 pub(crate) fn reachable(setting: &ServeSetting) -> Option<String> {
     if !setting.bind.is_loopback() {
         return Some(format!("{} can be reached from other machines", setting.bind));
@@ -30,7 +30,7 @@ pub(crate) fn reachable(setting: &ServeSetting) -> Option<String> {
     Some(format!("{named} that others can use"))
 }
 
-/// Who may come in, in a few words.
+/// A short text about who may use the service.
 pub(crate) fn summary(is_open: bool, tokens: usize) -> String {
     match (is_open, tokens) {
         (true, _) => "open to everybody on this machine; baton tokens add NAME closes it".to_owned(),
@@ -42,8 +42,8 @@ pub(crate) fn summary(is_open: bool, tokens: usize) -> String {
     }
 }
 
-/// The tokens of the file, and the one of the environment. One that is there and empty is a mistake: taken for none, it would
-/// open the service.
+/// The tokens of the file, and the one of the environment. A variable that is set but empty is an error: taken for no
+/// token, it would open the service.
 pub(crate) fn fixed_tokens(setting: &ServeSetting) -> Result<Vec<(String, Caller)>, Failure> {
     let mut known = setting.tokens.clone();
     if let Some(token) = std::env::var_os(VARIABLE) {

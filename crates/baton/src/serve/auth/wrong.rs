@@ -1,5 +1,6 @@
-//! Wrong tokens, counted for each address that sends them. One that sends too many is told to wait, so that nobody tries
-//! tokens at the speed of the machine. A token that is known is never refused here: others behind the same address go on.
+//! Wrong tokens, counted per address that sends them. An address that sends too many is told to wait, so that no
+//! attacker tries tokens at the speed of the machine. A known token is never refused here: others behind the same
+//! address go on.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,17 +9,17 @@ use std::time::Instant;
 
 use crate::serve::problem::{Code, Problem};
 
-/// How many an address may send at once. Half as many would be reached by a page that was opened with an old token.
+/// How many wrong tokens an address may send at once. A page that was opened with an old token may send half as many.
 const BURST: f64 = 100.0;
 /// How many more it may send each second.
 const PER_SECOND: f64 = 1.0;
-/// How many addresses are told apart. Those beyond it share what one may send.
+/// How many addresses are counted apart. Further ones share one allowance.
 const MOST_ADDRESSES: usize = 10_000;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct WrongTokens {
-    /// What each address may still send. One that may send everything is forgotten.
+    /// The allowance that each address has left. An address with its full allowance is forgotten.
     left: Mutex<HashMap<IpAddr, Left>>,
 }
 
@@ -35,7 +36,7 @@ impl Left {
 }
 
 impl WrongTokens {
-    /// Counts one; refuses it if there were too many.
+    /// Counts one wrong token; refuses it if there were too many.
     pub(crate) fn count(&self, peer: IpAddr, now: Instant) -> Result<(), Problem> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut source = network(peer);
@@ -57,7 +58,7 @@ impl WrongTokens {
     }
 }
 
-/// Whom an address belongs to: with IPv6 everybody has 2⁶⁴ of them.
+/// The network that an address is counted for: an IPv6 user has 2⁶⁴ addresses.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),

@@ -1,7 +1,7 @@
 //! One pass over the bytes of a body, before anything is built of them.
 //!
-//! It promises time and memory in proportion to the bytes, whatever they are, and no recursion. It does not check that
-//! they are JSON: whoever builds the tree does, and what is refused here would be refused there, or would cost too much.
+//! It promises time and memory in proportion to the bytes, for any bytes, and no recursion. It does not check that they
+//! are JSON, which the parser does: a body that is refused here would be refused there, or would cost too much.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,10 +10,10 @@ use std::collections::HashSet;
 pub(super) const MOST_DEPTH: usize = 64;
 /// How many keys an object may have.
 pub(super) const MOST_KEYS: usize = 10_000;
-/// How long a number may be: more digits say nothing that a number could hold.
+/// How long a number may be: no number type holds more digits.
 const MOST_DIGITS: usize = 1_000;
 
-/// Why a body is not looked at further.
+/// Why a body was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     /// It is not text.
@@ -25,10 +25,10 @@ pub(super) enum Refused {
     /// Too wide.
     #[error("an object of the body has more than {MOST_KEYS} keys")]
     TooManyKeys,
-    /// A number that nobody needs.
+    /// A number that is too long.
     #[error("a number of the body has more than {MOST_DIGITS} characters")]
     LongNumber,
-    /// A key that two programs may read differently.
+    /// A duplicate key, which two programs may read differently.
     #[error("the key `{0}` stands twice in one object: send it once")]
     Twice(String),
 }
@@ -43,7 +43,7 @@ enum Open<'a> {
     },
 }
 
-/// Looks for what only a bomb has.
+/// Refuses bytes that are too deep or too wide, or have too long a number or a duplicate key.
 pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     if std::str::from_utf8(bytes).is_err() {
         return Err(Refused::NotText);
@@ -84,7 +84,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where the string ends that began before `at`: at its quotation mark, or with the body.
+/// The end of the string that began before `at`: its quotation mark, or the end of the body.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     loop {
         match bytes.get(at) {
@@ -99,7 +99,7 @@ fn note_key<'a>(keys: &mut HashSet<Cow<'a, [u8]>>, inside: &'a [u8]) -> Result<(
     if keys.len() == MOST_KEYS {
         return Err(Refused::TooManyKeys);
     }
-    // The same key may be written in several ways: what it means counts.
+    // The same key may be written in several ways: its decoded text counts.
     let key = match inside.contains(&b'\\') {
         false => Cow::Borrowed(inside),
         true => {

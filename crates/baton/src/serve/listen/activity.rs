@@ -1,8 +1,8 @@
-//! What a connection is doing: when it has to be closed because nothing comes, or nothing is taken.
+//! The activity of a connection: when it has to be closed because nothing arrives, or nothing is read.
 //!
-//! On a connection with one request at a time a reader who takes nothing is felt by the socket. Where many requests share
-//! one (HTTP/2), each answer has a window of its own, and the socket stays writable: there it is noted when an answer has
-//! something to give, or gave it, and was not asked for more.
+//! On a connection with one request at a time, the socket notices a reader that takes nothing. Where many requests
+//! share one (HTTP/2), each answer has a window of its own, and the socket stays writable: there the time is noted when
+//! an answer has data to give, or gave it, and was not polled for more.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use crate::serve::limits::Limits;
 
-/// How much sooner a connection that keeps others waiting has to get on: its limits are divided by this.
+/// The divisor of a connection's limits while others wait for a place: it has to make progress that much sooner.
 const PRESSURE: u32 = 10;
 
-/// What a connection is worth to its peer when others find no place.
+/// The value of a connection to its peer, when others find no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It is kept for another request, since then.
@@ -41,20 +41,20 @@ pub(super) struct Activity(Arc<Mutex<State>>);
 struct State {
     /// Requests that are not answered to the last byte yet.
     busy: usize,
-    /// Since when it is as it is.
+    /// When it was accepted, or its last answer ended.
     since: Instant,
     /// Whether a request has arrived.
     served: bool,
     /// Since when a request has been arriving.
     arriving: Option<Instant>,
-    /// Whether many requests share the connection (HTTP/2), as the parser says of each request: then bytes need not be
-    /// those of a request.
+    /// Whether many requests share the connection (HTTP/2), as the parser reports with each request: then bytes need
+    /// not be those of a request.
     is_shared: bool,
-    /// Since when the socket takes nothing of what there is to write.
+    /// Since when the socket takes none of the bytes that are to be written.
     blocked: Option<Instant>,
-    /// How many requests there were: the number of the latest.
+    /// The number of the latest request, and so of all requests.
     latest: u64,
-    /// On a shared connection, the answers that nobody asks for more, and since when.
+    /// On a shared connection, the answers that are not polled for more, and since when.
     untaken: BTreeMap<u64, Instant>,
 }
 
@@ -87,24 +87,24 @@ impl State {
         self.untaken.remove(&request);
     }
 
-    /// An answer has something to give.
+    /// Notes that an answer has data to give.
     fn gives(&mut self, request: u64, now: Instant) {
         if self.is_shared {
             self.untaken.insert(request, now);
         }
     }
 
-    /// An answer is asked for more.
+    /// Notes that an answer is polled for more.
     fn asked(&mut self, request: u64) {
         if self.is_shared {
             self.untaken.remove(&request);
         }
     }
 
-    /// Something arrived.
+    /// Notes that bytes arrived.
     fn heard(&mut self, now: Instant) {
         if self.busy == 0 && !self.is_shared && self.arriving.is_none() {
-            // What began before the first byte goes on: silence is no way to gain time.
+            // The time before the first byte counts: silence is no way to gain time.
             self.arriving = Some(if self.served { now } else { self.since });
         }
     }
@@ -112,7 +112,7 @@ impl State {
     fn standing(&self, now: Instant, limits: &Limits) -> Standing {
         let is_due = |since: Instant, most: Duration| now >= since + most / PRESSURE;
         if self.busy > 0 {
-            // Other streams of the same connection may well be read.
+            // It is stuck only if all of its answers are: other streams may well be read.
             let latest = self.untaken.values().max().filter(|_| self.untaken.len() == self.busy);
             let stuck = self.blocked.into_iter().chain(latest.copied()).min();
             let is_stuck = stuck.is_some_and(|since| is_due(since, limits.stall));
@@ -139,7 +139,7 @@ impl State {
 }
 
 impl Activity {
-    /// A connection that was just taken.
+    /// A connection that was just accepted.
     pub(super) fn new() -> Activity {
         Activity(Arc::new(Mutex::new(State::new(Instant::now()))))
     }
@@ -150,29 +150,29 @@ impl Activity {
         Busy { activity: self.clone(), request }
     }
 
-    /// When the connection is to be closed, unless something happens; never while something is being answered and
-    /// taken.
+    /// When the connection is to be closed, unless something happens; never while a request is being answered and its
+    /// answer is read.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         self.state().deadline(limits)
     }
 
-    /// What it would cost its peer to lose the connection now.
+    /// The value of the connection to its peer now.
     pub(super) fn standing(&self, now: Instant, limits: &Limits) -> Standing {
         self.state().standing(now, limits)
     }
 
-    /// Since when nothing is being answered.
+    /// Since when no request is being answered; none while one is.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         (state.busy == 0).then_some(state.since)
     }
 
-    /// Something arrived on the socket.
+    /// Notes that bytes arrived on the socket.
     pub(super) fn heard(&self) {
         self.state().heard(Instant::now());
     }
 
-    /// Whether the socket takes nothing of what there is to write.
+    /// Notes whether the socket takes none of the bytes that are to be written.
     pub(super) fn blocks(&self, is_blocked: bool) {
         let mut state = self.state();
         state.blocked = is_blocked.then(|| state.blocked.unwrap_or_else(Instant::now));
@@ -214,7 +214,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An answer to a request. Until it is asked for its first byte it is one that nobody takes.
+    /// An answer to a request. Until it is polled for its first byte it counts as one that is not read.
     pub(super) fn new(body: Body, busy: Busy) -> Answer {
         busy.gives();
         Answer { body, busy: Some(busy) }

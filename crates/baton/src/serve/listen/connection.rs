@@ -26,23 +26,23 @@ use crate::serve::{self, Arrived};
 /// One connection, before it is driven.
 pub(super) struct Connection<'a> {
     pub(super) stream: TcpStream,
-    /// The address that it came from.
+    /// The address of the peer.
     pub(super) peer: IpAddr,
     pub(super) shared: &'a Arc<Listening>,
     pub(super) activity: Activity,
-    /// Says when it has to make room.
+    /// Receives the order to make room.
     pub(super) leave: oneshot::Receiver<Leave>,
     pub(super) is_reserve: bool,
 }
 
 impl Connection<'_> {
-    /// Answers what comes until either side has enough, or the place is needed for another.
+    /// Serves requests until either side ends the connection, or its place is needed for another.
     pub(super) async fn drive(self) {
         let Connection { stream, peer, shared, activity, mut leave, is_reserve } = self;
         let limits = shared.service.limits();
         let Ok(local) = stream.local_addr() else { return };
         let closing = shared.service.closing();
-        // Until something comes a connection costs no more than this.
+        // Until the first byte a connection costs no more than this.
         tokio::select! {
             () = closing.cancelled() => return,
             _ = &mut leave => {
@@ -82,7 +82,7 @@ impl Connection<'_> {
                 }
                 return Poll::Ready(());
             }
-            // Whatever the connection did just now may have moved its deadline.
+            // The poll of the connection may have moved its deadline.
             while let Some(mut deadline) = activity.deadline(limits) {
                 if let Some((Ending::Idle, since)) = ends {
                     deadline = deadline
@@ -104,14 +104,14 @@ impl Connection<'_> {
     }
 }
 
-/// Why a connection ends before either side had enough.
+/// Why a connection is closed before either side ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// The service ends: what is being answered is answered.
+    /// The service closes: requests in progress are answered.
     Closing,
-    /// Another needs its place, and it is kept idle: what may have come just now is answered.
+    /// Another connection needs its place, and this one is idle: a request that came just now is answered.
     Idle,
-    /// Another needs its place at once.
+    /// Another connection needs its place at once.
     Now,
 }
 
@@ -121,7 +121,7 @@ async fn ending(closing: &CancellationToken, leave: oneshot::Receiver<Leave>) ->
         leave = leave => match leave {
             Ok(Leave::Idle) => Ending::Idle,
             Ok(Leave::Now) => Ending::Now,
-            // Nobody can say so any more: the place was given back, which happens after the connection ends.
+            // The sender was dropped with the place, which is given back after the connection ends.
             Err(_) => std::future::pending().await,
         },
     }

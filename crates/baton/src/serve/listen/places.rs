@@ -1,11 +1,12 @@
-//! Places: how many connections are open, whose they are, and which of them gives way when none is free.
+//! Places: how many connections are open, which address each counts for, and which gives way when no place is free.
 //!
-//! Some places are kept back (the *reserve*), for `/health` and cancels. While there is room everybody gets a place, as
-//! many as they like. Once there is none, a newcomer gets the place of a connection whose peer loses nothing or little: one
-//! that is kept idle, or that does not get on. If there is no such connection, and the newcomer's address has less than its
-//! share while another has more than its own, the address with the most gives one up. A share is what is there, divided by
-//! the addresses that have connections. So shares bind only while somebody waits, and nobody who takes everything keeps
-//! others out. Addresses of proxies (`serve.proxies`), behind which there are many callers, have no share.
+//! Some places are kept back (the *reserve*), for `/health` and cancels. While there is room every connection gets a
+//! place, with no limit per address. Once there is none, a newcomer gets the place of a connection whose peer loses
+//! nothing or little: one that is idle, or that makes no progress. If there is no such connection, and the newcomer's
+//! address has less than its share while another has more than its own, the address with the most gives one up. A share
+//! is the number of places divided by the addresses that have connections. So shares bind only while a newcomer waits,
+//! and an address that takes everything keeps no other out. Addresses of proxies (`serve.proxies`), behind which there
+//! are many callers, have no share.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -19,24 +20,25 @@ use super::activity::{Activity, Standing};
 use crate::serve::limits::Limits;
 use crate::serve::network::leading;
 
-/// How long it is not looked again for a connection that may give way, once there was none: a look costs time for each
+/// How long the search for a connection that may give way pauses after it found none: a search costs time for each
 /// connection that is open, and a newcomer costs its sender nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How many connections one look finds, and how many of a greedy address's are looked at for one that is missed least.
+/// How many connections one search finds, and how many of a greedy address are checked for the one that is missed
+/// least.
 const LOOKED_AT: usize = 64;
 /// One household or machine has a network of IPv6 addresses.
 const BITS_V6: u8 = 64;
 
-/// How a connection makes room.
+/// How a connection is closed to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// It is closed; what it does just now is answered first.
+    /// It is closed after the request in progress is answered.
     Idle,
     /// It is closed at once.
     Now,
 }
 
-/// What a connection may be used for.
+/// The requests that a connection may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Everything.
@@ -50,7 +52,7 @@ pub(super) enum Kind {
 pub(super) struct Given {
     pub(super) id: u64,
     pub(super) kind: Kind,
-    /// Says when the connection has to make room.
+    /// Receives the order to make room.
     pub(super) leave: oneshot::Receiver<Leave>,
 }
 
@@ -67,13 +69,13 @@ pub(super) struct Places {
 #[derive(Debug)]
 struct Pool {
     most: usize,
-    /// Those that are taken.
+    /// The places that are taken.
     taken: BTreeSet<u64>,
-    /// Those that an address has taken, but not those of proxies.
+    /// The places that each address has taken, without those of proxies.
     sources: HashMap<IpAddr, BTreeSet<u64>>,
-    /// Connections that could give way when it was last looked, the best of them last.
+    /// Connections that could give way at the last search, the best of them last.
     spare: Vec<u64>,
-    /// When it is looked again, if there were none.
+    /// When the next search may begin, if the last one found none.
     look: Option<Instant>,
 }
 
@@ -90,7 +92,7 @@ fn reserve(most: usize) -> usize {
     (most / 20).clamp(1, 64)
 }
 
-/// Whose connection it is; none for a proxy.
+/// The address that a connection counts for; none for a proxy.
 fn source(peer: IpAddr, limits: &Limits) -> Option<IpAddr> {
     let peer = peer.to_canonical();
     let is_proxy = limits.proxies.iter().any(|proxy| proxy.contains(peer));
@@ -137,14 +139,14 @@ impl Pool {
 }
 
 impl Places {
-    /// So many places, none of them taken.
+    /// So many places, all of them free.
     pub(super) fn new(most: usize) -> Places {
         let reserve = reserve(most);
         let (regular, reserve) = (Pool::new(most.saturating_sub(reserve)), Pool::new(reserve));
         Places { open: HashMap::new(), next: 0, regular, reserve }
     }
 
-    /// A place for a connection that was just taken; none where all are taken and no connection gives way.
+    /// Gives a place to a connection that was just accepted; none if all are taken and no connection gives way.
     pub(super) fn give(
         &mut self,
         peer: IpAddr,
@@ -164,7 +166,7 @@ impl Places {
         Some(Given { id, kind, leave })
     }
 
-    /// A connection has ended, or makes room: its place is free.
+    /// Frees the place of a connection that has ended, or makes room.
     pub(super) fn take_back(&mut self, id: u64) -> Option<oneshot::Sender<Leave>> {
         let seat = self.open.remove(&id)?;
         self.pool_mut(seat.kind).remove(id, seat.source);
@@ -190,7 +192,7 @@ impl Places {
         pool.taken.len() < pool.most
     }
 
-    /// Whether a connection of this kind was told to make room.
+    /// Makes a connection of this kind give way; false if there is none.
     fn make_room(&mut self, kind: Kind, newcomer: Option<IpAddr>, now: Instant, limits: &Limits) -> bool {
         let found = self.spare(kind, now, limits).or_else(|| {
             let id = self.least_missed(kind, newcomer, now, limits)?;
@@ -219,7 +221,7 @@ impl Places {
         found
     }
 
-    /// The best of those that were found when it was last looked, if it still may give way.
+    /// The best connection that the last search found and that still may give way.
     fn known_spare(&mut self, kind: Kind, now: Instant, limits: &Limits) -> Option<(u64, Leave)> {
         while let Some(id) = self.pool_mut(kind).spare.pop() {
             let standing = self.open.get(&id).map(|seat| seat.activity.standing(now, limits));
@@ -248,7 +250,7 @@ impl Places {
         ranked.into_iter().take(LOOKED_AT).rev().map(|(.., id)| id).collect()
     }
 
-    /// A connection of an address that has more than its share: the youngest, if possible one that answers nothing yet.
+    /// The connection that an address above its share gives up: the youngest, if possible one that answers nothing yet.
     fn least_missed(
         &self,
         kind: Kind,

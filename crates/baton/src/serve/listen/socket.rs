@@ -1,4 +1,4 @@
-//! A socket that tells when something arrives, and gives up on a reader who takes nothing.
+//! A socket that reports when bytes arrive, and gives up on a reader that takes nothing.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ pub(super) struct Socket {
     stream: TcpStream,
     activity: Activity,
     patience: Duration,
-    /// Runs while something waits to be taken.
+    /// The timer that runs while bytes wait to be taken.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
