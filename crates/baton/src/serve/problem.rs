@@ -1,8 +1,8 @@
-//! What is answered when something cannot be done: RFC 9457, `application/problem+json`.
+//! Problems, the refusals of the service: RFC 9457, `application/problem+json`.
 //!
-//! Every refusal of the service is a [`Problem`]: a code from a closed set, and a sentence that says what was wrong
-//! and what to send instead. What is nobody's business (which row is damaged, where the database is) goes to the log
-//! and not into the answer. Somebody else's id answers exactly as one that there is not: no id is repeated.
+//! Every refusal of the service is a [`Problem`]: a code from a closed set, and a sentence that names the mistake and
+//! how to correct it. Internals (which row is damaged, where the database is) go to the log and not into the answer. An
+//! id of another tenant answers exactly as a missing one: no id is repeated.
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -16,31 +16,31 @@ use serde_json::{Map, Value, json};
 /// The media type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Seconds after which a store that does not answer is worth another try.
+/// Seconds after which to retry when the store does not answer.
 const STORE_RETRY_S: u64 = 2;
 
-/// What kind of problem it is.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// What was sent cannot be understood.
+    /// The request cannot be understood.
     InvalidRequest,
-    /// Who asks is not known.
+    /// The caller is not known.
     Unauthorized,
-    /// Who asks may not.
+    /// The caller may not do this.
     Forbidden,
-    /// There is no such thing, or it is somebody else's.
+    /// There is no such thing, or it belongs to another tenant.
     NotFound,
     /// There is no such method here.
     MethodNotAllowed,
-    /// It does not go together with what there is.
+    /// It conflicts with the present state.
     Conflict,
     /// A run is active on the branch.
     BranchBusy,
-    /// Somebody decided already.
+    /// There is a decision already.
     AlreadyDecided,
     /// The run is over.
     Finished,
-    /// It was thrown away.
+    /// It was removed.
     #[allow(dead_code, reason = "part of the contract; nothing that was thrown away is remembered yet")]
     Pruned,
     /// The run was cancelled, and the caller waited for its answer.
@@ -49,24 +49,24 @@ pub(crate) enum Code {
     PayloadTooLarge,
     /// The body is not JSON, or it is encoded.
     UnsupportedMediaType,
-    /// The name that was asked for is not ours.
+    /// The requested host is not ours.
     BadHost,
     /// The key was used before with another body.
     IdempotencyMismatch,
     /// The caller does too much at once.
     RateLimited,
-    /// A fault of ours.
+    /// A fault of Baton itself.
     Internal,
-    /// This process has enough to do, or is about to end.
+    /// This process is overloaded, or is about to end.
     Overloaded,
     /// The store cannot be reached.
     StoreUnavailable,
-    /// The run that was waited for failed.
+    /// The run that the caller waited for failed.
     Run(RunCode),
 }
 
 impl Code {
-    /// All that are not a run's.
+    /// All codes but those of runs.
     #[cfg(test)]
     pub(crate) const ALL: [Code; 19] = [
         Code::InvalidRequest,
@@ -141,7 +141,7 @@ impl Code {
         }
     }
 
-    /// The same for all problems of the kind.
+    /// The title, the same for all problems of a kind.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Code::InvalidRequest => "The request cannot be understood",
@@ -186,9 +186,9 @@ fn status_of_run(code: RunCode) -> StatusCode {
 /// A refusal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Problem {
-    /// What kind.
+    /// The kind.
     pub(crate) code: Code,
-    /// What was wrong, and what to send instead.
+    /// The mistake, and how to correct it.
     pub(crate) detail: String,
     /// Further members.
     pub(crate) more: Map<String, Value>,
@@ -202,23 +202,23 @@ impl Problem {
         Problem { code, detail: detail.into(), more: Map::new(), retry_after: None }
     }
 
-    /// There is no such thing, or it is somebody else's: nobody can tell which.
+    /// There is no such thing, or it belongs to another tenant: the answer does not tell which.
     pub(crate) fn not_found(what: &str) -> Problem {
         Problem::new(Code::NotFound, format!("there is no such {what}"))
     }
 
-    /// What was sent cannot be understood.
+    /// The request cannot be understood.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
         Problem::new(Code::InvalidRequest, detail)
     }
 
-    /// With a further member.
+    /// Adds a further member.
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Problem {
         self.more.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Worth another try after this many seconds.
+    /// Suggests to retry after this many seconds.
     pub(crate) fn after(mut self, seconds: u64) -> Problem {
         self.retry_after = Some(seconds);
         self
@@ -282,8 +282,8 @@ impl From<&StoreError> for Code {
             StoreError::Busy { .. } => Code::BranchBusy,
             StoreError::AlreadyDecided { .. } => Code::AlreadyDecided,
             StoreError::Ended { .. } => Code::Finished,
-            // The queue is the caller's own, and the same request works once a run of theirs has ended: that is what
-            // 429 means. 409 would say that it never will.
+            // The queue is the caller's own, and the same request works once a run of theirs has ended: that is the
+            // meaning of 429. 409 would say that it never will.
             StoreError::QueueFull { .. } | StoreError::Untold { .. } => Code::RateLimited,
             StoreError::TooLong { .. } => Code::PayloadTooLarge,
             StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_) => {
@@ -296,7 +296,7 @@ impl From<&StoreError> for Code {
     }
 }
 
-/// The further members of the problem that a store's error is.
+/// The further members of a store error's problem.
 pub(crate) fn members(error: &StoreError) -> Map<String, Value> {
     let member = match error {
         StoreError::Order(order) => ("expected", order.expected.clone()),
@@ -348,7 +348,7 @@ impl From<StoreError> for Problem {
     }
 }
 
-/// A fault of ours: the log says what, the answer does not.
+/// A fault of Baton itself: the log has the details, the answer has not.
 pub(crate) fn internal(words: &str) -> Problem {
     tracing::error!(error = words, "a request failed");
     Problem::new(Code::Internal, "this is a fault of Baton; its log says more")

@@ -1,9 +1,9 @@
-//! `GET /v1/threads/{id}/render`: what a model would be shown of a thread.
+//! `GET /v1/threads/{id}/render`: the messages that a model would be sent for a thread.
 //!
-//! One answer is rendered from the newest entries before a place, up to [`MOST_BYTES`] of them: what a request costs does not
-//! follow from how long the thread is. Where the policy would show older ones, too, `next` is the place that they lie
-//! before. A page begins with a whole group, so that no call is separated from its result; only a group that is longer than
-//! a page by itself is split.
+//! One answer is rendered from the newest entries before a place, up to [`MOST_BYTES`] of them: the cost of a request
+//! does not depend on the length of the thread. Where the policy would show older ones, too, `next` is the place that
+//! they lie before. A page begins with a whole group, so that no call is separated from its result; only a group that
+//! is longer than a page by itself is split.
 
 use std::collections::VecDeque;
 
@@ -27,9 +27,9 @@ use crate::failure::exit;
 
 /// How many entries are read at once: they may be long.
 const AT_ONCE: u32 = 4;
-/// How many are, once those before were short.
+/// How many entries are read at once after short ones.
 const SHORT_AT_ONCE: u32 = 16;
-/// How long entries that are short are together, at most.
+/// The length of all entries of one read below which they count as short.
 const SHORT: usize = 64 << 10;
 
 /// See the module.
@@ -70,7 +70,7 @@ pub(crate) async fn render(
     Ok(Json(document))
 }
 
-/// The end of a branch, as far as one answer goes back.
+/// The newest entries of a branch, as far as one answer goes back.
 struct NewestEntries {
     entries: Vec<Entry>,
     /// The index of the first of them.
@@ -112,7 +112,7 @@ impl NewestEntries {
         Ok(if is_cut { newest.in_whole_groups() } else { newest })
     }
 
-    /// The same without the end of a group that begins before it.
+    /// Drops the end of a group that begins before the first entry.
     fn in_whole_groups(mut self) -> NewestEntries {
         let begun = first_group(&self.entries).unwrap_or_default();
         self.entries.drain(..begun);

@@ -1,8 +1,8 @@
 //! `POST /v1/requests`: the personal agent's one call, over HTTP.
 //!
-//! Every well-formed request of somebody who may ask is answered with 200 and a structured result, whatever models,
-//! tools and stores do. Requests of a session wait for each other, so there is one orchestrator for each tenant. A
-//! request that was sent before, by its key, is answered with what came of it then.
+//! Every well-formed request of an authorised caller is answered with 200 and a structured result, even where models,
+//! tools and stores fail. Requests of a session wait for each other, so there is one orchestrator per tenant. A request
+//! that was sent before, by its key, is answered with the result of that time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +25,10 @@ use super::shapes::UserRequest;
 use super::state::Service;
 use crate::models::Chosen;
 
-/// How many of a session's newest runs are looked at for the one that answered.
+/// How many of a session's newest runs are searched for the one that answered.
 const NEWEST: u32 = 8;
 
-/// Whoever handles the requests of a tenant, with those that it asks.
+/// The orchestrator of each tenant, with the models that it was made for.
 #[derive(Clone, Default)]
 pub(crate) struct Orchestrators(Arc<Mutex<ByTenant>>);
 
@@ -77,7 +77,8 @@ pub(crate) async fn handle(
     let like = like.map_err(|failure| internal(&failure.message))?;
     let like = RunRequest { tenant: caller.tenant.clone(), ..like };
     let parent = traceparent(&headers);
-    // A key or a trace belongs to one request: it is handled by itself, and still waits for the session.
+    // A key or a trace belongs to one request: such a request gets its own orchestrator, and still waits for the
+    // session.
     let orchestrator = match key.is_some() || parent.is_some() {
         false => orchestrators.of(&service, like),
         true => {
@@ -102,7 +103,7 @@ pub(crate) async fn handle(
     })
 }
 
-/// A store that does not answer is a result, too: it is the caller who was refused that is told so by a status.
+/// Makes a result of a store that does not answer, too: an error status is only for a caller who was refused.
 fn structured(answered: Result<Option<Response>, Problem>) -> Result<Option<Response>, Problem> {
     match answered {
         Err(problem) if matches!(problem.code, Code::StoreUnavailable | Code::Internal) => {
@@ -112,7 +113,7 @@ fn structured(answered: Result<Option<Response>, Problem>) -> Result<Option<Resp
     }
 }
 
-/// What is answered where nothing could be begun.
+/// The result where nothing could be begun.
 fn failed(problem: &Problem) -> OrchestratorResult {
     let metadata = Map::from_iter([("error".to_owned(), problem.code.as_str().into())]);
     OrchestratorResult {
@@ -122,7 +123,7 @@ fn failed(problem: &Problem) -> OrchestratorResult {
     }
 }
 
-/// What came of a request that was sent before.
+/// The result of a request that was sent before.
 async fn before(
     service: &Service,
     caller: &Caller,

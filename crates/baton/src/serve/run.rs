@@ -1,7 +1,7 @@
 //! Beginning a run: the one handler behind `/v1/agent/run`, `/process` and `/v1/runs`.
 //!
-//! They differ in what a message is called and in how the answer is shown. What is asked for is settled in [`asked`];
-//! here it is begun, in a task of its own: a caller who goes away cuts nothing off half-way.
+//! They differ in the name of the message and in how the answer is shown. [`asked`] makes the request to the engine;
+//! here the run is begun, in a task of its own: a caller that disconnects interrupts nothing half-way.
 
 mod about;
 mod asked;
@@ -38,12 +38,12 @@ pub(crate) async fn agent_run(
     let AgentRun { input, thread_id, correlation_id, config } = body;
     let config = config.unwrap_or_default();
     let asked = Asked { text: input, thread: thread_id, correlation: correlation_id, config, key };
-    // Before anything is begun: a run that nobody may watch would be begun in vain.
+    // Taken before the run begins: a run that its caller may not watch would be begun in vain.
     let place = service.stream(&caller)?;
     begin(&service, &caller, &headers, asked).await?.stream(&service, &caller, Dialect::Agent, place).await
 }
 
-/// `POST /v1/runs`: begins a run; streams it to whoever accepts a stream, and names it to everybody else.
+/// `POST /v1/runs`: begins a run; streams it to callers that accept a stream, and answers others with its id.
 pub(crate) async fn create(
     State(service): State<Service>,
     caller: Caller,
@@ -59,7 +59,7 @@ pub(crate) async fn create(
         return begun.stream(&service, &caller, dialect.unwrap_or_default(), place).await;
     }
     if let Some(gone) = begun.gone {
-        gone.stays(); // nobody waits for it, so nobody goes away
+        gone.stays(); // no caller waits for it, so none can disconnect
     }
     let document = json!({"run_id": begun.about.run});
     Ok(begun.about.on((StatusCode::ACCEPTED, axum::Json(document)).into_response()))
@@ -68,15 +68,15 @@ pub(crate) async fn create(
 /// A run that was begun, answered, queued or found.
 pub(crate) struct Begun {
     pub(crate) about: About,
-    /// If this process drives it.
+    /// The handle, if this process drives it.
     handle: Option<RunHandle>,
-    /// What the caller has not seen comes after this place.
+    /// The caller has seen nothing after this place of the log.
     from: Cursor,
     show_reasoning: bool,
     gone: Option<Gone>,
 }
 
-/// Begins a run with what was asked.
+/// Begins a run for a request.
 pub(crate) async fn begin(
     service: &Service,
     caller: &Caller,
@@ -93,7 +93,7 @@ pub(crate) async fn begin(
     let submitting = async move {
         let submitted = standing::submit(&service_too, &caller_too, request).await;
         drop(place); // it is driven, or never will be
-        // It goes with the answer: whoever drops it unread cancels the run.
+        // It is sent with the answer: if both are dropped unread, the run is cancelled.
         let gone = match &submitted {
             Ok((submitted, _)) if cancels => {
                 Some(Gone::cancels(service_too.engine(), &caller_too.tenant, submitted.run()))
@@ -127,14 +127,14 @@ fn accepts_stream(headers: &HeaderMap) -> bool {
 }
 
 impl Begun {
-    /// A run that was begun by an earlier request.
+    /// Finds a run that was begun by an earlier request.
     pub(crate) async fn found(service: &Service, caller: &Caller, run: RunId) -> Result<Begun, Problem> {
         let about = About::read(service.engine(), &caller.tenant, run).await?;
         Ok(Begun { about, handle: None, from: Cursor::default(), show_reasoning: false, gone: None })
     }
 
-    /// Its events, to the next rest, at a place that was kept for them. Once a run is begun its caller is told which,
-    /// also where there is nothing to be seen.
+    /// Streams its events to the next rest, with the permit that was taken for them. Once a run is begun its caller
+    /// learns its id, also where there is nothing to see.
     async fn stream(
         self,
         service: &Service,
@@ -170,12 +170,12 @@ impl Begun {
         Ok(about.on(watch.open().await.unwrap_or_else(Problem::into_response)))
     }
 
-    /// Waits until it has ended or waits for somebody; answers whether it has ended.
+    /// Waits until it has ended or waits for a person; answers whether it has ended.
     pub(crate) async fn rested(&mut self, service: &Service, caller: &Caller) -> Result<bool, Problem> {
         let run = self.about.run;
         let resting = async {
             if let Some(mut handle) = self.handle.take() {
-                handle.rested().await; // whatever came of it, the log says more
+                handle.rested().await; // ignored: the log has the outcome
             }
             to_rest(service, caller, run).await
         };
@@ -188,7 +188,7 @@ impl Begun {
         }
     }
 
-    /// The caller was told everything.
+    /// Notes that the caller got the whole answer.
     pub(crate) fn told(self) -> About {
         if let Some(gone) = self.gone {
             gone.stays();

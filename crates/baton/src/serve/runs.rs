@@ -1,4 +1,4 @@
-//! Runs that there are: reading, watching, cancelling, answering, forking them.
+//! Existing runs: listing, reading, watching, cancelling, answering and tracing them.
 
 use axum::Json;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use super::stream::{Until, Watch};
 use crate::dialect::sse::Showing;
 use crate::shape;
 
-/// Where a reader that comes back has been.
+/// The header with the place of the last event that a reader has seen.
 pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// `GET /v1/runs`.
@@ -38,11 +38,11 @@ pub(crate) async fn list(
         for row in &found {
             match service.engine().view(&caller.tenant, row.id).await {
                 Ok(view) => page.add(&shape::run(&view), row.id.to_string()),
-                Err(EngineError::Store(StoreError::NotFound { .. })) => {} // thrown away since it was found
+                Err(EngineError::Store(StoreError::NotFound { .. })) => {} // deleted since it was listed
                 Err(error) => return Err(error.into()),
             }
             if page.wanted().is_none() {
-                break; // what it would cost to look at the others is spared
+                break; // spares reading the others
             }
         }
         after = found.last().map(|row| row.id);
@@ -99,7 +99,7 @@ pub(crate) async fn events(
     Ok(about.on(watch.open().await?))
 }
 
-/// The place that a reader goes on from. A browser that comes back says it in a header and repeats the address.
+/// The place from which a reader continues. A browser that reconnects sends it in a header and repeats the URL.
 fn cursor(headers: &HeaderMap, after: Option<&str>) -> Result<Cursor, Problem> {
     let mut sent = headers.get_all(LAST_EVENT).iter();
     let header = match (sent.next(), sent.next()) {
@@ -166,7 +166,7 @@ pub(crate) async fn trace(
     Ok(about.on(Json(shape::trace(&trace)).into_response()))
 }
 
-/// Goes on with a run that was posted something, if nobody does: it need not wait until somebody looks for work.
+/// Drives a run that was posted something, if no process does, so that it need not wait for the next search for work.
 pub(crate) fn go_on(service: &Service, tenant: &Tenant, run: RunId) {
     let (engine, tenant) = (service.engine().clone(), tenant.clone());
     tokio::spawn(async move {

@@ -1,7 +1,7 @@
-//! What callers send: bodies and queries, with the schemas that `/openapi.json` shows of them.
+//! Request types: bodies and queries, with the schemas that `/openapi.json` shows of them.
 //!
-//! Every type refuses fields that it does not know. What a value means is decided where it is used; what it looks like
-//! is decided here and nowhere else. What callers are answered is in [`answers`].
+//! Every type refuses unknown fields. The form of a value is decided here and nowhere else, its meaning where it is
+//! used. The types of answers are in [`answers`].
 
 pub(crate) mod answers;
 mod forms;
@@ -22,21 +22,21 @@ pub(crate) use queries::{
     RunsQuery, StepsQuery, ThreadsQuery,
 };
 
-/// The largest whole number that every JSON reader knows exactly.
+/// The largest whole number that every JSON reader represents exactly.
 const MOST: u64 = (1 << 53) - 1;
 
 /// The body of `POST /v1/agent/run`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentRun {
-    /// What is said.
+    /// The message.
     #[schemars(regex(pattern = r"\S"))]
     pub(crate) input: String,
-    /// On which thread; an unknown one is made, a missing one is named for you.
+    /// The thread; an unknown one is made, a missing one is named for you.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) thread_id: Option<ThreadId>,
-    /// What belongs together in logs and audit trails; the run's id if left out.
+    /// The id that groups logs and audit trails; the run's id if left out.
     #[serde(default)]
     #[schemars(with = "Option<Word>")]
     pub(crate) correlation_id: Option<String>,
@@ -49,14 +49,14 @@ pub(crate) struct AgentRun {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Process {
-    /// What is said.
+    /// The message.
     #[schemars(regex(pattern = r"\S"))]
     pub(crate) message: String,
-    /// On which thread; an unknown one is made, a missing one is named for you.
+    /// The thread; an unknown one is made, a missing one is named for you.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) thread_id: Option<ThreadId>,
-    /// What belongs together in logs and audit trails; the run's id if left out.
+    /// The id that groups logs and audit trails; the run's id if left out.
     #[serde(default)]
     #[schemars(with = "Option<Word>")]
     pub(crate) correlation_id: Option<String>,
@@ -69,17 +69,17 @@ pub(crate) struct Process {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewRun {
-    /// What is said.
+    /// The message.
     #[schemars(regex(pattern = r"\S"))]
     pub(crate) input: String,
-    /// Who decides what happens next. This build has `turn`.
+    /// The flow, which decides the next step. This build has `turn`.
     #[serde(default)]
     pub(crate) flow: FlowName,
-    /// On which thread; an unknown one is made, a missing one is named for you.
+    /// The thread; an unknown one is made, a missing one is named for you.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) thread_id: Option<ThreadId>,
-    /// What belongs together in logs and audit trails; the run's id if left out.
+    /// The id that groups logs and audit trails; the run's id if left out.
     #[serde(default)]
     #[schemars(with = "Option<Word>")]
     pub(crate) correlation_id: Option<String>,
@@ -114,7 +114,7 @@ pub(crate) struct Config {
     /// Where the message comes in, for the rules of the policy.
     #[serde(default)]
     pub(crate) channel: Option<String>,
-    /// On which branch; the current one if left out.
+    /// The branch; the current one if left out.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) branch: Option<BranchName>,
@@ -133,7 +133,7 @@ pub(crate) struct Config {
     #[serde(default, deserialize_with = "whole::maybe")]
     #[schemars(range(min = 1, max = MOST))]
     pub(crate) max_tokens: Option<u64>,
-    /// How freely models choose their words.
+    /// The sampling temperature of the models.
     #[serde(default)]
     #[schemars(range(min = 0.0))]
     pub(crate) temperature: Option<f64>,
@@ -144,18 +144,18 @@ pub(crate) struct Config {
     /// Whether a model's own reasoning is shown.
     #[serde(default)]
     pub(crate) show_reasoning: Option<bool>,
-    /// What becomes of the run if the caller goes away.
+    /// Whether the run goes on or is cancelled if the caller disconnects.
     #[serde(default)]
     pub(crate) on_disconnect: Option<OnDisconnect>,
-    /// What is done if a run is active on the branch.
+    /// How the message is handled if a run is active on the branch.
     #[serde(default)]
     pub(crate) on_busy: Option<WhenBusy>,
-    /// Free remarks: kept with the run, in audit payloads, and given to tools that want to know.
+    /// Free remarks: kept with the run, in audit payloads, and given to tools that ask for them.
     #[serde(default)]
     pub(crate) metadata: Option<Map<String, Value>>,
 }
 
-/// What becomes of a run whose caller goes away.
+/// Whether a run goes on when its caller disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDisconnect {
@@ -165,7 +165,7 @@ pub(crate) enum OnDisconnect {
     Cancel,
 }
 
-/// What is done with a message to a branch on which a run is active.
+/// How a message to a branch with an active run is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WhenBusy {
@@ -184,7 +184,7 @@ pub(crate) struct UserRequest {
     /// The session: a thread.
     #[schemars(with = "Name")]
     pub(crate) session_id: ThreadId,
-    /// What the person says.
+    /// The user's message.
     #[schemars(regex(pattern = r"\S"))]
     pub(crate) user_message: String,
     /// How much the agent may do.
@@ -207,7 +207,7 @@ pub(crate) struct NewThread {
     /// Which agent answers on it; this build has `default`.
     #[serde(default)]
     pub(crate) agent: Option<String>,
-    /// After how many seconds it may be removed by itself.
+    /// The seconds after which it may be removed automatically.
     #[serde(default, deserialize_with = "whole::maybe")]
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
     pub(crate) ttl_s: Option<u64>,
@@ -230,7 +230,7 @@ pub(crate) struct Push {
     #[serde(default, deserialize_with = "whole::maybe")]
     #[schemars(range(min = 1, max = u32::MAX))]
     pub(crate) v: Option<u32>,
-    /// On which branch; the current one if left out.
+    /// The branch; the current one if left out.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) branch: Option<BranchName>,
@@ -244,7 +244,7 @@ pub(crate) struct Fork {
     #[serde(default, deserialize_with = "whole::maybe")]
     #[schemars(range(min = -1))]
     pub(crate) index: Option<i64>,
-    /// The last entry of the new branch, by its id, wherever in the thread it lies.
+    /// The last entry of the new branch, by its id, anywhere in the thread.
     #[serde(default)]
     #[schemars(with = "Option<Id>")]
     pub(crate) entry: Option<EntryId>,
@@ -275,7 +275,7 @@ pub(crate) struct Rewind {
     #[serde(deserialize_with = "whole::number")]
     #[schemars(range(min = -1))]
     pub(crate) index: i64,
-    /// Which branch; the current one if left out.
+    /// The branch; the current one if left out.
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) branch: Option<BranchName>,
@@ -285,14 +285,14 @@ pub(crate) struct Rewind {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prune {
-    /// Also removes branches that nobody wrote to for so long.
+    /// Also removes branches that were not written to for this long.
     #[serde(default)]
     pub(crate) older_than: Option<Age>,
-    /// But never these.
+    /// Branches that are never removed.
     #[serde(default)]
     #[schemars(with = "Vec<Name>")]
     pub(crate) keep: Vec<BranchName>,
-    /// Only says what would be removed.
+    /// Only reports, and removes nothing.
     #[serde(default)]
     pub(crate) dry_run: bool,
 }
@@ -315,10 +315,10 @@ pub(crate) enum Age {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decide {
-    /// What was decided.
+    /// The decision.
     #[schemars(with = "ChoiceName")]
     pub(crate) decision: Choice,
-    /// What runs instead, for an edit; what came of the call, as `{output}`, where that is asked.
+    /// The arguments to run with instead, for an edit; the result of the call, as `{output}`, where that is asked.
     #[serde(default)]
     #[schemars(with = "Option<Map<String, Value>>")]
     pub(crate) arguments: Option<Value>,

@@ -1,9 +1,9 @@
-//! Room on the disk of the data folder, and who may still write when it runs low.
+//! Disk space of the data folder, and which tenants may still write when it runs low.
 //!
-//! While there is room nobody is held to anything. Once less than `serve.low_space_mb` is free, tenants have equal shares
-//! of half of that, counted by the bodies that they send; the other half is for the runs that are under way. So a tenant
-//! that fills the disk is stopped before the others are, and everybody can still read, cancel, decide and delete. What
-//! was counted is forgotten as soon as there is room again.
+//! While there is space no tenant is limited. Once less than `serve.low_space_mb` is free, tenants have equal shares of
+//! half of that, counted by the bodies that they send; the other half is for the runs that are under way. So a tenant
+//! that fills the disk is stopped before the others are, and every tenant can still read, cancel, decide and delete.
+//! The counts are forgotten as soon as there is space again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,9 +18,9 @@ use baton_store::Store;
 use super::problem::{Code, Problem};
 use crate::app::App;
 
-/// How long a look at the disk counts.
+/// How long one reading of the free space is reused.
 const FRESH: Duration = Duration::from_secs(1);
-/// What a request costs beside its body, about: the pages of a run's first and last transition.
+/// The approximate cost of a request beside its body: the pages of a run's first and last transition.
 const OVERHEAD: u64 = 64 << 10;
 
 /// See the module.
@@ -31,12 +31,12 @@ pub(crate) struct Space(Mutex<State>);
 struct State {
     looked: Option<Instant>,
     is_low: bool,
-    /// What each tenant has written since the room ran low.
+    /// The bytes that each tenant has written since the space ran low.
     written: HashMap<Tenant, u64>,
 }
 
 impl Space {
-    /// Whether a tenant, one of so many, may write so many bytes.
+    /// Whether a tenant may write so many bytes; `tenants` is how many share the space.
     pub(crate) fn admit(
         &self,
         tenant: &Tenant,
@@ -66,7 +66,7 @@ impl Space {
     }
 }
 
-/// What is free on the disk of the data folder, if things are kept there.
+/// The free bytes on the disk of the data folder, if the store is there.
 pub(crate) fn free(app: &App) -> Option<u64> {
     if !matches!(app.store(), Store::Sqlite(_)) {
         return None;
@@ -75,7 +75,7 @@ pub(crate) fn free(app: &App) -> Option<u64> {
     Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
-/// How many bytes a request may add to what is stored; none if it is one that ends or frees something.
+/// How many bytes a request may add to the store; none if it ends or frees something.
 pub(crate) fn added(request: &Request<Body>, most: usize) -> Option<u64> {
     if !matches!(*request.method(), Method::POST | Method::PUT) {
         return None;
@@ -84,7 +84,7 @@ pub(crate) fn added(request: &Request<Body>, most: usize) -> Option<u64> {
     let frees = path.ends_with("/cancel") || path.ends_with("/prune") || path.contains("/approvals/");
     let length =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    // A body in chunks may be as long as any.
+    // A body in chunks states no length, and counts as the longest.
     (!frees).then(|| length.unwrap_or(most as u64))
 }
 

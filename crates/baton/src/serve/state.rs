@@ -1,4 +1,4 @@
-//! What every handler is given: the engine on its data, who answers, who may, and how much is taken at once. Cheap to
+//! The state that every handler gets: the engine on its data, the models, authentication, and the limits. Cheap to
 //! clone.
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,7 +21,7 @@ use super::space::{self, Space};
 use crate::app::App;
 use crate::models::Chosen;
 
-/// How often it is looked who answers, where nobody said so.
+/// How often the models that answer are chosen anew, where the settings name none.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// See the module.
@@ -43,7 +43,7 @@ struct Inner {
 }
 
 impl Service {
-    /// A service on what was opened.
+    /// A service on an opened app.
     pub(crate) fn new(app: App, chosen: Chosen, auth: Auth) -> Service {
         let serve = &app.config.serve;
         let limits = serve.limits.clone();
@@ -63,52 +63,52 @@ impl Service {
         }))
     }
 
-    /// Everything that commands have, too. Its tenant is the command line's: handlers use the caller's.
+    /// The app that commands use, too. Its tenant is the command line's: handlers use the caller's.
     pub(crate) fn app(&self) -> &App {
         &self.0.app
     }
 
-    /// What drives runs.
+    /// The engine, which drives runs.
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.app.engine
     }
 
-    /// Where everything is kept.
+    /// The store.
     pub(crate) fn store(&self) -> &Store {
         self.0.app.store()
     }
 
-    /// Who answers now.
+    /// The models that answer now.
     pub(crate) fn chosen(&self) -> Arc<Chosen> {
         self.0.chosen.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How much is taken at once.
+    /// The limits of requests, connections and streams.
     pub(crate) fn limits(&self) -> &Limits {
         &self.0.limits
     }
 
-    /// Who may come in.
+    /// The check of tokens.
     pub(crate) fn auth(&self) -> &Arc<Auth> {
         &self.0.auth
     }
 
-    /// Under which names, and from which pages.
+    /// The check of hosts and origins.
     pub(crate) fn guard(&self) -> &Guard {
         &self.0.guard
     }
 
-    /// What was done so far, in numbers.
+    /// The metrics.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
-    /// Whether the store answers.
+    /// The check of the store.
     pub(crate) fn probe(&self) -> &Probe {
         &self.0.probe
     }
 
-    /// How much is taken on at once.
+    /// The admission of runs, streams and requests.
     pub(crate) fn admission(&self) -> &Admission {
         &self.0.admission
     }
@@ -118,19 +118,18 @@ impl Service {
         self.0.began.elapsed()
     }
 
-    /// Is cancelled when the process begins to end: open streams end with it, so that watchers come back elsewhere.
+    /// Cancelled when the process begins to end: open streams end with it, so that readers reconnect elsewhere.
     pub(crate) fn closing(&self) -> &CancellationToken {
         &self.0.closing
     }
 
-    /// A place for one more run, or one more call, which is given back when the run is driven. Asked for before anything
-    /// is begun.
+    /// Takes a place for one more run or call, before anything is begun; it is given back when the run is driven.
     pub(crate) fn admit(&self, caller: &Caller) -> Result<RunPermit, Problem> {
         let load = || self.engine().load(&caller.tenant);
         self.0.admission.run(&caller.tenant, load, Instant::now(), &self.0.limits)
     }
 
-    /// Whether there is room on the disk for what a request may add.
+    /// Checks that the disk has room for the bytes that a request may add.
     pub(crate) fn room_for(&self, caller: &Caller, request: &Request<Body>) -> Result<(), Problem> {
         let limits = &self.0.limits;
         let Some(bytes) = space::added(request, limits.body_bytes) else { return Ok(()) };
@@ -139,12 +138,12 @@ impl Service {
         self.0.space.admit(&caller.tenant, bytes, tenants, limits.low_space, free, Instant::now())
     }
 
-    /// A place for one more stream, which is given back when it is dropped.
+    /// Takes a place for one more stream; it is given back when it is dropped.
     pub(crate) fn stream(&self, caller: &Caller) -> Result<StreamPermit, Problem> {
         self.0.admission.stream(&caller.tenant, &self.0.limits)
     }
 
-    /// Looks again and again who answers, as every command does: an Ollama may come or go.
+    /// Chooses again and again the models that answer, as every command does: an Ollama may come or go.
     pub(crate) async fn keep_choosing(&self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

@@ -1,12 +1,13 @@
 //! A run's events as the body of a response, at the reader's own pace.
 //!
-//! One future pumps a stream for as long as it is open: it reads the log, writes frames into a buffer, and hands the
-//! buffer over when nothing more is ready, so that many events leave in one piece. It is asked for more only when
-//! what it gave was taken: a slow reader costs one buffer of bounded size and delays nobody, and a reader that waits
-//! costs none. Text that comes faster than anybody reads goes out in breaths ([`pace`]), not piece by piece. While the log is
-//! silent a comment says that somebody is there; with each of them it is looked whether the reader's token still counts.
+//! One future drives a stream for as long as it is open: it reads the log, writes frames into a buffer, and hands the
+//! buffer over when nothing more is ready, so that many events leave in one piece. It is polled for more only when its
+//! last buffer was taken: a slow reader costs one buffer of bounded size and delays no other, and a reader that waits
+//! costs none. Text that comes faster than a person reads is sent once per window of time ([`pace`]), not piece by
+//! piece. While the log is silent a comment is sent as a heartbeat; with each of them it is checked whether the
+//! reader's token is still valid.
 //!
-//! What is shown is decided by the dialect. Going away cancels nothing, unless it was asked for.
+//! The dialect decides which events are shown. A disconnect cancels nothing, unless the caller asked for it.
 
 mod gone;
 mod pace;
@@ -40,55 +41,55 @@ use crate::dialect::sse::{self, Showing};
 pub(crate) use gone::Gone;
 use pace::{Pace, is_text};
 
-/// What most pieces of text need, and what those of a breath do.
+/// The capacity for most pieces of text, and for the text of one window.
 const USUAL: usize = 256;
 const BREATHS: usize = 4 << 10;
 
 /// The media type of a stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
-/// Asks proxies to hold nothing back.
+/// Asks proxies not to buffer.
 pub(crate) const ACCEL: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// When a stream ends although the process goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// When the run has ended, or waits for somebody.
+    /// When the run has ended, or waits for a person.
     Rest,
     /// When the run has ended.
     End,
 }
 
-/// What is streamed, and to whom.
+/// The parameters of a stream.
 pub(crate) struct Watch {
     pub(crate) engine: Engine,
     pub(crate) tenant: Tenant,
-    /// What the reader came in with: when it does not count any more, the stream ends.
+    /// The credential of the reader: when it is no longer valid, the stream ends.
     pub(crate) pass: Pass,
     pub(crate) auth: Arc<Auth>,
     pub(crate) run: RunId,
-    /// After this place of the log.
+    /// The stream begins after this place of the log.
     pub(crate) from: Cursor,
     pub(crate) showing: Showing,
     pub(crate) until: Until,
     /// How long a stream may be silent.
     pub(crate) heartbeat: Duration,
-    /// How many bytes go out at once, about: one event more than this may be waiting.
+    /// The approximate size of one chunk in bytes: one event more than this may be waiting.
     pub(crate) buffer: usize,
     /// Cancelled when the process goes down.
     pub(crate) closing: CancellationToken,
-    /// What is done if the reader leaves before the end.
+    /// Cancels the run, if the caller asked for it, when the reader leaves before the end.
     pub(crate) gone: Option<Gone>,
     /// Its place among the open streams.
     pub(crate) permit: Option<StreamPermit>,
 }
 
 impl Watch {
-    /// Opens the stream. What is wrong is said before its first byte.
+    /// Opens the stream. Errors are returned before its first byte.
     pub(crate) async fn open(self) -> Result<Response, Problem> {
         let reader = match self.engine.events(&self.tenant, self.run, self.from).await {
             Ok(reader) => reader,
             Err(error) => {
-                // The caller is told, and has not gone away.
+                // The caller gets the error, and has not gone away.
                 if let Some(gone) = self.gone {
                     gone.stays();
                 }
@@ -107,11 +108,11 @@ impl Watch {
         Events { pump: Some(pump), slot, gone, _permit: permit }
     }
 
-    /// Reads the log to its end and writes it down.
+    /// Reads the log to its end and writes its frames.
     async fn pump(self, mut reader: EventReader, slot: Arc<Slot>) {
         let mut out = Vec::new();
         sse::retry(soon(), &mut out);
-        // The one timer of a stream, for heartbeats and for breaths.
+        // The one timer of a stream, for heartbeats and for windows of text.
         let mut beat = pin!(sleep(self.heartbeat));
         let mut pace = Pace::default();
         let mut closing = pin!(self.closing.cancelled());
@@ -160,7 +161,7 @@ impl Watch {
             let is_over = match self.show(seen, &mut text, &mut out) {
                 Then::More => false,
                 Then::End => true,
-                // Rare, and long: kept apart, so that a stream that waits is small.
+                // Rare and large: boxed, so that a stream that waits is small.
                 Then::EndIfItRests => Box::pin(self.show_rest(&mut out)).await,
                 Then::EndAsStored(end) => Box::pin(self.show_end(&end, &mut out)).await,
             };
@@ -171,7 +172,7 @@ impl Watch {
             if out.len() >= self.buffer {
                 slot.taken(&mut out).await;
                 last = Instant::now();
-                pace = Pace::default(); // there is more than a breath of it
+                pace = Pace::default(); // there is more text than one window holds
             } else if let Some(rests_until) = rests_until {
                 breathe(beat.as_mut(), rests_until, reader.kept()).await;
                 out.reserve(BREATHS.min(self.buffer));
@@ -179,7 +180,7 @@ impl Watch {
         }
     }
 
-    /// Writes what was seen.
+    /// Writes one item of the log.
     fn show(&self, seen: Result<Option<Seen>, EngineError>, text: &mut FinalText, out: &mut Vec<u8>) -> Then {
         if out.is_empty() {
             out.reserve(USUAL);
@@ -220,7 +221,7 @@ impl Watch {
         }
     }
 
-    /// Ends the stream of a run whose final text only the store knows.
+    /// Ends the stream of a run whose final text only the store has.
     async fn show_end(&self, end: &NumberedEvent, out: &mut Vec<u8>) -> bool {
         match self.engine.response(&self.tenant, self.run).await {
             Ok(response) => self.showing.event(end, &response, out),
@@ -229,7 +230,7 @@ impl Watch {
         true
     }
 
-    /// Ends the stream of a run that waits for somebody, unless it goes on already; answers whether it is over.
+    /// Ends the stream of a run that waits for a person, unless it goes on already; answers whether the stream is over.
     async fn show_rest(&self, out: &mut Vec<u8>) -> bool {
         match rests(&self.engine, &self.tenant, self.run).await {
             Ok(Some(AtRest { usage, question })) => self.showing.suspended(usage, &question, out),
@@ -245,33 +246,32 @@ impl Watch {
     }
 }
 
-/// What comes after what was written.
+/// How the stream goes on after an item.
 enum Then {
     More,
     End,
-    /// Nothing, if the run waits for somebody: the store knows.
+    /// It ends if the run waits for a person: the store knows.
     EndIfItRests,
-    /// This end, with the text that is stored.
+    /// It ends with this event and the text that is stored.
     EndAsStored(Arc<NumberedEvent>),
 }
 
-/// What woke the pump.
+/// The cause that woke the future of a stream.
 enum Woken {
     Seen(Result<Option<Seen>, EngineError>),
     Closing,
     Beat,
 }
 
-/// A run that is suspended.
+/// A suspended run.
 pub(crate) struct AtRest {
-    /// What it has used.
+    /// Its usage so far.
     usage: Usage,
-    /// What it asks; empty where it waits for a decision.
+    /// Its question; empty where it waits for a decision.
     question: String,
 }
 
-/// How a run that is suspended stands; none if it goes on already, or will as soon as somebody reads what was posted to
-/// it.
+/// The state of a suspended run; none if it goes on already, or will as soon as a driver reads the input posted to it.
 pub(crate) async fn rests(
     engine: &Engine,
     tenant: &Tenant,
@@ -295,14 +295,14 @@ fn headers(headers: &mut HeaderMap) {
     headers.insert(ACCEL, HeaderValue::from_static("no"));
 }
 
-/// After how many milliseconds a reader comes back: not everybody at once.
+/// The milliseconds after which a reader reconnects: random, so that not all come back at once.
 fn soon() -> u32 {
     let random = uuid::Uuid::now_v7().as_u128() as u32;
     1000 + random % 2001
 }
 
-/// Waits for the time, or for what is more than text: the text that comes meanwhile wakes nobody. Then the timer goes on
-/// with what it was set for.
+/// Waits for the time, or for more than text: text that comes meanwhile does not wake it. Then the timer gets its old
+/// deadline back.
 async fn breathe(mut timer: Pin<&mut Sleep>, until: Instant, more: impl Future<Output = ()>) {
     let due = timer.deadline();
     timer.as_mut().reset(until);
@@ -313,7 +313,7 @@ async fn breathe(mut timer: Pin<&mut Sleep>, until: Instant, more: impl Future<O
     timer.reset(due);
 }
 
-/// What is ready to go out.
+/// The bytes that are ready to go out.
 #[derive(Default)]
 struct Slot(Mutex<Vec<u8>>);
 
@@ -322,7 +322,7 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what was written, if anything was.
+    /// Hands over the buffer, if there is anything in it.
     fn put(&self, out: &mut Vec<u8>) -> bool {
         if out.is_empty() {
             return false;
@@ -336,9 +336,9 @@ impl Slot {
         true
     }
 
-    /// Hands it over, and goes on when it was taken.
+    /// Hands over the buffer, and returns when it was taken.
     async fn taken(&self, out: &mut Vec<u8>) {
-        // Nobody has to be woken: the pump is polled again when the reader wants more.
+        // No waker is needed: the future is polled again when the reader wants more.
         poll_fn(|_| if self.put(out) { Poll::Pending } else { Poll::Ready(()) }).await;
     }
 

@@ -1,7 +1,7 @@
 //! Threads and their branches.
 //!
-//! What may be done is the store's decision; what is not there, or is somebody else's, is 404 for both. Deleting a
-//! thread first ends what runs on it.
+//! The store decides which changes are allowed; a missing thread and one of another tenant are both answered with 404.
+//! Deleting a thread first ends the runs on it.
 
 mod branches;
 mod ending;
@@ -52,7 +52,7 @@ pub(crate) async fn create(
     let (store, tenant) = (service.store(), &caller.tenant);
     if !is_known(store, tenant, key.as_ref()).await? {
         match store.create_thread(tenant, NewThread { id: id.clone(), at, ttl_at, meta }).await {
-            // The same request made it, and did not come to note its key.
+            // An earlier attempt of the same request made it, and ended before it noted its key.
             Err(StoreError::Exists { .. }) if !is_named && key.is_some() => {}
             made => made?,
         }
@@ -67,8 +67,8 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, place, Json(shape::thread(&thread))).into_response())
 }
 
-/// The id of a thread that was not given one. Under a key it follows from the request, so that the same request always
-/// means the same thread.
+/// The id of a thread that was not given one. Under a key it is derived from the request, so that the same request
+/// always means the same thread.
 fn made(key: Option<&NewKey>) -> Result<ThreadId, Problem> {
     let id = match key {
         None => Uuid::now_v7(),
@@ -142,12 +142,12 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A thread of a path. A name that no thread can have is one that there is not.
+/// The thread id of a path. A name that no thread can have is answered as a missing thread.
 pub(crate) fn known(id: &str) -> Result<ThreadId, Problem> {
     thread_id(id).map_err(|_| Problem::not_found("thread"))
 }
 
-/// What `POST …/checkout` and its like answer.
+/// The branch, as `POST …/checkout` and its like answer it.
 fn branch_of(thread: &baton_store::ThreadView, name: &baton_core::id::BranchName) -> Result<Value, Problem> {
     let found = thread.branches.iter().find(|branch| branch.name == *name);
     found.map(|branch| shape::branch(thread, branch)).ok_or_else(|| Problem::not_found("branch"))

@@ -1,4 +1,4 @@
-//! One operation of the document, from one row of the table.
+//! One operation of the OpenAPI document, from one row of the table of routes.
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ pub(super) fn describe(route: &Route, schemas: &mut Schemas) -> Value {
         let content = json!({"application/json": {"schema": schema}});
         operation["requestBody"] = json!({"required": true, "content": content});
     }
-    // Nobody is asked for a token on a machine that has none: then the second of the two holds.
+    // A service without tokens asks for none: then the second of the two applies.
     operation["security"] = if route.is_open { json!([]) } else { json!([{"bearer": []}, {}]) };
     if let Some(scope) = route.scope {
         operation["description"] = json!(format!("Needs the scope `{}`.", scope.as_str()));
@@ -53,7 +53,7 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
         all.push(header("Idempotency-Key", "The same key and body begin the same thing only once", schema));
     }
     if route.is_resumable {
-        // A reader that has seen nothing may say so.
+        // A reader that has seen nothing may send an empty value.
         let schema = json!({"type": "string", "pattern": "^([0-9]{1,9}\\.[0-9]{1,18})?$"});
         all.push(header("Last-Event-ID", "Only what comes after this place: `id` of an event", schema));
     }
@@ -80,7 +80,7 @@ fn in_query(query: crate::router::Schema, schemas: &mut Schemas) -> Vec<Value> {
     fields.map(field).collect()
 }
 
-/// What is absent from an address is absent: it cannot be null.
+/// Removes null: an absent parameter of a URL is absent, and cannot be null.
 fn without_null(mut schema: Value) -> Value {
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("default");
@@ -145,7 +145,7 @@ fn event() -> Value {
     })
 }
 
-/// What events are called, in any dialect.
+/// The names of events, in any dialect.
 fn names() -> Vec<&'static str> {
     let mut all = [AGENT_NAMES.as_slice(), RAW_NAMES.as_slice()].concat();
     all.sort_unstable();
@@ -165,7 +165,7 @@ fn described(answer: &Answer) -> String {
     }
 }
 
-/// The headers of everything that is about a run.
+/// The headers of every answer about a run.
 fn named() -> Value {
     let header = |what: &str| json!({"description": what, "schema": {"type": "string"}});
     json!({

@@ -1,4 +1,4 @@
-//! Which run an answer is about: the headers that every such answer carries.
+//! The headers that name the run of an answer.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -13,7 +13,7 @@ pub(crate) const RUN: HeaderName = HeaderName::from_static("x-run-id");
 pub(crate) const THREAD: HeaderName = HeaderName::from_static("x-thread-id");
 /// The trace that it is part of.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("x-trace-id");
-/// What belongs together.
+/// The correlation id.
 pub(crate) const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
 
 /// See the module.
@@ -26,7 +26,7 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// A run that this process has just begun: nothing has to be read for it.
+    /// The headers of a run that this process has just begun: they need no read of the store.
     pub(super) fn started(
         handle: &RunHandle,
         correlation: Option<String>,
@@ -41,18 +41,18 @@ impl About {
         }
     }
 
-    /// A run that was read.
+    /// The headers of a run that was read.
     pub(crate) fn of(row: &RunRow) -> About {
         let (trace_id, correlation) = (trace_id_of(row), correlation_of(row));
         About { run: row.id, thread: row.thread.clone(), trace_id, correlation }
     }
 
-    /// A run by its id.
+    /// Reads the headers of a run by its id.
     pub(crate) async fn read(engine: &Engine, tenant: &Tenant, run: RunId) -> Result<About, StoreError> {
         Ok(About::of(&engine.store().run(tenant, run).await?))
     }
 
-    /// Puts the headers on an answer.
+    /// Puts the headers on a response.
     pub(crate) fn on(&self, mut response: Response) -> Response {
         let headers = response.headers_mut();
         let texts = [
@@ -62,7 +62,7 @@ impl About {
             (CORRELATION, self.correlation.clone()),
         ];
         for (name, text) in texts {
-            // What somebody else stored may not fit into a header, and is left out.
+            // A value that another program stored may not fit into a header, and is left out.
             if let Ok(value) = HeaderValue::try_from(text) {
                 headers.insert(name, value);
             }
@@ -71,7 +71,7 @@ impl About {
     }
 }
 
-/// The span that a request was made in. One that cannot be read is none, as the standard says.
+/// The span that a request was made in. An unreadable header is ignored, as the standard says.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
     let mut given = headers.get_all("traceparent").iter();
     let only = given.next().filter(|_| given.next().is_none())?;

@@ -1,7 +1,7 @@
-//! What is asked of the engine, from what a caller sent.
+//! Makes the request to the engine from the request of a caller.
 //!
-//! A caller can only narrow. Names that the caller may not use are refused here and name the rule; numbers are passed on,
-//! and capped by the engine with a warning. Nothing is looked up in the store: what is not there is found when the run
+//! A caller can only narrow. Names that the caller may not use are refused here, with the rule; numbers are passed on,
+//! and capped by the engine with a warning. Nothing is looked up in the store: missing things are noticed when the run
 //! begins.
 
 use baton_core::id::ThreadId;
@@ -17,12 +17,12 @@ use super::super::problem::{Code, Problem};
 use super::super::shapes::{Config, OnDisconnect, WhenBusy};
 use super::super::state::Service;
 
-/// The one agent that there is.
+/// The only agent.
 const AGENT: &str = "default";
-/// Where messages come in, if nobody says.
+/// The channel of messages that state none.
 const CHANNEL: &str = "CHAT";
 
-/// A message, whatever the route calls it.
+/// A message, by any of the routes.
 pub(crate) struct Asked {
     pub(crate) text: String,
     pub(crate) thread: Option<ThreadId>,
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether the run is cancelled if the caller goes away.
+    /// Whether the run is cancelled if the caller disconnects.
     pub(super) fn cancels(&self) -> bool {
         self.config.on_disconnect == Some(OnDisconnect::Cancel)
     }
@@ -82,7 +82,7 @@ impl Asked {
     }
 }
 
-/// Whether the caller may use an agent, and there is one.
+/// Checks that the caller may use an agent, and that it exists.
 pub(crate) fn agent(caller: &Caller, name: Option<&str>) -> Result<(), Problem> {
     let name = name.unwrap_or(AGENT);
     if !caller.agents.is_empty() && !caller.agents.iter().any(|allowed| allowed == name) {
@@ -98,9 +98,9 @@ pub(crate) fn agent(caller: &Caller, name: Option<&str>) -> Result<(), Problem> 
     }
 }
 
-/// The mode that is meant, if the caller may use it.
+/// The requested mode, if the caller may use it.
 pub(crate) fn mode(caller: &Caller, wanted: Option<Mode>) -> Result<Mode, Problem> {
-    // Nobody is refused for what they did not ask.
+    // The default is lowered and not refused: the caller did not ask for it.
     let mode = wanted.unwrap_or_else(|| Mode::default().min(caller.max_mode));
     if mode > caller.max_mode {
         let most = caller.max_mode.as_str();
@@ -110,7 +110,7 @@ pub(crate) fn mode(caller: &Caller, wanted: Option<Mode>) -> Result<Mode, Proble
     Ok(mode)
 }
 
-/// The channel that is meant by a name in whatever case.
+/// The channel with this name, in any case.
 pub(crate) fn channel(service: &Service, name: Option<&str>) -> Result<String, Problem> {
     let found = service.app().channel(name.unwrap_or(CHANNEL));
     found.map_err(|failure| {
@@ -119,8 +119,8 @@ pub(crate) fn channel(service: &Service, name: Option<&str>) -> Result<String, P
     })
 }
 
-/// Who answers. A caller chooses among those that are configured: anything else might be a file of this machine, or
-/// somebody who is paid.
+/// The model that answers, with its roles. A caller chooses among the configured ones: any other name might be a file
+/// of this machine, or a provider that costs money.
 fn model(service: &Service, name: Option<&str>) -> Result<(String, Roles), Problem> {
     let chosen = service.chosen();
     let Some(name) = name else { return Ok((chosen.model.clone(), chosen.roles.clone())) };
@@ -134,7 +134,7 @@ fn model(service: &Service, name: Option<&str>) -> Result<(String, Roles), Probl
         let detail = format!("this model is not configured; there are {}", known.join(", "));
         return Err(Problem::new(Code::Forbidden, detail).with("rule", "config.model"));
     }
-    // What the settings say about it holds in every role that it answers in.
+    // The settings of the model hold in every role that it answers in.
     let Some(candidate) = chosen.roles.values().flatten().find(|candidate| candidate.model == name) else {
         return Ok((name.to_owned(), Roles::new()));
     };

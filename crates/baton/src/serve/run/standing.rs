@@ -1,8 +1,8 @@
-//! What a caller may do with a run that there is.
+//! The permission of a caller to act on an existing run.
 //!
-//! A run is allowed what its definition says, whoever speaks to it. So nobody may answer, steer or fork one that may do
-//! more than they could have asked for themselves. A message to a branch is the answer to the run that asks there:
-//! which run that is, and where its log ends, is noted before the message is posted.
+//! A run has the permissions of its definition, for any caller. So a caller may not answer, steer or fork one that may
+//! do more than they could have asked for themselves. A message to a branch is the answer to the run that asks there:
+//! that run, and the end of its log, are noted before the message is posted.
 
 use baton_core::id::{Cursor, RunId, ThreadId};
 use baton_core::policy::Mode;
@@ -15,14 +15,14 @@ use super::super::problem::Problem;
 use super::super::state::Service;
 use super::agent;
 
-/// Refuses a run that may do more than the caller: asked by every route that acts on one, but for cancelling, which is open
-/// to everybody who may run something.
+/// Refuses a run that may do more than the caller. Every route that acts on one asks this, except cancelling, which is
+/// open to every caller with the scope `run`.
 pub(crate) async fn may_steer(service: &Service, caller: &Caller, run: RunId) -> Result<(), Problem> {
     agent(caller, None)?;
     Ok(service.engine().may_steer(&caller.tenant, run, caller.max_mode).await?)
 }
 
-/// Gives a message to the engine; answers what became of it, and after which place the caller has seen nothing yet.
+/// Submits a message to the engine; answers the outcome, and the place after which the caller has seen nothing.
 pub(super) async fn submit(
     service: &Service,
     caller: &Caller,
@@ -45,14 +45,14 @@ pub(super) async fn submit(
     Ok((submitted, from))
 }
 
-/// Whether a message was sent before.
+/// Whether the message was sent before.
 async fn is_known(service: &Service, request: &RunRequest) -> Result<bool, Problem> {
     let Some(key) = &request.key else { return Ok(false) };
     let known = service.store().key(&request.tenant, &key.route, &key.key, SystemClock.now()).await?;
     Ok(known.is_some())
 }
 
-/// A run that waits for an answer, if this one does, and the caller may answer it.
+/// The run, if it waits for a user's answer; refuses a caller who may not give it.
 async fn asking(service: &Service, caller: &Caller, run: RunId) -> Result<Option<RunRow>, Problem> {
     let view = service.engine().view(&caller.tenant, run).await?;
     let kinds: Vec<WaitingKind> = view.waiting.iter().map(|waiting| waiting.kind).collect();
@@ -63,13 +63,13 @@ async fn asking(service: &Service, caller: &Caller, run: RunId) -> Result<Option
     Ok(Some(view.row))
 }
 
-/// Refuses a message to a thread on whose current branch a run asks that the caller may not answer.
+/// Refuses a message to a thread if the run on its current branch asks for an answer that the caller may not give.
 pub(crate) async fn may_answer(service: &Service, caller: &Caller, thread: &ThreadId) -> Result<(), Problem> {
     if caller.max_mode == Mode::Exploratory {
         return Ok(());
     }
     let thread = match service.store().thread(&caller.tenant, thread).await {
-        Err(StoreError::NotFound { .. }) => return Ok(()), // it is about to be made
+        Err(StoreError::NotFound { .. }) => return Ok(()), // it does not exist yet
         found => found?,
     };
     let held = thread.branches.iter().find(|branch| branch.name == thread.current).and_then(|it| it.run);

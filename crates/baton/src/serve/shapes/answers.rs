@@ -1,6 +1,6 @@
-//! What callers are answered, as schemas: the documents themselves are made in `shape.rs` and in the handlers.
+//! Answer types, as schemas: the documents themselves are made in `shape.rs` and in the handlers.
 //!
-//! A test reads what those make as these types, so that a description that is wrong is found here.
+//! A test reads those documents as these types, so that a description that is wrong is found here.
 
 #![allow(dead_code, reason = "described, never made")]
 
@@ -23,7 +23,7 @@ pub(crate) use usage::Usage;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "{T}List")]
 pub(crate) struct List<T> {
-    /// What there is.
+    /// The items.
     items: Vec<T>,
     /// `after` of the next page; absent after the last. A page ends after 4 MiB even if fewer items than `limit` are on it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub(crate) struct Entry {
     run_id: Option<String>,
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rewound {
@@ -107,7 +107,7 @@ pub(crate) struct Rewound {
     previous_entry: Option<String>,
 }
 
-/// What a prune freed, or would free.
+/// The branches, lanes and entries that a prune removed, or would remove.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pruned {
@@ -117,7 +117,7 @@ pub(crate) struct Pruned {
     dry_run: bool,
 }
 
-/// The names of where a run stands.
+/// The names of a run's statuses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "RunStatus")]
@@ -148,7 +148,7 @@ pub(crate) struct Run {
     flow: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<String>,
-    /// The hash of what it is pinned to.
+    /// The hash of the definition that it is pinned to.
     definition: String,
     status: RunStatusName,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,12 +156,12 @@ pub(crate) struct Run {
     /// Its last answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<String>,
-    /// Whom it waits for.
+    /// The decisions and answers that it waits for.
     waiting: Vec<Waiting>,
     usage: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
-    /// What it says of itself.
+    /// The account that it gives of itself.
     steps: Vec<Step>,
     #[schemars(with = "Moment")]
     created: String,
@@ -177,7 +177,7 @@ pub(crate) struct Fault {
     message: String,
 }
 
-/// Somebody that a run waits for.
+/// A decision or an answer that a run waits for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Waiting {
@@ -187,7 +187,7 @@ pub(crate) struct Waiting {
     id: String,
     #[schemars(with = "Moment")]
     deadline: String,
-    /// What was asked.
+    /// The question.
     #[serde(skip_serializing_if = "Option::is_none")]
     question: Option<String>,
 }
@@ -213,7 +213,7 @@ pub(crate) enum StepKind {
     Warning,
 }
 
-/// What `/process` answers.
+/// The answer of `/process`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Processed {
@@ -239,11 +239,11 @@ pub(crate) enum ProcessedStatus {
     Suspended,
 }
 
-/// What `/v1/requests` answers.
+/// The answer of `/v1/requests`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answered {
-    /// What the person reads.
+    /// The text for the user.
     reply: String,
     steps: Vec<Step>,
     /// Null only where no run came of it.
@@ -258,21 +258,21 @@ pub(crate) struct Begun {
     run_id: String,
 }
 
-/// Where a run stands that was asked to stop.
+/// The status of a run that was asked to stop.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Standing {
     status: RunStatusName,
 }
 
-/// What was sent to a run.
+/// The receipt for input to a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Taken {
     input_id: String,
 }
 
-/// The names of where an approval stands.
+/// The names of an approval's statuses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ApprovalStatus")]
@@ -309,12 +309,12 @@ pub(crate) struct Approval {
     #[schemars(with = "Option<Moment>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
-    /// What cannot be seen of `args` and `reason`, or is not what it seems: show it to whoever decides.
+    /// Parts of `args` and `reason` that are invisible or misleading: show them to the person who decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
 }
 
-/// What is asked about a call.
+/// The question about a call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApprovalKind {
@@ -379,7 +379,7 @@ pub(crate) struct Problem {
     kind: String,
     title: String,
     status: u16,
-    /// What was wrong, and what to send instead.
+    /// The mistake, and how to correct it.
     detail: String,
     code: String,
 }

@@ -1,4 +1,4 @@
-//! What single values look like: types that are only described.
+//! The forms of single values: types that are only described.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 

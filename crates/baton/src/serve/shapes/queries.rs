@@ -1,4 +1,4 @@
-//! What callers write behind the `?` of an address.
+//! Query types: the parameters behind the `?` of a URL.
 
 use baton_core::id::{BranchName, RunId, ThreadId};
 use baton_core::policy::Mode;
@@ -56,7 +56,7 @@ pub(crate) struct RenderQuery {
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) branch: Option<BranchName>,
-    /// How much of the thread; what the settings say if left out.
+    /// How much of the thread; as the settings say if left out.
     #[serde(default)]
     pub(crate) policy: Option<RenderName>,
     /// Only the last so many entries; a call and its result stay together.
@@ -93,7 +93,7 @@ pub(crate) enum RenderName {
     Full,
     /// The last so many entries.
     LastN,
-    /// What fits the model's context window.
+    /// The newest entries that fit the model's context window.
     TokenBudget,
     /// The same, with the summary that is there.
     Summary,
@@ -128,7 +128,7 @@ pub(crate) struct EventsQuery {
     /// How events are shown.
     #[serde(default)]
     pub(crate) dialect: Option<Dialect>,
-    /// Only what comes after this place; `Last-Event-ID` says the same, and is looked at first.
+    /// Only events after this place; `Last-Event-ID` means the same, and takes precedence.
     #[serde(default)]
     #[schemars(with = "Option<Place>")]
     pub(crate) after: Option<String>,
@@ -162,7 +162,7 @@ pub(crate) struct PolicyQuery {
     /// Where the request comes in.
     #[serde(default)]
     pub(crate) channel: Option<String>,
-    /// What would be said to the agent; nothing is sent.
+    /// A message to the agent, as it would be sent; nothing is sent.
     #[serde(default)]
     pub(crate) message: Option<String>,
 }

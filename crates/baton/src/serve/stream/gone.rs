@@ -1,4 +1,4 @@
-//! What happens to a run whose caller goes away: nothing, unless the caller wanted it cancelled.
+//! Cancels a run whose caller disconnects, if the caller asked for that.
 
 use baton_core::id::{RunId, Tenant};
 use baton_engine::Engine;
@@ -14,7 +14,7 @@ impl Gone {
         Gone { cancels: Some((engine.clone(), tenant.clone(), run)) }
     }
 
-    /// The caller was told everything: there is nothing to cancel.
+    /// The caller got everything: there is nothing to cancel.
     pub(crate) fn stays(mut self) {
         self.cancels = None;
     }
@@ -23,7 +23,7 @@ impl Gone {
 impl Drop for Gone {
     fn drop(&mut self) {
         let Some((engine, tenant, run)) = self.cancels.take() else { return };
-        // Without a runtime the process is ending, and whoever goes on with the run is not told.
+        // Without a runtime the process is ending, and the process that takes the run over is not told.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             tracing::info!(%run, "the caller went away: the run is cancelled");

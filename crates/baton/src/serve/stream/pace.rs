@@ -1,9 +1,9 @@
-//! How often text alone goes out: a decision without I/O, for moments that are passed in.
+//! Coalescing text: when text alone goes out, decided without I/O for moments that are passed in.
 //!
-//! A model's tokens may come ten to a millisecond, and each that is written alone costs the waking of its connection,
-//! a call of the operating system and a packet. So once text was written, more text rests for a breath, and then goes out
-//! with all that came meanwhile. Whoever speaks slower than that never waits, the first piece does not either, and
-//! neither does anything that is no text: a commit ends a breath, and what is no text comes with one.
+//! A model's tokens may come ten to a millisecond, and each that is written alone costs a wake-up of its connection, a
+//! system call and a packet. So once text was written, further text rests for a window ([`BREATH`]), and then goes out
+//! with all that came meanwhile. A model slower than that never waits, the first piece does not either, and neither
+//! does anything but text: a commit ends a window, and anything but text comes with one.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ use baton_core::event::Event;
 use baton_engine::{EngineError, Seen};
 use tokio::time::Instant;
 
-/// How long text rests. Far below what anybody sees (a screen shows a picture every 16 ms), and long enough for a fast
-/// model's whole sentence.
+/// How long text rests: far below the perception of a person (a screen shows a picture every 16 ms), and long enough
+/// for a fast model's whole sentence.
 pub(super) const BREATH: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     since: Since,
-    /// Until then text rests.
+    /// Text rests until then.
     rests_until: Option<Instant>,
 }
 
-/// What was read since the last time that everything went out.
+/// The items that were read since everything last went out.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Since {
     #[default]
     Nothing,
     Text,
-    /// Something that nobody should wait for.
+    /// An item that must not wait.
     More,
 }
 
 impl Pace {
-    /// Something was read. Answers until when it should rest before more is read and all of it goes out: a moment to
-    /// come, since a timer that is set for one that is over would still wait for its next tick.
+    /// Notes an item that was read. Answers until when it should rest before more is read and all of it goes out:
+    /// always in the future, since a timer that is set to the past would still wait for its next tick.
     pub(super) fn read(&mut self, is_text: bool, now: impl FnOnce() -> Instant) -> Option<Instant> {
         self.since = if is_text && self.since != Since::More { Since::Text } else { Since::More };
         let rests_until = self.rests_until.take();
         rests_until.filter(|until| self.since == Since::Text && now() < *until)
     }
 
-    /// There is no more to read for now, and what was read goes out.
+    /// Notes that there is no more to read for now, and that everything read goes out.
     pub(super) fn goes_out(&mut self, now: impl FnOnce() -> Instant) {
         match std::mem::take(&mut self.since) {
             Since::Nothing => {}
@@ -52,7 +52,7 @@ impl Pace {
     }
 }
 
-/// Whether what was seen is a piece of text, and nothing else.
+/// Whether an item is a piece of text, and nothing else.
 pub(super) fn is_text(seen: &Result<Option<Seen>, EngineError>) -> bool {
     matches!(seen, Ok(Some(Seen::Event(it))) if matches!(it.event, Event::Delta { .. }))
 }

@@ -1,4 +1,4 @@
-//! What callers do to branches.
+//! Listing and changing branches.
 
 use axum::Json;
 use axum::extract::State;
@@ -63,7 +63,7 @@ pub(crate) async fn fork(
             None => made_up()?,
         };
         match store.fork(tenant, &id, wanted.from.as_ref(), &at, name.clone(), SystemClock.now()).await {
-            // A name that was made up is as good as the next one.
+            // The name was made up, so the next one will do as well.
             Err(StoreError::Tree(TreeError::BranchExists(_))) if wanted.name.is_none() => {}
             forked => {
                 forked?;

@@ -1,4 +1,4 @@
-//! Ending what runs on a thread before it goes: runs are cancelled, also those that wait, and waited for.
+//! Ending the runs on a thread before it is deleted: they are cancelled, also those that wait, and waited for.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::super::problem::{Code, Problem};
 use super::super::runs::go_on;
 use super::super::state::Service;
 
-/// How long they are waited for: what was told to stop has ten seconds.
+/// How long their end is waited for: a cancelled run has ten seconds to stop.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How many are looked at at once.
+/// How many runs are read at once.
 const PAGE: u32 = 100;
 
 /// Cancels all runs of a thread and waits until they have ended.
@@ -48,7 +48,7 @@ pub(super) async fn end_runs(service: &Service, tenant: &Tenant, thread: &Thread
 
 async fn active(engine: &Engine, tenant: &Tenant, thread: &ThreadId) -> Result<Vec<RunId>, StoreError> {
     let mut found = Vec::new();
-    // Those that wait come first: none of them begins while the others end.
+    // Queued runs come first: none of them begins while the others end.
     for status in [RunStatus::Queued, RunStatus::Running, RunStatus::Suspended] {
         let (thread, status) = (Some(thread.clone()), Some(status));
         let filter = RunFilter { thread, status, limit: PAGE, ..RunFilter::default() };

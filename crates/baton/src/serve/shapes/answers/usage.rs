@@ -1,11 +1,11 @@
-//! What a run used, as a schema.
+//! The usage of a run, as a schema.
 
 #![allow(dead_code, reason = "described, never made")]
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a run used.
+/// The tokens and the cost of a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Usage {
