@@ -1,9 +1,9 @@
 //! The `agent` dialect: events as clients see them, one JSON object each.
 //!
-//! A pure rendering without logic of its own. It names what clients may rely on; what they are not told
-//! (that a run began, a model's private reasoning unless they asked for it) gives no frame. One event may
-//! give two frames, and then only the last of them stands for its number. How frames become a stream, and the
-//! dialect that shows everything, are in [`sse`]; the text that a run ends with is collected in [`final_text`].
+//! A pure rendering without logic of its own. It names the fields that clients may rely on; an event that is not shown
+//! to them (a run began, a model's private reasoning unless they asked for it) gives no frame. One event may give two
+//! frames, and then only the last of them has its number. How frames become a stream, and the dialect that shows
+//! everything, are in [`sse`]; the final text of a run is collected in [`final_text`].
 
 pub(crate) mod final_text;
 pub(crate) mod sse;
@@ -53,7 +53,7 @@ pub(crate) enum Frame<'a> {
         digest: &'a str,
         reason: &'a str,
         expires_at: Timestamp,
-        /// What a person would not see of it.
+        /// Warnings about parts that a person would not see.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
@@ -63,7 +63,7 @@ pub(crate) enum Frame<'a> {
     Warning { code: &'static str, message: &'a str },
     /// The text of a message so far is void.
     Restarted { message_id: &'a str },
-    /// What came after a number is void.
+    /// The events after a number are void.
     Resumed { last_seq: u64 },
     /// Why the run failed, right before `done`.
     Error { code: &'static str, message: &'a str },
@@ -102,7 +102,7 @@ pub(crate) fn agent<'a>(event: &'a Event, show_reasoning: bool, response: &'a st
     before.into_iter().chain(last).collect()
 }
 
-/// The same, where nothing may be kept: the frame that stands for the event's number, and what comes before it.
+/// The same without a list: the frame before, and the frame that stands for the event's number.
 pub(crate) fn pair<'a>(
     event: &'a Event,
     show_reasoning: bool,
@@ -139,7 +139,7 @@ pub(crate) fn pair<'a>(
     (None, Some(frame))
 }
 
-/// What a person would not see of a call that waits for approval.
+/// Warnings about parts of a call that a person would not see; the call waits for approval.
 fn unseen(args: &Value, reason: &str) -> Vec<String> {
     let mut findings = visible::Findings::default();
     visible::json(args, &mut findings);

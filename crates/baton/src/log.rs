@@ -1,7 +1,7 @@
 //! The log of this process: to standard error, and never to standard output.
 //!
-//! As lines for people, or as one JSON object a line with fixed names. Other people's crates are heard no closer than
-//! `info`: what they say below that may hold headers, statements and their values, and with them secrets.
+//! Lines for people, or one JSON object per line with fixed names. Other crates are logged no closer than `info`: their
+//! messages below that may hold headers, statements and their values, and with them secrets.
 
 mod json;
 
@@ -17,7 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::Color;
 use crate::telemetry::Telemetry;
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
@@ -26,19 +26,19 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What is logged, and how.
+/// The settings of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Logging {
-    /// What is logged.
+    /// The least important level that is logged.
     pub(crate) level: LevelFilter,
-    /// Whether somebody said so.
+    /// Whether the user chose the level.
     pub(crate) is_stated: bool,
-    /// How; absent: whatever suits the command.
+    /// The format; absent: the one that suits the command.
     pub(crate) format: Option<Format>,
 }
 
 impl Logging {
-    /// What suits a service, where nothing is said: more than a command says, and for programs unless a person looks.
+    /// The settings of a service that states none: more than a command logs, and for programs unless a person looks.
     pub(crate) fn of_a_service(self) -> Logging {
         let usual = if std::io::stderr().is_terminal() { Format::Text } else { Format::Json };
         Logging {
@@ -49,7 +49,7 @@ impl Logging {
     }
 }
 
-/// Decides about colours, for the log and everything else that is written.
+/// Sets the colours of the log and of all other output.
 pub(crate) fn colours(choice: Color) {
     let choice = match choice {
         Color::Auto => anstream::ColorChoice::Auto,
@@ -59,14 +59,14 @@ pub(crate) fn colours(choice: Color) {
     choice.write_global();
 }
 
-/// Begins the log. A second time changes nothing.
+/// Starts the log. A second call changes nothing.
 pub(crate) fn begin(logging: Logging) {
     begin_with(logging, None);
 }
 
-/// The same, and lets telemetry listen, too, if it is on.
+/// The same, with a layer for telemetry if it is on.
 ///
-/// The spans of runs are for telemetry alone. Where that is off nobody wants them, and they cost nothing.
+/// The spans of runs are for telemetry alone. Where that is off they are disabled, and cost nothing.
 pub(crate) fn begin_with(logging: Logging, telemetry: Option<&Telemetry>) {
     let coloured = match anstream::ColorChoice::global() {
         anstream::ColorChoice::Auto => std::io::stderr().is_terminal(),
@@ -79,14 +79,14 @@ pub(crate) fn begin_with(logging: Logging, telemetry: Option<&Telemetry>) {
     };
     let (heard, registry) = (heard(logging.level), tracing_subscriber::registry());
     let _ = match telemetry {
-        // A filter of one layer alone remembers for each thread what it said last, and a span that nobody wants can make it
-        // swallow the next line. So there is one only where there are two who listen.
+        // A per-layer filter keeps its last decision per thread, and a span that no layer wants can make it swallow the
+        // next line. So there are such filters only where there are two layers.
         None => registry.with(log).with(heard).try_init(),
         Some(telemetry) => registry.with(log.with_filter(heard)).with(telemetry.layer()).try_init(),
     };
 }
 
-/// Who is heard how closely.
+/// The level of each target.
 fn heard(level: LevelFilter) -> Targets {
     let others = level.min(LevelFilter::INFO);
     Targets::new().with_default(others).with_target("baton", level).with_target(TARGET, LevelFilter::OFF)

@@ -1,10 +1,10 @@
-//! Throwing away what has had its time: runs that ended long ago, long outputs that nothing names, threads past their
-//! time, and keys that have expired.
+//! Retention: removes runs that ended long ago, long outputs that nothing names, threads past their time, and expired
+//! keys.
 //!
-//! `baton gc` does it at once; a service does it beside its runs ([`begin`]). Of the processes on one store the first to
-//! come does it, and the others leave it alone until the next time. The store removes in small writes and looks
-//! again before each, so no run waits for this, none fails because of it, and one that is cut off has removed whole
-//! things only. Whatever goes wrong is logged, and tried again the next time.
+//! `baton gc` does it at once; a service does it beside its runs ([`begin`]). Of the processes on one store the first
+//! does it, and the others skip that turn. The store removes in small writes and checks again before each, so no run
+//! waits for this, none fails because of it, and an interrupted one has removed whole things only. A failure is logged,
+//! and tried again the next time.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::config::Retention;
 
-/// The row that says who looks this time.
+/// The row that names the process of this turn.
 const ROUTE: &str = "retention";
 const KEY: &str = "turn";
 
-/// What is to be thrown away at a moment.
+/// The request to remove everything that is too old at a moment.
 pub(crate) fn request(retention: &Retention, now: Timestamp, dry_run: bool) -> GcRequest {
     GcRequest {
         now,
@@ -36,7 +36,7 @@ fn before(now: Timestamp, age: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
 }
 
-/// Throws away now, and from then on as often as the settings say, until the process ends.
+/// Removes now, and from then on as often as the settings say, until the process ends.
 pub(crate) fn begin(app: &App, closing: CancellationToken) -> JoinHandle<()> {
     let (engine, retention) = (app.engine.clone(), app.config.retention.clone());
     let keeping = async move {
@@ -58,7 +58,7 @@ pub(crate) fn begin(app: &App, closing: CancellationToken) -> JoinHandle<()> {
     })
 }
 
-/// Throws away, unless somebody else did this time.
+/// Removes, unless another process has taken this turn.
 async fn turn(engine: &Engine, retention: &Retention) -> Result<Option<Collected>, EngineError> {
     let (store, now) = (engine.store(), SystemClock.now());
     let until = now.plus_ms(u64::try_from(retention.every.as_millis()).unwrap_or(u64::MAX));

@@ -1,8 +1,8 @@
 //! Every route of the service, in one table.
 //!
-//! The router and `/openapi.json` are both made from it, so that what is described is what is served. A row says how a
-//! route is called, who may call it, what it takes and what it answers; what it does is its handler, in `serve/`. Around
-//! the routes lie the checks of the shell (`serve.rs`), which no route can leave out.
+//! The router and `/openapi.json` are both made from it, so that the description matches the routes. A row holds the
+//! path of a route, its scope, and the types of its request and answers; its handler is in `serve/`. The checks of the
+//! shell (`serve.rs`) are around the routes, and no route can leave them out.
 
 mod row;
 
@@ -26,9 +26,9 @@ use row::{of, row};
 
 /// Messages to an agent.
 const AGENT: &str = "Agent";
-/// Runs that there are.
+/// Existing runs.
 const RUNS: &str = "Runs";
-/// Threads and what was said on them.
+/// Threads and their entries.
 const THREADS: &str = "Threads";
 /// The service itself.
 const SERVICE: &str = "Service";

@@ -1,9 +1,9 @@
-//! The services around this one, while a process lives: whose tools it calls, whom it tells what happened, and the chain
-//! of all that happened.
+//! The services around this one, while a process lives: the one whose tools it calls, the one that receives its events,
+//! and the audit chain.
 //!
-//! Nothing here is in the way of a run. A service that is down at the start is a warning, and its tools appear when
-//! it answers ([`tools`]); events wait in the outbox until they are taken ([`sender`]); the chain is sealed behind
-//! whatever is written ([`chain`]).
+//! Nothing here delays a run. A service that is down at the start is a warning, and its tools appear when it answers
+//! ([`tools`]); events wait in the outbox until they are taken ([`sender`]); the chain is sealed after events are
+//! written ([`chain`]).
 
 mod chain;
 mod sender;
@@ -27,12 +27,12 @@ use sender::Sender;
 use tools::Discovery;
 
 /// How long the start waits for the first list of tools: a service that answers has its tools in place before the first
-/// request, and one that hangs delays nobody.
+/// request, and one that hangs delays the start no longer.
 const FIRST_TOOLS: Duration = Duration::from_secs(2);
-/// How long a process that ends tries to get rid of what it wrote. The rest waits for the next one.
+/// How long a process that ends tries to send and seal its events. The rest waits for the next one.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What runs beside the engine of one process.
+/// The tasks beside the engine of one process.
 #[derive(Debug)]
 pub(crate) struct Services {
     closing: CancellationToken,
@@ -40,7 +40,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Asks for tools, and starts what goes on beside the runs until [`Services::end`].
+    /// Asks for tools, and starts the tasks beside the runs until [`Services::end`].
     pub(crate) async fn begin(app: &App) -> Result<Services, Failure> {
         let closing = CancellationToken::new();
         let sender =
@@ -55,14 +55,14 @@ impl Services {
         Ok(Services { closing, tasks })
     }
 
-    /// Sends and seals what is left, for a moment, and ends.
+    /// Sends and seals the remaining events, for a moment, and ends.
     pub(crate) async fn end(self) {
         self.closing.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, futures_util::future::join_all(self.tasks)).await;
     }
 }
 
-/// Asks once for the tools of the execution service, for a command that is soon over.
+/// Asks once for the tools of the execution service, for a command that ends soon.
 pub(crate) async fn discover(app: &App) -> Result<(), Failure> {
     if let Some(mut discovery) = Discovery::new(app)? {
         discovery.look().await;
@@ -70,13 +70,13 @@ pub(crate) async fn discover(app: &App) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the execution service offers, or why it does not.
+/// The tools that the execution service offers, or why it offers none.
 pub(crate) async fn offered(setting: &ExecutionSetting) -> Result<Result<Vec<ToolSpec>, NoOffer>, Failure> {
     let offer = tools::service(setting)?.discover().await;
     Ok(offer.map(|offer| offer.specs))
 }
 
-/// Our token for a service. A variable that is not set is no token; a file that was named has to be there.
+/// Our token for a service. An unset variable is no token; a file that is named has to be there.
 fn token(of: &str, place: &KeyPlace) -> Result<Option<Secret>, Failure> {
     let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
     let key = look_for(place, &environment);

@@ -1,10 +1,9 @@
 //! Telemetry: the spans of runs, sent to a collector over OTLP/HTTP if the operator names one.
 //!
-//! A layer ([`layer`]) collects the spans that the engine emits, a task of its own ([`export`]) sends them in
-//! batches, and [`otlp`] is their wire format. It promises that nothing waits for it but the end of the
-//! process, and that for two seconds at most: what does not fit the queue, or is not taken, is dropped and
-//! said once. There is no second try, because nothing is lost that counts: `baton runs trace` reads the store.
-//! Without an address nothing here is started.
+//! A layer ([`layer`]) collects the spans that the engine emits, a task of its own ([`export`]) sends them in batches,
+//! and [`otlp`] is their wire format. Nothing waits for telemetry but the end of the process, and that for two seconds
+//! at most: spans that do not fit the queue, or are not taken, are dropped, which is logged once. There is no retry,
+//! because nothing important is lost: `baton runs trace` reads the store. Without an address nothing here is started.
 
 mod export;
 mod layer;
@@ -23,23 +22,23 @@ use baton_model::{BadEndpoint, Endpoint};
 use export::Exporter;
 use layer::Spans;
 
-/// How long the process stays for what was not sent yet.
+/// How long a process that ends waits for spans that were not sent yet.
 const LEAVING: Duration = Duration::from_secs(2);
-/// How much of that is for spans that are about to end.
+/// The part of that time for spans that are about to end.
 const ENDING: Duration = Duration::from_secs(1);
-/// Spans that wait to be sent; more are dropped.
+/// The most spans that wait to be sent; more are dropped.
 const QUEUE: usize = 2048;
 
-/// Where spans are sent, and as what.
+/// A collector, and how spans are sent to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Collector {
-    /// Where it is.
+    /// The endpoint of the collector.
     pub(crate) endpoint: Endpoint,
     /// The address that batches are posted to.
     pub(crate) url: Url,
     /// The variable that holds the headers.
     pub(crate) headers_env: String,
-    /// What this process is called.
+    /// The service name of this process.
     pub(crate) service: String,
 }
 
@@ -69,12 +68,12 @@ impl Telemetry {
         Telemetry { exporter: Exporter::start(collector, queue, spans.dropped()), spans }
     }
 
-    /// What the process's log listens with, beside its own.
+    /// The layer that the log of the process adds beside its own.
     pub(crate) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
         self.spans.clone().layer()
     }
 
-    /// Sends what is left, as long as there is time.
+    /// Sends the remaining spans, as long as there is time.
     pub(crate) async fn end(self) {
         let Telemetry { spans, exporter } = self;
         let rest = async {
@@ -87,7 +86,7 @@ impl Telemetry {
     }
 }
 
-/// The span that this process was started in. What cannot be read is ignored, as the standard has it.
+/// The span that this process was started in. An unreadable one is ignored, as the standard says.
 pub(crate) fn parent() -> Option<TraceParent> {
     let text = std::env::var_os("TRACEPARENT").filter(|text| !text.is_empty())?;
     match text.to_string_lossy().trim().parse() {

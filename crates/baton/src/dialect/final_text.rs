@@ -9,8 +9,8 @@
 use baton_core::event::{Event, NumberedEvent};
 use baton_core::run::RunStatus;
 
-/// The longest message that is kept for a stream. A longer one is read from the store at the end: what a reader costs in memory
-/// does not follow from how much a model says.
+/// The longest message that is kept for a stream. A longer one is read from the store at the end: the memory of a
+/// reader does not depend on how much a model says.
 const MOST_KEPT: usize = 64 << 10;
 
 /// See the module.

@@ -1,8 +1,8 @@
 //! Frames as server-sent events: `id:`, `event:` and one line of `data:`.
 //!
-//! Written straight into the buffer that goes out, without anything in between: this is what every piece of
-//! every answer passes through. Names come from a closed set and never from a model. A text cannot leave its line:
-//! JSON escapes the ends of lines that the standard knows, and this writer those that other readers split at.
+//! Written straight into the buffer that goes out, without anything in between: every piece of every answer passes
+//! through here. Names come from a closed set and never from a model. A text cannot leave its line: JSON escapes the
+//! ends of lines that the standard knows, and this writer those that other readers split at.
 
 use std::io::{self, Write};
 
@@ -15,18 +15,18 @@ use serde_json::ser::{CompactFormatter, Formatter};
 
 use super::{Frame, pair, suspended};
 
-/// Which rendering a stream has.
+/// The rendering of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Dialect {
-    /// What a user interface needs.
+    /// The events that a user interface needs.
     #[default]
     Agent,
     /// Every event as it is numbered and stored.
     Raw,
 }
 
-/// What is shown, and how.
+/// The dialect of a stream, and whether it includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Showing {
     pub(crate) dialect: Dialect,
@@ -55,7 +55,7 @@ impl Showing {
                 }
             }
             Dialect::Raw => match &seen.event {
-                // It has its place, since numbers are without gaps; what was thought stays private.
+                // It keeps its place, since numbers are without gaps; the reasoning stays private.
                 Event::Delta { effect, message_id, reasoning: true, .. } if !self.reasoning => {
                     let (effect, message_id, text) = (*effect, message_id.clone(), String::new());
                     let hidden = Event::Delta { effect, message_id, text, reasoning: true };
@@ -66,7 +66,7 @@ impl Showing {
         }
     }
 
-    /// Writes that what came after a number is void.
+    /// Writes that the events after a number are void.
     pub(crate) fn resumed(self, last_seq: u64, out: &mut Vec<u8>) {
         unnumbered(&Frame::Resumed { last_seq }, out);
     }
@@ -76,7 +76,7 @@ impl Showing {
         unnumbered(&suspended(usage, question), out);
     }
 
-    /// Writes the end of a stream that could not be served any further. The run may go on.
+    /// Writes the end of a stream that failed. The run may go on.
     pub(crate) fn broken(self, code: &'static str, message: &str, out: &mut Vec<u8>) {
         unnumbered(&Frame::Error { code, message }, out);
         let usage = Usage::default();
@@ -84,12 +84,12 @@ impl Showing {
     }
 }
 
-/// Writes after how many milliseconds a reader that was cut off should come back.
+/// Writes after how many milliseconds a disconnected reader should reconnect.
 pub(crate) fn retry(ms: u32, out: &mut Vec<u8>) {
     let _ = write!(out, "retry: {ms}\n\n"); // a buffer takes everything
 }
 
-/// A comment: it says only that somebody is there.
+/// A comment line, sent as a heartbeat.
 pub(crate) const PING: &[u8] = b": ping\n\n";
 
 /// The names of the dialect `agent`.
@@ -160,7 +160,7 @@ fn write(out: &mut Vec<u8>, id: Option<Cursor>, name: &'static str, data: &impl 
     }
 }
 
-/// Writes a number. Every piece of text has two of them, and the way of `write!` is a long one.
+/// Writes a number. Every piece of text has two of them, and `write!` takes longer.
 fn decimal(mut number: u64, out: &mut Vec<u8>) {
     let start = out.len();
     loop {
@@ -173,7 +173,7 @@ fn decimal(mut number: u64, out: &mut Vec<u8>) {
     out[start..].reverse();
 }
 
-/// JSON without anything at which somebody may begin a new line.
+/// JSON without any character at which a reader may begin a new line.
 struct OneLine;
 
 impl Formatter for OneLine {

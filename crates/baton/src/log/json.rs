@@ -1,4 +1,4 @@
-//! One JSON object a line: `ts`, `level`, `target`, `msg`, then whatever else is known, under names that never change.
+//! One JSON object per line: `ts`, `level`, `target`, `msg`, then the other fields, under names that never change.
 
 use std::fmt::{self, Debug};
 
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// What is said of one event.
+/// The fields of one event.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -59,7 +59,7 @@ impl Fields {
             "thread" => "thread_id",
             "correlation" => "correlation_id",
             "trace" => "trace_id",
-            // What stands first stands there once.
+            // These names are written first, and only once.
             "ts" | "level" | "target" | "msg" => return,
             other => other,
         };

@@ -1,4 +1,4 @@
-//! One row of the table: how a route is called, by whom, with what, and what it answers.
+//! One row of the table of routes: path, scope, request and answers.
 
 use axum::routing::MethodRouter;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -6,7 +6,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use crate::serve::auth::Scope;
 use crate::serve::state::Service;
 
-/// Makes a schema.
+/// A function that makes a schema.
 pub(crate) type Schema = fn(&mut SchemaGenerator) -> schemars::Schema;
 
 /// The schema of a type.
@@ -14,7 +14,7 @@ pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Sc
     generator.subschema_for::<T>()
 }
 
-/// The methods that are used.
+/// The methods that routes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,
@@ -33,7 +33,7 @@ impl Method {
     }
 }
 
-/// What a route answers when it worked.
+/// A successful answer of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
     /// A document.
@@ -51,26 +51,26 @@ pub(crate) enum Answer {
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
-    /// What the operation is called in programs.
+    /// The name of the operation in programs.
     pub(crate) operation: &'static str,
     pub(crate) handler: fn() -> MethodRouter<Service>,
     pub(crate) tag: &'static str,
     pub(crate) summary: &'static str,
-    /// What a token needs; none: any token will do.
+    /// The scope that a token needs; none: any token will do.
     pub(crate) scope: Option<Scope>,
-    /// Whether nobody is asked for a token.
+    /// Whether the route needs no token.
     pub(crate) is_open: bool,
     pub(crate) query: Option<Schema>,
     pub(crate) body: Option<Schema>,
-    /// Whether an `Idempotency-Key` is looked at.
+    /// Whether an `Idempotency-Key` is read.
     pub(crate) is_keyed: bool,
-    /// Whether a `Last-Event-ID` is looked at.
+    /// Whether a `Last-Event-ID` is read.
     pub(crate) is_resumable: bool,
     /// Whether the answer names a run in its headers.
     pub(crate) names_run: bool,
-    /// What it answers, by status.
+    /// The successful answers, by status.
     pub(crate) answers: [Option<(u16, Answer)>; 2],
-    /// Problems that only it has.
+    /// The statuses of problems that only this route has.
     pub(crate) fails: &'static [u16],
 }
 
@@ -169,9 +169,9 @@ impl Route {
         self
     }
 
-    /// Every status of a problem that it can answer with, in order.
+    /// Every status of a problem that the route can answer with, in order.
     pub(crate) fn problems(&self) -> Vec<u16> {
-        // What the shell may say of any request.
+        // The shell may answer any request with these.
         let mut all = vec![400, 421, 429, 500, 503];
         if !self.is_open {
             all.push(401);

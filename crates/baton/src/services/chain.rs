@@ -1,8 +1,8 @@
-//! Sealing the chain of what happened, telling it of tool calls, and keeping the outbox within bounds.
+//! Seals the audit chain, adds tool calls to it, and keeps the outbox within bounds.
 //!
-//! Every process tries; the store lets one do it at a time. Behind a busy process the chain follows within a moment,
-//! and behind an idle one it is looked for seldom. Tool calls are told of when nothing else happens, and behind a process that is
-//! never idle after [`CALLS_EVERY`].
+//! Every process tries; the store lets one do it at a time. The events of a busy process are sealed within a moment; an
+//! idle one looks for events seldom. Tool calls are added when nothing else happens, and for a process that is never
+//! idle after [`CALLS_EVERY`].
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::wait;
 
-/// How soon what was written is sealed, and how seldom it is looked for where nothing is written.
+/// How soon written events are sealed, and how seldom they are looked for where none are written.
 const SOON: Duration = Duration::from_millis(250);
 const SELDOM: Duration = Duration::from_secs(2);
-/// How often the trail is told of tool calls at the least: where something always happens, and for processes that are gone.
+/// How often tool calls are added at the least: for processes that are never idle, and for those that are gone.
 const CALLS_EVERY: Duration = Duration::from_secs(20);
-/// How often it is looked whether events wait for too long, or are too many.
+/// How often the outbox is checked for events that wait for too long, or are too many.
 const TRIM_EVERY: Duration = Duration::from_secs(60);
-/// How long events wait for a service that does not take them, and how much of them is kept.
+/// How long events wait for a service that does not take them, and how many bytes of them are kept.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 const KEPT_BYTES: u64 = 1 << 30;
 
-/// Seals, tells and trims until the process ends, and then seals and tells of what is left.
+/// Seals, adds tool calls and trims until the process ends, and then adds and seals the rest.
 pub(super) async fn keep(engine: Engine, closing: CancellationToken) {
     let mut pause = SOON;
     let (mut trim_at, mut calls_at, mut has_news) = (Instant::now(), Instant::now(), false);

@@ -1,25 +1,25 @@
-//! Sending what happened to the context service: at least once, in order for each correlation id, never in the way of
-//! a run.
+//! Sends events to the context service: at least once, in order for each correlation id, never in the way of a run.
 //!
-//! Events wait in the outbox, where the transitions that they tell of put them. A round takes a page of them, sends those of
-//! one correlation id one after the other and those of different ones side by side, and notes which were taken.
-//! Each goes under a key of its own, the same for every attempt, so that one that is sent twice counts once.
+//! Events wait in the outbox, where their transitions put them. A round reads a page of them, sends those of one
+//! correlation id one after the other and those of different ones side by side, and notes which were taken. Each is
+//! sent under a key of its own, the same for every attempt, so that one that is sent twice counts once.
 //!
-//! Of the processes on one store one sends at a time: it holds a row of the store under its name, and another takes it
-//! over when that process is gone. Should two send all the same (one was stopped for a while, and does not know yet that
-//! it is not meant any more), each goes through the events of a correlation id from the oldest that was not taken,
-//! and a next one only when the one before was taken: what arrives first still arrives in order.
+//! Of the processes on one store one sends at a time: it holds a row of the store under its name, and another takes the
+//! row over when that process is gone. Should two send all the same (one was stopped for a while, and does not know yet
+//! that it lost the row), each goes through the events of a correlation id from the oldest that was not taken, and to
+//! the next one only when the one before was taken: first arrivals are still in order.
 //!
-//! It goes through all that waits, a page at a time, and then begins again. What a correlation id could not send keeps
-//! only that id waiting, for a while that grows, however much of it there is: the pages behind are reached all the same.
+//! It goes through all waiting events, a page at a time, and then begins again. An event that could not be sent delays
+//! only its own correlation id, for a time that grows, however many events that has: the pages behind are reached all
+//! the same.
 //!
-//! One tenant's flood does not delay another's events by more than a moment and a few rounds: while more waits than a page
-//! holds, the oldest events of tenants that the page has nothing of are sent beside it, and tenants take turns.
+//! One tenant's flood does not delay another's events by more than a moment and a few rounds: while more events wait
+//! than a page holds, the oldest events of tenants that are not on the page are sent beside it, and tenants take turns.
 //!
-//! It tries for ever. A service that cannot be reached, is too slow, or says that it takes nothing for now (401, 403, 429,
-//! 503) is left alone for a while. Any other status is about one event: the rest of its correlation id waits behind it,
-//! and nobody else does. An event that the service itself refuses as it is (status 400, 413, 415, 422) is given up with a
-//! warning: those behind it would never arrive. It stays in the chain.
+//! It tries for ever. A service that cannot be reached, is too slow, or takes nothing for now (401, 403, 429, 503) is
+//! left alone for a while. Any other status is about one event: the rest of its correlation id waits behind it, and no
+//! other. An event that the service itself refuses as it is (status 400, 413, 415, 422) is given up with a warning:
+//! those behind it would never arrive. It stays in the chain.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,22 +41,22 @@ use super::wait;
 use crate::config::ContextSetting;
 use crate::failure::Failure;
 
-/// The most events of one round, and how many correlation ids are served side by side.
+/// The most events of one round, and how many correlation ids are sent side by side.
 const BATCH: u32 = 256;
 const SIDE_BY_SIDE: usize = 16;
-/// How often it is looked for tenants that a page has nothing of, and how many times at once: those that are found first
-/// may have a page of events, too.
+/// How often other tenants than those of a page are looked for, and how many pages of their events one round adds: the
+/// tenants that are found first may fill a page, too.
 const BESIDE_EVERY: Duration = Duration::from_secs(1);
 const BESIDE: usize = 8;
-/// How long the service has for one event, and how much of its answer is read.
+/// The deadline for one event, and how much of the answer is read.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER_BYTES: usize = 64 << 10;
-/// How soon after a round it is looked for more; doubled while there is nothing, and while the service is down.
+/// How soon the next round follows; doubled while there is nothing to send, and while the service is down.
 const SOON: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(1);
 const DOWN: Duration = Duration::from_secs(30);
 
-/// The row that says who sends.
+/// The row that names the sending process.
 const ROUTE: &str = "outbox";
 const KEY: &str = "sender";
 /// It does not expire with the keys of requests.
@@ -69,29 +69,30 @@ pub(super) struct Sender {
     /// The number after which the next page begins.
     from: i64,
     held: Held,
-    /// When it was looked for other tenants' events.
+    /// When other tenants' events were last looked for.
     looked_beside: Option<Instant>,
 }
 
-/// Whose events wait: those of a correlation id, which nobody shares with another tenant.
+/// The tenant and the correlation id of events. Tenants share no id, so each has its own order.
 type Whose = (Tenant, String);
 
-/// Whose next event was not taken.
+/// The correlation ids whose next event was not taken.
 #[derive(Debug, Default)]
 struct Held(HashMap<Whose, Hold>);
 
 #[derive(Debug)]
 struct Hold {
     why: String,
-    /// When it is tried again, and how long it was left alone.
+    /// When it is tried again, and the pause until then.
     until: Instant,
     pause: Duration,
-    /// Whether its time had come when the first page was taken: whoever began in the middle would not keep the order.
+    /// Whether its time had come when the first page was taken: an id that joins in the middle would not keep the
+    /// order.
     is_open: bool,
 }
 
 impl Held {
-    /// Everything is gone through from the beginning: what has waited long enough is tried again.
+    /// Begins a pass over all pages: ids that have waited long enough are tried again.
     fn begin(&mut self, now: Instant) {
         self.0.values_mut().for_each(|hold| hold.is_open = hold.until <= now);
     }
@@ -100,7 +101,7 @@ impl Held {
         self.0.get(whose).is_none_or(|hold| hold.is_open)
     }
 
-    /// Notes what came of the events of somebody: why the next one was not taken, if it was not.
+    /// Notes the outcome of an id: why its next event was not taken, if it was not.
     fn note(&mut self, whose: Whose, left: Option<&str>, now: Instant) {
         let Some(why) = left else {
             self.0.remove(&whose);
@@ -111,21 +112,21 @@ impl Held {
         self.0.insert(whose, hold);
     }
 
-    /// Everything was gone through: who might have sent and was not met has nothing left to send.
+    /// Ends a pass: an id that might have sent and was not met has nothing left to send.
     fn end(&mut self) {
         self.0.retain(|_, hold| !hold.is_open);
     }
 
-    /// Why somebody waits, if anybody does.
+    /// Why an id waits, if any does.
     fn why(&self) -> Option<&str> {
         self.0.values().next().map(|hold| hold.why.as_str())
     }
 }
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Debug)]
 enum Round {
-    /// There was nothing to do, or it is for another process to do.
+    /// There was nothing to do, or another process sends.
     Idle,
     /// There is another page; whether anything of this one was taken.
     More { took: bool },
@@ -133,24 +134,24 @@ enum Round {
     Sent,
     /// Some were not taken, and why; the others were.
     Partly(String),
-    /// It takes none for now, and why.
+    /// The service takes none for now, and why.
     Down(String),
 }
 
-/// What came of one event.
+/// The outcome of one event.
 #[derive(Debug, PartialEq)]
 enum Taken {
     Yes,
-    /// It never will be.
+    /// It will never be taken.
     Never(u16),
     /// This one is not taken for now; others may be.
     NotThis(String),
-    /// None is for now.
+    /// None is taken for now.
     NotNow(String),
 }
 
 impl Sender {
-    /// To the service that is configured.
+    /// A sender to the configured service.
     pub(super) fn new(setting: &ContextSetting, engine: &Engine) -> Result<Sender, Failure> {
         let token = super::token("services.context", &setting.token)?;
         let connection = Connection::new(&setting.url, token)
@@ -158,7 +159,7 @@ impl Sender {
         Ok(Sender { engine: engine.clone(), connection, from: 0, held: Held::default(), looked_beside: None })
     }
 
-    /// Sends until the process ends, and then what is left.
+    /// Sends until the process ends, and then the remaining events.
     pub(super) async fn run(mut self, closing: CancellationToken) {
         let (mut pause, mut is_down) = (SOON, false);
         loop {
@@ -215,7 +216,7 @@ impl Sender {
         })
     }
 
-    /// Adds the oldest events of tenants that a full page has nothing of.
+    /// Adds the oldest events of tenants that are not on a full page.
     async fn add_others(&mut self, store: &Store, events: &mut Vec<Outgoing>) -> Result<(), StoreError> {
         if self.looked_beside.is_some_and(|looked| looked.elapsed() < BESIDE_EVERY) {
             return Ok(());
@@ -274,7 +275,7 @@ impl Sender {
         }
     }
 
-    /// Whether it is this process that sends: nobody else does, or whoever did is gone.
+    /// Whether this process sends: no other does, or the one that did is gone.
     async fn is_ours(&self, store: &Store) -> Result<bool, StoreError> {
         let (tenant, me, now) = (Tenant::local(), self.engine.owner(), SystemClock.now());
         let mut known = store.key(&tenant, ROUTE, KEY, now).await?;
@@ -295,15 +296,14 @@ impl Sender {
     }
 }
 
-/// The key of an event and what is sent of it: the very text that the chain holds the digest of, so that it is written
-/// only once.
+/// The key and the body of an event: the very text whose digest the chain holds, so that it is written only once.
 fn written(n: i64, event: &AuditEvent) -> (String, Vec<u8>) {
     let body = canonical(&event.body()).into_bytes();
     let digest = sha256_hex(&body);
     (format!("{}-{n}", digest.get(..32).unwrap_or(&digest)), body)
 }
 
-/// What a status says of an event: of this one alone, or of all of them.
+/// The meaning of a status: for this event alone, or for all of them.
 fn answered(status: u16) -> Taken {
     match status {
         200..=299 => Taken::Yes,
@@ -314,11 +314,11 @@ fn answered(status: u16) -> Taken {
     }
 }
 
-/// How long to wait after a round. When the service goes down, and when it is back, is said once.
+/// How long to wait after a round. It is logged once that the service goes down, and once that it is back.
 fn told(round: Result<Round, StoreError>, pause: Duration, is_down: &mut bool) -> Duration {
     match round {
         Ok(Round::More { took: true }) => Duration::ZERO,
-        Ok(Round::More { took: false }) => SOON, // all of it waits: that is looked through without haste
+        Ok(Round::More { took: false }) => SOON, // the whole page waits: no hurry
         Ok(Round::Sent) => {
             if std::mem::take(is_down) {
                 tracing::warn!("the context service takes events again");

@@ -1,7 +1,7 @@
-//! The tools of the execution service: asked for at the start and then again and again.
+//! The tools of the execution service: asked for at the start, and then regularly.
 //!
-//! What it offered last stays while it is down, so that a run finds its tool again when the service is back. The registry
-//! is made anew only when the offer has changed, by the same function that made the first one.
+//! The last offer stays while the service is down, so that a run finds its tool again when it is back. The registry is
+//! made anew only when the offer has changed, by the same function that made the first one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::open;
 /// How soon a service that is down is asked again, at first.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// The service that is configured.
+/// The configured service.
 pub(super) fn service(setting: &ExecutionSetting) -> Result<ExecutionService, Failure> {
     let token = super::token("services.execution", &setting.token)?;
     let options = Options { url: setting.url.clone(), token, timeout: setting.timeout };
@@ -34,15 +34,15 @@ pub(super) struct Discovery {
     engine: Engine,
     config: Config,
     refresh: Duration,
-    /// What was offered last; none: it never answered.
+    /// The last offer; none: the service never answered.
     offer: Option<Offer>,
     is_down: bool,
-    /// What was said already, so that it is not said every time.
+    /// Warnings that were logged, so that they are not repeated.
     said: BTreeSet<String>,
 }
 
 impl Discovery {
-    /// Of the service that is configured, if one is.
+    /// For the configured service, if there is one.
     pub(super) fn new(app: &App) -> Result<Option<Discovery>, Failure> {
         let Some(setting) = &app.config.services.execution else { return Ok(None) };
         Ok(Some(Discovery {
@@ -56,7 +56,7 @@ impl Discovery {
         }))
     }
 
-    /// Asks for the tools, and puts them in place if they are others than before.
+    /// Asks for the tools, and installs them if they have changed.
     pub(super) async fn look(&mut self) {
         match self.service.discover().await {
             Ok(offer) => {
@@ -69,7 +69,7 @@ impl Discovery {
                         self.offer = Some(offer);
                     }
                     Ok(_) => {}
-                    // What was accepted is not known: what is in place stays.
+                    // The accepted tools are not known: those in place stay.
                     Err(error) => {
                         tracing::warn!(why = %error, "the tools of the execution service stay as they are")
                     }
@@ -83,7 +83,7 @@ impl Discovery {
         }
     }
 
-    /// The tools of an offer that are what was accepted. Those that were never seen are accepted as they are.
+    /// The tools of an offer that match their accepted form. New ones are accepted as they are.
     async fn accepted(&self, offer: Offer) -> Result<Offer, StoreError> {
         let store = self.engine.store();
         let (offer, new) = execution::accepted(offer, &store.remembered(PINS).await?);
@@ -93,20 +93,20 @@ impl Discovery {
         Ok(offer)
     }
 
-    /// Asks at once, says when that is done, and asks again until the process ends: now and then, and more often while
-    /// the service is down.
+    /// Asks at once, reports when that is done, and asks again until the process ends: at the configured interval, and
+    /// more often while the service is down.
     pub(super) async fn keep_up(mut self, closing: CancellationToken, looked: oneshot::Sender<()>) {
         if closing.run_until_cancelled(self.look()).await.is_none() {
             return;
         }
-        let _ = looked.send(()); // nobody may wait for it any more
+        let _ = looked.send(()); // the start may have stopped waiting
         let mut again = AGAIN;
         loop {
             let pause = if self.is_down { again.min(self.refresh) } else { self.refresh };
             if !wait(pause, &closing).await {
                 return;
             }
-            // A process that ends waits for nobody.
+            // A process that ends does not wait for the service.
             if closing.run_until_cancelled(self.look()).await.is_none() {
                 return;
             }

@@ -54,7 +54,7 @@ impl Exporter {
         Exporter { leaving, task: tokio::spawn(sending.run()) }
     }
 
-    /// Sends what is left at once, and ends.
+    /// Sends the remaining spans at once, and ends.
     pub(super) async fn finish(self) {
         self.leaving.cancel();
         let _ = self.task.await;
@@ -66,9 +66,9 @@ struct Sending {
     queue: mpsc::Receiver<Finished>,
     dropped: Arc<AtomicU64>,
     leaving: CancellationToken,
-    /// With the headers of every request. Made when there is something to send.
+    /// The client with the headers of every request. Made when there is something to send.
     client: Option<(Client, HeaderMap)>,
-    /// Whether it was said that a batch was not taken, and that spans were dropped.
+    /// Whether it was logged that a batch was not taken, and that spans were dropped.
     said: (bool, bool),
 }
 
@@ -89,7 +89,7 @@ impl Sending {
         }
     }
 
-    /// Waits for spans; none: there will be no more.
+    /// Waits for spans; an empty batch: there will be no more.
     async fn gather(&mut self) -> Vec<Finished> {
         let mut batch = Vec::new();
         let leaving = self.leaving.clone();
@@ -129,7 +129,7 @@ impl Sending {
         }
     }
 
-    /// Says once at a glance that nothing arrives, and after that only to those who look closely.
+    /// Logs the first failure as a warning, and later ones at level `debug`.
     fn warn(&mut self, why: &str) {
         let at = self.collector.url.as_str();
         if std::mem::replace(&mut self.said.0, true) {
@@ -160,7 +160,7 @@ async fn client(collector: &Collector) -> Result<Client, String> {
         // Reading the system's certificates takes time, and fails where there are none.
         builder = builder.tls_certs_only([]);
     }
-    // Runs go on meanwhile, and none of them waits for a disk on our account.
+    // Runs go on meanwhile, and none of them may wait for a disk because of this.
     let built = tokio::task::spawn_blocking(|| builder.build()).await;
     built.map_err(|_| "no connection could be set up".to_owned())?.map_err(cause)
 }

@@ -1,4 +1,4 @@
-//! Collecting spans: what the engine emits becomes a [`Finished`] span when it ends, and goes into a queue.
+//! Collecting spans: a span of the engine becomes a [`Finished`] one when it ends, and goes into a queue.
 //!
 //! Nothing here waits: a full queue drops the span and counts it.
 
@@ -21,7 +21,7 @@ pub(super) struct Finished {
     pub(super) trace_id: String,
     pub(super) span_id: String,
     pub(super) parent: String,
-    /// A span of the same trace that it goes on with.
+    /// A span of the same trace that it continues.
     pub(super) link: String,
     pub(super) name: String,
     pub(super) is_client: bool,
@@ -32,7 +32,7 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// Whether it says what kind of failure it was.
+    /// Whether it has the type of an error.
     pub(super) fn has_failed(&self) -> bool {
         self.attributes.iter().any(|(name, _)| *name == names::ERROR_TYPE)
     }
@@ -48,7 +48,7 @@ pub(super) enum Attribute {
     Texts(Vec<String>),
 }
 
-/// What every copy of the layer shares.
+/// The state that all copies of the layer share.
 #[derive(Debug, Clone)]
 pub(super) struct Spans {
     queue: mpsc::Sender<Finished>,
@@ -56,7 +56,7 @@ pub(super) struct Spans {
     dropped: Arc<AtomicU64>,
 }
 
-/// A queue of so many spans, and what fills it.
+/// A queue of so many spans, and its sending end.
 pub(super) fn queue(most: usize) -> (mpsc::Receiver<Finished>, Spans) {
     let (queue, receiver) = mpsc::channel(most);
     let spans = Spans { queue, open: watch::Sender::new(0), dropped: Arc::default() };
@@ -114,7 +114,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collecting {
     }
 }
 
-/// Sorts values: what a span is, and what is said of it.
+/// Sorts values into the fields of a span and its attributes.
 struct Taking<'a>(&'a mut Finished);
 
 impl Taking<'_> {

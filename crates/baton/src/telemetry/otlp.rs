@@ -82,7 +82,7 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(byte).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// A message that is being written. What is empty or 0 is left out, as the format has it.
+/// A message that is being written. Empty fields and those that are 0 are left out, as in the format.
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 
