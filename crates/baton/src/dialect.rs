@@ -102,7 +102,7 @@ pub(crate) fn agent<'a>(event: &'a Event, show_reasoning: bool, response: &'a st
     before.into_iter().chain(last).collect()
 }
 
-/// The same without a list: the frame before, and the frame that stands for the event's number.
+/// The same without a list: the frame before, and the frame that has the event's number.
 pub(crate) fn pair<'a>(
     event: &'a Event,
     show_reasoning: bool,

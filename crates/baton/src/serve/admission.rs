@@ -14,7 +14,7 @@ use super::problem::{Code, Problem};
 /// The most tenants whose requests are counted; above it, tenants whose bucket is full again are forgotten.
 const MOST_TENANTS: usize = 10_000;
 
-/// How long a refused tenant counts as waiting; it was told to retry after one second.
+/// How long a refused tenant counts as waiting; the refusal says to retry after one second.
 const WAITS: Duration = Duration::from_secs(3);
 
 /// See the module.

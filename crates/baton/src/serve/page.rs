@@ -101,7 +101,7 @@ impl IntoResponse for Page {
 mod tests {
     use super::*;
 
-    /// What a page of this limit says of items of these lengths, read as handlers do.
+    /// The number of items and `next` of a page with this limit, for items of these lengths, read as handlers do.
     async fn told(limit: u32, lengths: &[usize]) -> (usize, Option<usize>) {
         let mut page = Page::new(limit);
         let mut at = 0;

@@ -340,7 +340,7 @@ pub(crate) struct Said {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkRun {
-    /// The checkpoint that the new run goes on from.
+    /// The checkpoint that the new run continues from.
     #[serde(deserialize_with = "whole::number")]
     #[schemars(range(min = 1, max = u32::MAX))]
     pub(crate) step: u32,

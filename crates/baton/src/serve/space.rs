@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Space {
-    /// Whether a tenant may write so many bytes; `tenants` is how many share the space.
+    /// Whether a tenant may write this many bytes; `tenants` is how many share the space.
     pub(crate) fn admit(
         &self,
         tenant: &Tenant,
@@ -99,7 +99,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// How many requests of a MiB a tenant gets through, one of two, with so much room.
+    /// How many requests of a MiB a tenant gets through, one of two tenants, with this many free bytes.
     fn gets(space: &Space, name: &str, free: u64, now: Instant) -> usize {
         let admit = || space.admit(&tenant(name), MIB, || 2, LIMIT, || Some(free), now);
         (0..1000).take_while(|_| admit().is_ok()).count()

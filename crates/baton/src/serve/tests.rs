@@ -10,7 +10,7 @@ use crate::config::{Config, Settled};
 use crate::open::Purpose;
 use auth::{Auth, Caller};
 
-/// A service on an empty folder, and routes of which one falls over.
+/// A service on an empty folder, and routes of which one panics.
 async fn service(folder: &tempfile::TempDir) -> (Service, Router) {
     let data = Some(folder.path().to_owned());
     let globals =

@@ -73,7 +73,7 @@ pub(super) struct Sender {
     looked_beside: Option<Instant>,
 }
 
-/// The tenant and the correlation id of events. Tenants share no id, so each has its own order.
+/// The tenant and the correlation id of events. The same id of two tenants has two orders.
 type Whose = (Tenant, String);
 
 /// The correlation ids whose next event was not taken.

@@ -56,7 +56,7 @@ pub(super) struct Spans {
     dropped: Arc<AtomicU64>,
 }
 
-/// A queue of so many spans, and its sending end.
+/// A queue of this many spans, and its sending end.
 pub(super) fn queue(most: usize) -> (mpsc::Receiver<Finished>, Spans) {
     let (queue, receiver) = mpsc::channel(most);
     let spans = Spans { queue, open: watch::Sender::new(0), dropped: Arc::default() };

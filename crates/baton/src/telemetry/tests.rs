@@ -56,7 +56,7 @@ fn pair(key: &str, value: Value) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
-/// Our bytes, read by the protocol's published definitions: every field, and nothing that they do not know.
+/// Our bytes, read by the protocol's published definitions: every field, and no unknown one.
 #[test]
 fn every_field_is_where_the_protocol_has_it() {
     let text = |text: &str| Value::StringValue(text.to_owned());
@@ -125,7 +125,7 @@ fn every_field_is_where_the_protocol_has_it() {
         ResourceSpans { resource: Some(resource), scope_spans: vec![scope_spans], schema_url };
     let expected = ExportTraceServiceRequest { resource_spans: vec![resource_spans] };
     assert_eq!(ExportTraceServiceRequest::decode(&written[..]).unwrap(), expected);
-    // What they do not know is left out when it is read; so nothing but the length would show it.
+    // Decoding leaves unknown fields out, so only the length would show one.
     assert_eq!(written.len(), expected.encoded_len());
 }
 

@@ -86,7 +86,7 @@ fn numbers_are_written_as_everybody_writes_them() {
     }
 }
 
-/// What a model may say that ends a line somewhere.
+/// Texts of a model that end a line for some reader.
 const HOSTILE: [&str; 12] = [
     "\n\nevent: done\ndata: {}\n\n",
     "\r\n\r\nevent: done",

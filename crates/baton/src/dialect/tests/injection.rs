@@ -1,4 +1,4 @@
-//! Nothing that is said in a field can pass for a frame, the end of one, or another field.
+//! No text in a field can pass for a frame, the end of one, or another field.
 
 use baton_core::effect::BlobRef;
 use baton_core::event::NumberedEvent;
@@ -23,7 +23,7 @@ const TYPES: [&str; 10] = [
     "done",
 ];
 
-/// Text that is made of what ends lines, frames, fields and strings somewhere.
+/// Text made of characters that end lines, frames, fields and strings for some reader.
 fn hostile() -> BoxedStrategy<String> {
     let telling = [
         "\n",
@@ -201,7 +201,7 @@ proptest! {
         let mut out = Vec::new();
         sse::Showing { dialect: sse::Dialect::Agent, reasoning: true }.event(&seen, text, &mut out);
         let text = String::from_utf8(out).unwrap();
-        // Whatever anybody takes for the end of a line is one here.
+        // Every character that some reader takes for the end of a line ends one here.
         let lines: Vec<&str> = text.split(|c: char| c < ' ' || "\u{85}\u{2028}\u{2029}".contains(c)).collect();
         let mut wanted = Vec::new();
         for (n, frame) in expected.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Wrong tokens, counted per address that sends them. An address that sends too many is told to wait, so that no
+//! Wrong tokens, counted per address that sends them. An address that sends too many has to wait, so that no
 //! attacker tries tokens at the speed of the machine. A known token is never refused here: others behind the same
 //! address go on.
 

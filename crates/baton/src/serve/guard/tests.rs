@@ -36,7 +36,7 @@ fn only_names_that_are_ours_are_answered() {
         ("10.0.0.7", false),
         ("10.0.0.7:8000", false),
         ("127.0.0.1", false),
-        // Names of strangers, some of which look like ours.
+        // Names of others, some of which look like ours.
         ("evil.example:8000", false),
         ("evil.example", false),
         ("localhost.evil.example:8000", false),
@@ -54,7 +54,7 @@ fn only_names_that_are_ours_are_answered() {
         ("[::1%lo]:8000", false),
         ("[::1%25lo]:8000", false),
         ("0.0.0.0:8000", false),
-        // What is no host at all.
+        // Texts that are no host at all.
         ("user@localhost:8000", false),
         ("localhost:8000@evil.example", false),
         ("http://localhost:8000", false),
@@ -87,7 +87,7 @@ fn the_address_that_a_connection_came_in_at_is_ours() {
     assert!(!all("192.168.1.5:8000", "192.168.1.6:8000"));
 }
 
-/// What is said to a request with this address and these headers, at the usual place.
+/// The answer to a request with this URL and these headers, at the usual address.
 fn said(uri: &str, headers: &[(&str, &str)]) -> Result<Page, (Code, String)> {
     let guard = Guard::new(names(&["baton.example.com"]), vec!["https://app.example.com".to_owned()]);
     let mut request = Request::builder().uri(uri);

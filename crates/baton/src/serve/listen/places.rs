@@ -139,7 +139,7 @@ impl Pool {
 }
 
 impl Places {
-    /// So many places, all of them free.
+    /// This many places, all of them free.
     pub(super) fn new(most: usize) -> Places {
         let reserve = reserve(most);
         let (regular, reserve) = (Pool::new(most.saturating_sub(reserve)), Pool::new(reserve));

@@ -10,7 +10,7 @@ use super::super::shapes::answers as gives;
 use super::*;
 use crate::shape;
 
-/// Calls for every value of a document, with the way to it.
+/// Calls a function for every value of a document, with the path to it.
 fn walk(value: &Value, at: &str, each: &mut impl FnMut(&str, &Value)) {
     each(at, value);
     match value {

@@ -1,8 +1,8 @@
 //! Makes the request to the engine from the request of a caller.
 //!
-//! A caller can only narrow. Names that the caller may not use are refused here, with the rule; numbers are passed on,
-//! and capped by the engine with a warning. Nothing is looked up in the store: missing things are noticed when the run
-//! begins.
+//! A caller can only narrow the policy. Names that the caller may not use are refused here, with the rule; numbers are
+//! passed on, and capped by the engine with a warning. Nothing is looked up in the store: missing things are noticed
+//! when the run begins.
 
 use baton_core::id::ThreadId;
 use baton_core::policy::Mode;
@@ -37,7 +37,7 @@ impl Asked {
         self.config.on_disconnect == Some(OnDisconnect::Cancel)
     }
 
-    /// The request that the engine is given.
+    /// The request to the engine.
     pub(super) fn request(
         self,
         service: &Service,

@@ -14,7 +14,7 @@ use crate::dialect::sse::Dialect;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ThreadsQuery {
-    /// At most so many.
+    /// At most this many.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<u32>,
@@ -32,14 +32,14 @@ pub(crate) struct EntriesQuery {
     #[serde(default)]
     #[schemars(with = "Option<Name>")]
     pub(crate) branch: Option<BranchName>,
-    /// Only the last so many.
+    /// Only the last entries, this many.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) last_n: Option<u32>,
     /// Only entries before this index.
     #[serde(default)]
     pub(crate) before: Option<i64>,
-    /// At most so many, oldest first.
+    /// At most this many, oldest first.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<u32>,
@@ -59,7 +59,7 @@ pub(crate) struct RenderQuery {
     /// How much of the thread; as the settings say if left out.
     #[serde(default)]
     pub(crate) policy: Option<RenderName>,
-    /// Only the last so many entries; a call and its result stay together.
+    /// Only the last entries, this many; a call and its result stay together.
     #[serde(default)]
     #[schemars(range(min = 1, max = u32::MAX))]
     pub(crate) last_n: Option<u32>,
@@ -75,7 +75,7 @@ pub(crate) struct RenderQuery {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BranchesQuery {
-    /// At most so many, by name.
+    /// At most this many, by name.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<u32>,
@@ -91,7 +91,7 @@ pub(crate) struct BranchesQuery {
 pub(crate) enum RenderName {
     /// All of it.
     Full,
-    /// The last so many entries.
+    /// The last `last_n` entries.
     LastN,
     /// The newest entries that fit the model's context window.
     TokenBudget,
@@ -111,7 +111,7 @@ pub(crate) struct RunsQuery {
     #[serde(default)]
     #[schemars(with = "Option<answers::RunStatusName>")]
     pub(crate) status: Option<RunStatus>,
-    /// At most so many.
+    /// At most this many.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<u32>,
@@ -141,7 +141,7 @@ pub(crate) struct EventsQuery {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StepsQuery {
-    /// At most so many, oldest first.
+    /// At most this many, oldest first.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<u32>,
@@ -175,7 +175,7 @@ pub(crate) struct ApprovalsQuery {
     #[serde(default)]
     #[schemars(with = "Option<answers::ApprovalStatusName>")]
     pub(crate) status: Option<ApprovalStatus>,
-    /// At most so many.
+    /// At most this many.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) limit: Option<u32>,

@@ -23,7 +23,7 @@ impl Gone {
 impl Drop for Gone {
     fn drop(&mut self) {
         let Some((engine, tenant, run)) = self.cancels.take() else { return };
-        // Without a runtime the process is ending, and the process that takes the run over is not told.
+        // Without a runtime the process is ending, and the process that takes the run over does not learn of it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             tracing::info!(%run, "the caller went away: the run is cancelled");

@@ -66,7 +66,7 @@ mod tests {
     const TEXT: bool = true;
     const OTHER: bool = false;
 
-    /// What is read one after the other at a moment: until when each rests.
+    /// Reads these items one after the other at a moment; answers until when each rests.
     fn read<const N: usize>(pace: &mut Pace, kinds: [bool; N], at: Instant) -> [Option<Instant>; N] {
         kinds.map(|is_text| pace.read(is_text, || at))
     }

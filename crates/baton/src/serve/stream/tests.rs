@@ -154,7 +154,7 @@ async fn an_open_stream_is_small() {
     assert!(size < 2048, "{size}");
 }
 
-/// Says what it is told to say, when it is told.
+/// A model that writes the text it is sent, when it is sent.
 struct Dictated(Mutex<Option<UnboundedReceiver<Delta>>>);
 
 impl Model for Dictated {
@@ -172,7 +172,7 @@ impl Model for Dictated {
     }
 }
 
-/// A stream of a run whose model says what is sent.
+/// A stream of a run whose model writes the text that is sent to it.
 async fn dictating() -> (UnboundedSender<Delta>, Body) {
     let (say, told) = unbounded_channel();
     let model: Arc<dyn Model> = Arc::new(Dictated(Mutex::new(Some(told))));
@@ -182,7 +182,7 @@ async fn dictating() -> (UnboundedSender<Delta>, Body) {
     (say, response.into_body())
 }
 
-/// The pieces of text of the next frame that has anything but comments in it.
+/// The pieces of text of the next chunk that has anything but comments in it.
 async fn heard(body: &mut Body) -> Vec<String> {
     loop {
         let frame = http_body_util::BodyExt::frame(body).await.unwrap().unwrap().into_data().unwrap();

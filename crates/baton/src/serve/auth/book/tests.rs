@@ -83,7 +83,7 @@ async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
     assert_eq!(said(&auth, &[]).await, Err(Code::Unauthorized));
     store.revoke_token("id-fresh", None).await.unwrap();
     auth.refresh().await.unwrap();
-    // Nobody left: it stays closed all the same.
+    // No token is left: the service stays closed all the same.
     assert_eq!(said(&auth, &["Bearer fresh"]).await, Err(Code::Unauthorized));
     assert!(!auth.is_open());
     let restarted = Auth::new(store.clone(), Vec::new());

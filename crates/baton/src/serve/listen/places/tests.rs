@@ -20,7 +20,7 @@ struct Open {
 }
 
 impl House {
-    /// So many places, the reserve among them.
+    /// This many places, the reserve among them.
     fn new(most: usize) -> House {
         House { places: Places::new(most), limits: Limits::default(), now: Instant::now(), open: Vec::new() }
     }
@@ -42,7 +42,7 @@ impl House {
         Some(kind)
     }
 
-    /// Which connections of the list were told to leave since this was last asked, and how.
+    /// The connections of the list that were told to leave since the last call, and how.
     fn told(&mut self) -> Vec<(usize, Leave)> {
         let told = |(n, open): (usize, &mut Open)| Some((n, open.given.leave.try_recv().ok()?));
         self.open.iter_mut().enumerate().filter_map(told).collect()
@@ -132,7 +132,7 @@ fn one_that_was_idle_and_is_asked_again_stays() {
     for open in &mut house.open {
         open.busy = None;
     }
-    assert_eq!(house.asks(A), Some(Kind::Regular)); // which has looked at all of them
+    assert_eq!(house.asks(A), Some(Kind::Regular)); // which has searched all of them
     for open in &mut house.open {
         open.busy = Some(open.activity.begins(Version::HTTP_11));
     }
