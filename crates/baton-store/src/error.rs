@@ -1,4 +1,4 @@
-//! What a store can refuse, and what can go wrong with it.
+//! The errors of a store.
 
 use baton_core::id::{OwnerId, RunId};
 use baton_core::run::{ApprovalStatus, RunStatus};
@@ -6,23 +6,23 @@ use baton_core::thread::{OrderError, TreeError};
 
 use crate::turnstile::NoTurn;
 
-/// Why a store did not do what it was asked. Each says by its kind whether asking again can help.
+/// A refusal or failure of a store. Its variant decides whether a retry can help.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such thing here.
+    /// The object does not exist.
     #[error("there is no {what} {id:?}")]
     NotFound {
-        /// What was looked for.
+        /// The kind of object.
         what: &'static str,
-        /// Under which id.
+        /// Its id.
         id: String,
     },
-    /// There already is one.
+    /// The object exists already.
     #[error("there already is a {what} {id:?}")]
     Exists {
-        /// What.
+        /// The kind of object.
         what: &'static str,
-        /// Under which id.
+        /// Its id.
         id: String,
     },
     /// A run is active on the branch.
@@ -33,7 +33,7 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
-    /// The branch is not where the caller thought.
+    /// The branch ends elsewhere than the caller expected.
     #[error("branch {branch:?} has moved")]
     Moved {
         /// The branch.
@@ -45,20 +45,20 @@ pub enum StoreError {
     /// The entry cannot stand there.
     #[error(transparent)]
     Order(#[from] OrderError),
-    /// Somebody decided already.
+    /// The approval was decided before.
     #[error("approval {id:?} is already decided: {}", status.as_str())]
     AlreadyDecided {
         /// The approval.
         id: String,
-        /// How.
+        /// The decision.
         status: ApprovalStatus,
     },
-    /// The run is over.
+    /// The run has ended.
     #[error("run {run} has ended: {}", status.as_str())]
     Ended {
         /// The run.
         run: RunId,
-        /// How.
+        /// Its final status.
         status: RunStatus,
     },
     /// A living process holds the run.
@@ -66,7 +66,7 @@ pub enum StoreError {
     Held {
         /// The run.
         run: RunId,
-        /// Who.
+        /// That process's owner id.
         owner: OwnerId,
     },
     /// This build is too old for the run.
@@ -74,9 +74,9 @@ pub enum StoreError {
     TooNew {
         /// The run.
         run: RunId,
-        /// What it needs.
+        /// The version that the run needs.
         needs: u32,
-        /// What is known.
+        /// The newest version that this build knows.
         known: u32,
     },
     /// The caller's key was used before.
@@ -90,13 +90,13 @@ pub enum StoreError {
         /// How many may wait.
         most: u32,
     },
-    /// Calls of the thread's runs are not in the audit trail yet: it is not removed before they are.
+    /// Tool calls of the thread's runs are not in the audit trail yet: the thread is not removed before they are.
     #[error("tool calls on thread {thread:?} are not in the audit trail yet: try again in a moment")]
     Untold {
         /// The thread.
         thread: String,
     },
-    /// The writer lost the run: nothing was written.
+    /// The caller no longer owns the run: nothing was written.
     #[error("run {run} now belongs to somebody else (epoch {epoch})")]
     Fenced {
         /// The run.
@@ -110,40 +110,40 @@ pub enum StoreError {
         /// How many there are.
         inbox: u32,
     },
-    /// It is longer than anything that could be read again: nothing was written.
+    /// The value is longer than the longest that can be read back: nothing was written.
     #[error("{bytes} bytes are too long for one record: at most 64 MiB are kept")]
     TooLong {
-        /// How long it is, as JSON.
+        /// Its length as JSON.
         bytes: usize,
     },
-    /// A row cannot be read. It harms this run or thread, and no other.
+    /// A row cannot be read. Only this run or thread is affected.
     #[error("{what} {id:?} cannot be read: {why}")]
     Corrupt {
-        /// What.
+        /// The kind of row.
         what: &'static str,
-        /// Which.
+        /// Its id.
         id: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The store cannot be reached; nothing was written.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// Something that a person can do something about keeps everybody from writing: another process of this machine, a
-    /// full disk, a folder that is read-only. Nothing was written.
+    /// An obstacle that the user can remove keeps every process from writing: another process of this machine, a full
+    /// disk, a read-only folder. Nothing was written.
     #[error("the store cannot be written to: {by}")]
     Blocked {
-        /// What it is.
+        /// The obstacle.
         by: String,
-        /// What helps.
+        /// How to remove it.
         hint: String,
     },
-    /// Nobody knows whether it was written: read back before anything else.
+    /// It is not known whether it was written: read back before anything else.
     #[error("the store did not say whether it wrote: {0}")]
     Ambiguous(String),
 }
 
-/// What helps where a disk is full.
+/// The hint where a disk is full.
 const FREE_SPACE: &str = "free some space there, and say it again: nothing is lost that was acknowledged";
 
 impl StoreError {
@@ -152,12 +152,12 @@ impl StoreError {
         matches!(self, StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_))
     }
 
-    /// The disk is full: whoever asked can do something about it.
+    /// The error of a full disk, which the user can do something about.
     pub fn full() -> Self {
         StoreError::Blocked { by: "the disk is full".to_owned(), hint: FREE_SPACE.to_owned() }
     }
 
-    /// The same, with the folder on whose disk it happened.
+    /// Like [`StoreError::full`], with the folder on whose disk it happened.
     pub(crate) fn at(self, folder: &std::path::Path) -> Self {
         if self != StoreError::full() {
             return self;

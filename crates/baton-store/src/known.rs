@@ -1,16 +1,16 @@
-//! What is known to be stored, so that nobody has to ask or to write it again.
+//! A set of keys that are known to be stored, so that they need not be read or written again.
 //!
-//! A guess that is often right: who relies on it looks again in its write. It never holds more than a few
-//! thousand, whatever passes through; then it forgets all of them, and learns those that are in use anew.
+//! Its answer is a hint, which the write verifies. The set is bounded to a few thousand keys: when it is full it is
+//! cleared, and keys in use are learned again.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many are known at most.
+/// The largest number of keys in the set.
 const MOST: usize = 4096;
 
-/// See the module.
+/// The set of known keys; see the module.
 #[derive(Debug)]
 pub struct Known<T>(Mutex<HashSet<T>>);
 
@@ -25,12 +25,12 @@ impl<T: Eq + Hash> Known<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it was learned, and not forgotten since.
+    /// Whether the key was learned, and not forgotten since.
     pub fn knows(&self, it: &T) -> bool {
         self.lock().contains(it)
     }
 
-    /// Takes note of it.
+    /// Adds a key.
     pub fn learn(&self, it: T) {
         let mut known = self.lock();
         if known.len() >= MOST && !known.contains(&it) {

@@ -1,7 +1,7 @@
-//! Remembers: threads, runs and their logs.
+//! The store: threads, runs and their logs.
 //!
-//! [`Store`] is a closed enum, not a trait: we own every variant, and one behaviour suite runs against
-//! all of them. Every method takes the tenant first; there is no way to ask without one.
+//! [`Store`] is a closed enum, not a trait: we own every variant, and one behaviour suite runs against all of them.
+//! Every method takes the tenant first, so that no question can be asked without one.
 //!
 //! Two calls write to a run: [`Store::commit`] (one atomic, fenced [`Transition`]) and [`Store::post`]
 //! (a message from any process). [`Store::start`] is a commit that creates its run, and
@@ -53,7 +53,7 @@ pub use view::{
     Pruned, Pulse, Rewound, RunFilter, RunRow, Slice, StepRow, ThreadUsage, ThreadView,
 };
 
-/// Wherever things are kept.
+/// A store: one of the back ends that keep threads, runs and their logs.
 #[derive(Debug, Clone)]
 pub enum Store {
     /// In memory, for tests.
@@ -62,12 +62,12 @@ pub enum Store {
     Sqlite(SqliteStore),
     /// In PostgreSQL, for any number of processes on any number of machines.
     Postgres(PgStore),
-    /// Another store that fails now and then, for tests.
+    /// Another store with injected faults, for tests.
     #[cfg(feature = "failpoints")]
     Faulty(Arc<FaultyStore>),
 }
 
-/// Calls the method of whichever store this is.
+/// Calls the method of the store's back end.
 macro_rules! on_store {
     ($self:ident, $method:ident($($arg:expr),*)) => {
         match $self {
@@ -96,7 +96,7 @@ impl Store {
         Store::Memory(Arc::new(MemoryStore::new()))
     }
 
-    /// Makes a living owner: it counts as dead when the value is dropped or the process is gone.
+    /// Makes a living owner: it counts as dead when the value is dropped or the process has ended.
     pub fn enlist(&self) -> Result<Owner, StoreError> {
         let id = OwnerId(Uuid::now_v7());
         let life = match self {
@@ -124,7 +124,7 @@ impl Store {
         }
     }
 
-    /// As if this process had looked for so many leases and nobody had been heard of. For tests.
+    /// Simulates that this process observed silence of all owners for this many leases. For tests.
     #[cfg(feature = "failpoints")]
     pub fn unheard(&self, leases: u32) {
         match self {
@@ -134,7 +134,7 @@ impl Store {
         }
     }
 
-    /// Whether an owner still lives.
+    /// Whether an owner is still alive.
     pub async fn is_alive(&self, owner: OwnerId) -> bool {
         match self {
             Store::Memory(store) => store.is_alive(owner),
@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Whether somebody living holds a run.
+    /// Whether a living owner holds a run.
     pub async fn is_held(&self, row: &RunRow) -> bool {
         match row.owner {
             Some(owner) => self.is_alive(owner).await,
@@ -173,8 +173,9 @@ impl Store {
         on_store!(self, threads(tenant, limit, after))
     }
 
-    /// Removes a thread with its runs; the audit trail is told of it in the same write. Refused while a run is
-    /// active on it, and where the trail is told, while calls of its runs are not in it ([`Store::add_calls`]).
+    /// Removes a thread with its runs, and records that in the audit trail in the same write. Refused while a run is
+    /// active on it; and, if it is to be recorded, while tool calls of its runs are not in the trail yet
+    /// ([`Store::add_calls`]).
     pub async fn delete_thread(
         &self,
         tenant: &Tenant,
@@ -194,8 +195,8 @@ impl Store {
         on_store!(self, rename_thread(tenant, id, to))
     }
 
-    /// Everything on a thread is untrusted and private from now on, from the first entry of each of its branches: nobody
-    /// here knows who wrote it, and what it holds.
+    /// Marks everything on a thread as untrusted and private, from the first entry of each of its branches: its authors
+    /// and its contents are not known here.
     pub async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
         on_store!(self, distrust(tenant, id))
     }
@@ -211,7 +212,7 @@ impl Store {
         on_store!(self, entries(tenant, id, branch, slice))
     }
 
-    /// Reads where a branch ends, what may follow, and where untrusted content and private data begin on it.
+    /// Reads where a branch ends, which entries may follow, and where untrusted content and private data begin on it.
     pub async fn end(
         &self,
         tenant: &Tenant,
@@ -221,7 +222,7 @@ impl Store {
         on_store!(self, end(tenant, id, branch))
     }
 
-    /// Appends one entry outside a run; answers its index.
+    /// Appends one entry outside a run; returns its index.
     pub async fn push(
         &self,
         tenant: &Tenant,
@@ -233,7 +234,7 @@ impl Store {
         on_store!(self, push(tenant, id, branch, new))
     }
 
-    /// Adds a branch; answers where it ends.
+    /// Adds a branch; returns where it ends.
     pub async fn fork(
         &self,
         tenant: &Tenant,
@@ -277,7 +278,7 @@ impl Store {
         on_store!(self, delete_branch(tenant, id, branch))
     }
 
-    /// Removes idle branches, then what neither a branch nor an unfinished run reaches.
+    /// Removes idle branches, then all lanes and entries that neither a branch nor an unfinished run reaches.
     pub async fn prune(
         &self,
         tenant: &Tenant,
@@ -287,8 +288,8 @@ impl Store {
         on_store!(self, prune(tenant, id, request))
     }
 
-    /// Begins a run with its first transition; answers the lane that it writes to. Refused while others wait for
-    /// its branch: the first of them is next.
+    /// Begins a run with its first transition; returns the lane that it writes to. Refused while others wait for its
+    /// branch: the first of them is next.
     pub async fn start(&self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
         #[cfg(feature = "failpoints")]
         if let Store::Faulty(store) = self
@@ -299,7 +300,7 @@ impl Store {
         on_store!(self, start(tenant, new, first))
     }
 
-    /// Reads what a run is pinned to, by its hash.
+    /// Reads the definition that a run is pinned to, by its hash.
     pub async fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
         on_store!(self, definition(tenant, hash))
     }
@@ -327,13 +328,13 @@ impl Store {
         on_store!(self, commit(tenant, transition))
     }
 
-    /// Lets go of a run that goes on elsewhere.
+    /// Releases a run, so that another process can go on with it.
     pub async fn release(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
         on_store!(self, release(tenant, run, epoch))
     }
 
-    /// Sends a message to a run; answers its number. A decision is checked and recorded in the same write. An
-    /// input whose id is in the inbox already is not added again: the answer is the number that it has.
+    /// Sends a message to a run; returns its number. A decision is checked and recorded in the same write. An input
+    /// whose id is in the inbox already is not added again: its existing number is returned.
     pub async fn post(
         &self,
         tenant: &Tenant,
@@ -345,7 +346,7 @@ impl Store {
         self.decide(tenant, run, message, by, at, None).await
     }
 
-    /// The same of a decision, of which the audit trail is told in the same write.
+    /// Like [`Store::post`], for a decision that is recorded in the audit trail in the same write.
     pub async fn decide(
         &self,
         tenant: &Tenant,
@@ -358,7 +359,7 @@ impl Store {
         on_store!(self, decide(tenant, run, message, by, at, audit))
     }
 
-    /// Reads messages of a run beyond a number.
+    /// Reads the messages of a run whose numbers are greater than `after`.
     pub async fn inbox(&self, tenant: &Tenant, run: RunId, after: u32) -> Result<Vec<Posted>, StoreError> {
         on_store!(self, inbox(tenant, run, after))
     }
@@ -382,7 +383,7 @@ impl Store {
         on_store!(self, usage_of_thread(tenant, thread))
     }
 
-    /// Reads transitions of a run beyond a number, in order.
+    /// Reads the transitions of a run whose numbers are greater than `after`, in order.
     pub async fn steps(
         &self,
         tenant: &Tenant,
@@ -430,7 +431,7 @@ impl Store {
         on_store!(self, approval(tenant, id))
     }
 
-    /// Lists approvals, newest first; those older than `after`, whatever its own status is.
+    /// Lists approvals, newest first; only those older than `after`, which may have any status.
     pub async fn approvals(
         &self,
         tenant: &Tenant,
@@ -441,7 +442,7 @@ impl Store {
         on_store!(self, approvals(tenant, status, after, limit))
     }
 
-    /// What an owner should know of the runs that it holds.
+    /// Reads the new messages and watchers of the runs that an owner holds.
     pub async fn pulses(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
         match self {
             Store::Memory(store) => Ok(store.pulses(owner)),
@@ -452,54 +453,54 @@ impl Store {
         }
     }
 
-    /// The same of those alone that were ever written to or watched: most never are.
+    /// Like [`Store::pulses`], but only runs that ever got a message or a watcher: most never do.
     pub async fn news(&self, owner: OwnerId) -> Result<Vec<Pulse>, StoreError> {
         on_store!(self, news(owner))
     }
 
-    /// Says that somebody on another process watches a run.
+    /// Notes that another process watches a run.
     pub async fn watch(&self, tenant: &Tenant, run: RunId, until: Timestamp) -> Result<(), StoreError> {
         on_store!(self, watch(tenant, run, until))
     }
 
-    /// The same of many runs in one write; those that are not there are left out.
+    /// Like [`Store::watch`], for many runs in one write; runs that do not exist are left out.
     pub async fn watch_all(&self, runs: &[(Tenant, RunId)], until: Timestamp) -> Result<(), StoreError> {
         on_store!(self, watch_all(runs, until))
     }
 
-    /// Runs of all tenants that somebody should drive and nobody living does; of those that wait for their
-    /// turn, the first of every branch that is free.
+    /// Lists runs of all tenants that are due and have no living owner; of queued runs, the first of every branch that
+    /// is free.
     pub async fn due(&self, now: Timestamp) -> Result<Vec<(Tenant, RunId)>, StoreError> {
         on_store!(self, due(now))
     }
 
-    /// The same, a few at a time, and also those that cannot be read: whoever tries one finds out.
+    /// Like [`Store::due`], page by page. It includes runs that cannot be read: the claim finds that out.
     pub async fn due_page(&self, now: Timestamp, from: DueFrom, limit: u32) -> Result<DuePage, StoreError> {
         on_store!(self, due_page(now, from, limit))
     }
 
-    /// Forgets how often a run brought its process down, while its owner drives it under this epoch.
+    /// Resets a run's count of crashes, while its owner drives it under this epoch.
     pub async fn forgive(&self, tenant: &Tenant, run: RunId, epoch: u32) -> Result<(), StoreError> {
         on_store!(self, forgive(tenant, run, epoch))
     }
 
-    /// Where some runs have come to; those that are not there are left out.
+    /// Reads the progress of some runs; those that do not exist are left out.
     pub async fn heads(&self, runs: &[(Tenant, RunId)]) -> Result<Vec<Head>, StoreError> {
         on_store!(self, heads(runs))
     }
 
-    /// Puts a run in line behind the one that holds its branch: at the end, or before all others. Refused where
-    /// too many wait already, and where its key was used.
+    /// Queues a run behind the one that holds its branch: at the end, or before all others. Refused where too many wait
+    /// already, and where its key was used.
     pub async fn enqueue(&self, tenant: &Tenant, new: NewQueued) -> Result<(), StoreError> {
         on_store!(self, enqueue(tenant, new))
     }
 
-    /// What a run that waits for its turn will begin with.
+    /// Reads the input of a queued run.
     pub async fn queued(&self, tenant: &Tenant, run: RunId) -> Result<QueuedRun, StoreError> {
         on_store!(self, queued(tenant, run))
     }
 
-    /// What is known of a caller's key that has not expired.
+    /// Reads a key that has not expired.
     pub async fn key(
         &self,
         tenant: &Tenant,
@@ -510,8 +511,8 @@ impl Store {
         on_store!(self, key(tenant, route, key, now))
     }
 
-    /// Notes a caller's key, with the run that it led to or the owner that works on it; answers what is known
-    /// of it if it was used before, and then changes nothing.
+    /// Stores a key, with the run that it led to or the owner that works on it. If it was used before, nothing changes,
+    /// and the stored key is returned.
     pub async fn begin_key(
         &self,
         tenant: &Tenant,
@@ -535,7 +536,7 @@ impl Store {
         on_store!(self, retake_key(tenant, route, key, from, to))
     }
 
-    /// Says what came of a key's work. Only the owner's word counts.
+    /// Stores the answer to a key's request. Ignored unless it comes from the key's owner.
     pub async fn answer_key(
         &self,
         tenant: &Tenant,
@@ -547,7 +548,8 @@ impl Store {
         self.answer_call(tenant, route, key, owner, answer, None).await
     }
 
-    /// The same of a call of a tool; the audit trail is told of it in the same write, where the owner's word counts.
+    /// Like [`Store::answer_key`], for a tool call: if the answer is stored, the call is recorded in the audit trail in
+    /// the same write.
     pub async fn answer_call(
         &self,
         tenant: &Tenant,
@@ -560,12 +562,12 @@ impl Store {
         on_store!(self, answer_call(tenant, route, key, owner, answer, audit))
     }
 
-    /// Tells the audit trail of something that nothing else is stored of.
+    /// Records an event in the audit trail that changes nothing else in the store.
     pub async fn tell(&self, tenant: &Tenant, event: AuditEvent) -> Result<(), StoreError> {
         on_store!(self, tell(tenant, event))
     }
 
-    /// Takes in an event of somebody else; false if its key was used before.
+    /// Stores an event of another service; false if its key was used before.
     pub async fn receive(
         &self,
         tenant: &Tenant,
@@ -575,22 +577,22 @@ impl Store {
         on_store!(self, receive(tenant, event, key))
     }
 
-    /// Events beyond a number that are to be sent, in order.
+    /// Reads the events to be sent whose numbers are greater than `after`, in order.
     pub async fn outbox(&self, after: i64, limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         on_store!(self, outbox(after, limit))
     }
 
-    /// The oldest events that are to be sent, of all tenants but these: where those have many, others need not wait.
+    /// Reads the oldest events to be sent, of all tenants but these: where those have many, others need not wait.
     pub async fn outbox_beside(&self, tenants: &[Tenant], limit: u32) -> Result<Vec<Outgoing>, StoreError> {
         on_store!(self, outbox_beside(tenants, limit))
     }
 
-    /// How much room the data takes, in bytes.
+    /// The size of the data, in bytes.
     pub async fn size(&self) -> Result<u64, StoreError> {
         on_store!(self, size())
     }
 
-    /// How many events are still to be sent; counted up to [`OUTBOX_COUNTED`].
+    /// Counts the events that are still to be sent, up to [`OUTBOX_COUNTED`].
     pub async fn outbox_depth(&self) -> Result<u64, StoreError> {
         on_store!(self, outbox_depth())
     }
@@ -600,8 +602,8 @@ impl Store {
         on_store!(self, sent(numbers))
     }
 
-    /// Drops the oldest unsent events: those from before a moment, and as many as make the rest fit. One row
-    /// of the chain says how many there were.
+    /// Drops the oldest unsent events: those from before a moment, and as many as make the rest fit. One row of the
+    /// chain records how many there were.
     pub async fn trim_outbox(
         &self,
         before: Timestamp,
@@ -611,25 +613,25 @@ impl Store {
         on_store!(self, trim_outbox(before, most_bytes, now))
     }
 
-    /// Adds events to the chain, at most `limit`, if no other process is doing it; answers how many.
+    /// Adds events to the chain, at most `limit`, if no other process is doing it; returns how many.
     pub async fn seal(&self, limit: u32) -> Result<u64, StoreError> {
         on_store!(self, seal(limit))
     }
 
-    /// The oldest runs that were suspended or ended, and whose calls of tools are not in the audit trail yet. Only those
-    /// whose rest is in the chain: [`Store::seal`] comes first.
+    /// Reads the oldest runs that were suspended or ended, and whose tool calls are not in the audit trail yet. Only
+    /// runs whose suspension or end is in the chain are returned: [`Store::seal`] comes first.
     pub async fn rested_runs(&self, limit: u32) -> Result<RestedPage, StoreError> {
         on_store!(self, rested_runs(limit))
     }
 
-    /// Tells the audit trail of calls that were derived from a page of those runs, and takes the page off the queue, in
-    /// one write; false if another process did so meanwhile, and then nothing was written.
+    /// Records tool calls that were derived from a page of those runs in the audit trail, and takes the page off the
+    /// queue, in one write; false if another process did so meanwhile, and then nothing was written.
     pub async fn add_calls(&self, page: &RestedPage, derived: DerivedCalls) -> Result<bool, StoreError> {
         on_store!(self, add_calls(page, derived))
     }
 
-    /// Notes by its hash which policy holds from now on. If another one held before, the audit trail is told of it in the
-    /// same write; answers whether it was.
+    /// Notes the policy in force by its hash. If another one was in force before, the change is recorded in the audit
+    /// trail in the same write; returns whether it was.
     pub async fn note_policy(&self, hash: &str, audit: AuditEvent) -> Result<bool, StoreError> {
         on_store!(self, note_policy(hash, audit))
     }
@@ -639,7 +641,7 @@ impl Store {
         on_store!(self, chain_end())
     }
 
-    /// Rows of the chain beyond a number, in order; of one tenant or of all.
+    /// Reads rows of the chain whose numbers are greater than `after`, in order; of one tenant or of all.
     pub async fn audit(
         &self,
         tenant: Option<&Tenant>,
@@ -649,7 +651,7 @@ impl Store {
         on_store!(self, audit(tenant, after, limit))
     }
 
-    /// Keeps a token; the audit trail is told of it in the same write.
+    /// Stores a token, and records that in the audit trail in the same write.
     pub async fn add_token(&self, token: &Token, audit: Option<AuditEvent>) -> Result<(), StoreError> {
         on_store!(self, add_token(token, audit))
     }
@@ -659,34 +661,34 @@ impl Store {
         on_store!(self, tokens())
     }
 
-    /// Notes that the service asks for a token from now on: [`Store::add_token`] does so by itself.
+    /// Notes that the service requires a token from now on: [`Store::add_token`] does so by itself.
     pub async fn require_tokens(&self) -> Result<(), StoreError> {
         on_store!(self, require_tokens())
     }
 
-    /// Whether the service asks for a token, also when every token has been revoked.
+    /// Whether the service requires a token; it still does when every token has been revoked.
     pub async fn requires_tokens(&self) -> Result<bool, StoreError> {
         on_store!(self, requires_tokens())
     }
 
-    /// Notes that the service asks for no token any more, if there is none; answers whether that is so. Where it asked for
-    /// one before, the audit trail is told in the same write.
+    /// Notes that the service no longer requires a token, if no token is left; returns whether that is so. If it
+    /// required one before, the change is recorded in the audit trail in the same write.
     pub async fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
         on_store!(self, require_no_tokens(audit))
     }
 
-    /// Remembers a name for good.
+    /// Stores a mark for good: a name for something that happened once.
     pub async fn remember(&self, name: &str) -> Result<(), StoreError> {
         on_store!(self, remember(name))
     }
 
-    /// The remembered names that begin so.
+    /// Reads the marks that begin with a prefix.
     pub async fn remembered(&self, beginning: &str) -> Result<Vec<String>, StoreError> {
         on_store!(self, remembered(beginning))
     }
 
-    /// Forgets a token by its id; the audit trail of a tenant is told of it in the same write. The service does not
-    /// open to those who have none.
+    /// Removes a token by its id, and records that in a tenant's audit trail in the same write. Revoking the last token
+    /// does not open the service to callers without one.
     pub async fn revoke_token(
         &self,
         id: &str,
@@ -695,13 +697,13 @@ impl Store {
         on_store!(self, revoke_token(id, audit))
     }
 
-    /// Throws away what has had its time.
+    /// Removes expired data, as the request says.
     pub async fn gc(&self, request: &GcRequest) -> Result<Collected, StoreError> {
         self.collect(request, None).await
     }
 
-    /// The same; the audit trail is told of each thread that goes in the write that removes it. What has calls that are not
-    /// in the trail yet stays until the next time.
+    /// Like [`Store::gc`]; each removed thread is recorded in the audit trail in the write that removes it. Data whose
+    /// tool calls are not in the trail yet stays until the next time.
     pub async fn collect(
         &self,
         request: &GcRequest,
@@ -710,7 +712,7 @@ impl Store {
         on_store!(self, collect(request, trail))
     }
 
-    /// Keeps bytes under their hash.
+    /// Stores bytes under their hash.
     pub async fn put_blob(
         &self,
         tenant: &Tenant,
@@ -742,9 +744,9 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether nobody can have taken it for dead yet, as far as it knows itself: its lock is found where others look
-    /// for it, or its lease cannot have run out since it was renewed last, on a clock that goes on while the
-    /// machine sleeps. Asks nobody.
+    /// Whether no other process can have taken this owner for dead yet, as far as it can tell by itself: its lock is
+    /// found where others look for it, or its lease cannot have run out since the last renewal, on a clock that goes on
+    /// while the machine sleeps. It sends no request.
     pub fn is_current(&self) -> bool {
         match &self.life {
             Life::Memory(store) => store.is_alive(self.id),
@@ -754,8 +756,9 @@ impl Owner {
         }
     }
 
-    /// How often it may have been taken for dead so far, and has gone on. Looked at after [`Owner::is_current`]: where
-    /// both are as they were, nobody can have taken it for dead in between. Locks say nothing of that and lapse never.
+    /// How many times its lease may have run out so far without ending it. Read this after [`Owner::is_current`]: where
+    /// both are unchanged, no process can have taken the owner for dead in between. It is always 0 for locks, which
+    /// never lapse.
     pub fn lapses(&self) -> u64 {
         match &self.life {
             Life::Memory(_) | Life::Reader | Life::Lock(_) => 0,
@@ -775,10 +778,10 @@ impl Drop for Owner {
 #[derive(Debug)]
 enum Life {
     Memory(Arc<MemoryStore>),
-    /// It only reads, so it never holds anything.
+    /// A reader, which never holds a run.
     Reader,
-    /// Its OS lock is what others test.
+    /// A lock of the operating system, which other processes test.
     Lock(live::LifeLock),
-    /// Its lease is, and on its machine its lock.
+    /// A lease, and on its own machine a lock.
     Lease(postgres::Lease),
 }

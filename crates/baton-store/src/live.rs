@@ -1,4 +1,4 @@
-//! Who lives on this machine: by locks that the operating system gives back.
+//! Liveness of owners on this machine, by locks that the operating system releases when a process ends.
 //!
 //! An owner holds a lock on `live/INCARNATION`; it is dead exactly when that lock can be taken. Nothing
 //! here depends on a clock, so a stopped process counts as alive until it is really gone.
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use baton_core::id::OwnerId;
 
-/// The lock of one living owner.
+/// The lock of one living owner, on its file.
 #[derive(Debug)]
 pub(crate) struct LifeLock {
     path: PathBuf,
@@ -20,8 +20,8 @@ pub(crate) struct LifeLock {
 impl LifeLock {
     pub(crate) fn take(folder: &Path, owner: OwnerId) -> io::Result<LifeLock> {
         clear_away(folder);
-        // Under its own name the file is never there unlocked: whoever looked at it in that moment would take
-        // the owner for dead and remove the file, and the lock would be on one that nobody finds.
+        // The file is locked before it gets its name. Otherwise a process that looked at it in between would take the
+        // owner for dead and remove the file, and the lock would be on a file that no other process finds.
         let path = life_file(folder, owner);
         let unborn = folder.join("live").join(format!("unborn-{owner}"));
         let file = private_file(&unborn)?;
@@ -49,7 +49,7 @@ impl LifeLock {
 
 impl Drop for LifeLock {
     fn drop(&mut self) {
-        // A file that stays behind is taken for dead all the same.
+        // A file that stays behind has no lock, so its owner still counts as dead.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -72,16 +72,16 @@ pub(crate) fn is_alive(folder: &Path, owner: OwnerId) -> bool {
     is_held(&life_file(folder, owner))
 }
 
-/// The same for the file of an owner.
+/// Like [`is_alive`], for the path of an owner's file.
 pub(crate) fn is_held(path: &Path) -> bool {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) => return error.kind() != io::ErrorKind::NotFound, // when in doubt, it lives
+        Err(error) => return error.kind() != io::ErrorKind::NotFound, // when in doubt, it is alive
     };
-    // Shared: two who look at the same time do not take each other for the owner.
+    // The lock is shared, so that two processes that look at the same time do not take each other for the owner.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => true,
-        Err(TryLockError::Error(_)) => true, // when in doubt, it lives
+        Err(TryLockError::Error(_)) => true, // when in doubt, it is alive
         Ok(()) => {
             let _ = std::fs::remove_file(path);
             false
@@ -89,7 +89,7 @@ pub(crate) fn is_held(path: &Path) -> bool {
     }
 }
 
-/// Makes an owner count as dead: its lock is still held, but on a file that nobody finds.
+/// Makes an owner count as dead: its lock is still held, but on a file that has lost its name.
 #[cfg(feature = "failpoints")]
 pub(crate) fn bury(folder: &Path, owner: OwnerId) {
     let _ = std::fs::remove_file(life_file(folder, owner));
@@ -101,7 +101,7 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Opens a file that only its owner can read, making it if it is not there.
+/// Opens a file that only its owner can read, and creates it if it does not exist.
 pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)

@@ -1,4 +1,4 @@
-//! Stored bytes: JSON, compressed when long, with a checksum. Old versions are upgraded here.
+//! Stored values: JSON, compressed when long, with a checksum. Old versions are upgraded here.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 
-/// Longer than this, bytes are compressed.
+/// The size above which bytes are compressed.
 pub(crate) const COMPRESS_OVER: usize = 2048;
-/// What a compressed row may grow to when it is read.
+/// The largest size to which a row may be decompressed.
 const MOST_BYTES: usize = 64 << 20;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// A value as stored bytes and their checksum.
+/// Encodes a value; returns its bytes and their checksum.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<(Vec<u8>, u32), StoreError> {
     let mut plain = Vec::with_capacity(COMPRESS_OVER);
     serde_json::to_writer(&mut plain, value).map_err(|e| StoreError::corrupt("record", "", e))?;
@@ -23,7 +23,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<(Vec<u8>, u32), StoreErr
     Ok((bytes, crc))
 }
 
-/// A value from stored bytes; `what` and `id` name it in the error.
+/// Decodes a value from stored bytes; `what` and `id` name it in the error.
 pub(crate) fn decode<T: DeserializeOwned>(
     what: &'static str,
     id: impl ToString,
@@ -43,7 +43,7 @@ pub(crate) fn plain(bytes: &[u8], crc: u32) -> Result<Cow<'_, [u8]>, String> {
     if bytes.starts_with(&ZSTD_MAGIC) { decompress(bytes).map(Cow::Owned) } else { Ok(Cow::Borrowed(bytes)) }
 }
 
-/// The same for a record that says its version: one that is newer than this build knows is not damaged.
+/// Like [`decode`], for a record with a version: one newer than this build knows is not reported as damaged.
 pub(crate) fn decode_known<T: DeserializeOwned>(
     what: &'static str,
     id: impl ToString,
@@ -64,7 +64,7 @@ pub(crate) fn decode_known<T: DeserializeOwned>(
     })
 }
 
-/// Compresses bytes. What could not be read again is refused here, before it is written.
+/// Compresses bytes. Values too long to be read back are refused here, before they are written.
 pub(crate) fn compress(plain: &[u8]) -> Result<Vec<u8>, StoreError> {
     if plain.len() > MOST_BYTES {
         return Err(StoreError::TooLong { bytes: plain.len() });

@@ -1,4 +1,5 @@
-//! What run operations mean, whatever keeps the rows: who may claim, who may write, what is due.
+//! The rules of run operations, independent of the back end: which claims and writes are allowed, and which runs are
+//! due.
 
 use baton_core::id::{BranchName, OwnerId, RunId};
 use baton_core::json::{call_digest, sha256_hex};
@@ -9,19 +10,19 @@ use crate::error::StoreError;
 use crate::transition::{NewRun, Transition};
 use crate::view::{ClaimMode, RunFilter, RunRow};
 
-/// What is known of an owner.
+/// The state of an owner, as this process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It lives, as far as anybody knows.
+    /// It is alive, as far as is known.
     Lives,
-    /// It was not heard of for a lease: it may be cut off as well as dead.
+    /// It was silent for a lease: it may be cut off as well as dead.
     Silent,
     /// It is gone.
     Dead,
 }
 
-/// Whether a run may be claimed; if so, what is known of the owner that it is claimed from. One that nobody holds is
-/// claimed as from the living. One that waits for its turn may not be claimed: its branch is busy.
+/// Checks that a run may be claimed, and returns the state of the owner that it is claimed from. A run without an owner
+/// is claimed as from a living one. A queued run may not be claimed: its branch is busy.
 pub(crate) fn may_claim(
     row: &RunRow,
     mode: ClaimMode,
@@ -34,7 +35,7 @@ pub(crate) fn may_claim(
         return Err(StoreError::TooNew { run: row.id, needs: row.min_version, known: RUN_VERSION });
     }
     if row.status == RunStatus::Queued {
-        // Nothing to go on from: it is begun by a start once its branch is free, and stands in line till then.
+        // There is no checkpoint yet: a start begins it once its branch is free, and it stays queued until then.
         return Err(StoreError::Busy { branch: row.branch.to_string(), run: row.id });
     }
     let Some(owner) = row.owner else { return Ok(Life::Lives) };
@@ -44,7 +45,7 @@ pub(crate) fn may_claim(
     }
 }
 
-/// What a transition says of the run that it advances.
+/// The conditions that a transition sets on the row of its run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fence {
     pub(crate) epoch: u32,
@@ -65,7 +66,7 @@ impl Fence {
         }
     }
 
-    /// Whether the transition may be written: the same questions that the SQL statement asks.
+    /// Whether the transition may be written: the same conditions as in the SQL statement.
     pub(crate) fn allows(&self, row: &RunRow) -> Result<(), StoreError> {
         let lost = row.epoch != self.epoch || row.step + 1 != self.step || row.owner.is_none();
         let gap = self.last_seq != row.seq + self.events;
@@ -79,7 +80,7 @@ impl Fence {
     }
 }
 
-/// Whether it is a run's turn to take a branch: those who wait for it come first, in order.
+/// Checks that a run is the one that may take a branch: runs that are queued for it come first, in order.
 pub(crate) fn in_turn(branch: &BranchName, run: RunId, first: Option<RunId>) -> Result<(), StoreError> {
     match first {
         Some(first) if first != run => Err(StoreError::Busy { branch: branch.to_string(), run: first }),
@@ -87,8 +88,8 @@ pub(crate) fn in_turn(branch: &BranchName, run: RunId, first: Option<RunId>) -> 
     }
 }
 
-/// A key that led to the very run that is about to begin: its write was done and not told. One that waited got
-/// its key when it got in line.
+/// Handles a key that led to the very run that is about to begin. The run exists: an earlier write succeeded, and its
+/// answer was lost. A queued run may go on, because it got its key when it was queued.
 pub(crate) fn own_key(
     unused: Result<(), StoreError>,
     run: RunId,
@@ -103,8 +104,7 @@ pub(crate) fn own_key(
     }
 }
 
-/// Whether a branch ends where a run that begins thinks it does: at that index, and with an entry of the run that it
-/// follows.
+/// Checks that a branch ends where the new run expects it: at that index, and with an entry of the run that it follows.
 pub(crate) fn unmoved(new: &NewRun, head: i64, written_by: Option<RunId>) -> Result<(), StoreError> {
     if head == new.expected_head && (new.after.is_none() || new.after == written_by) {
         return Ok(());
@@ -112,12 +112,12 @@ pub(crate) fn unmoved(new: &NewRun, head: i64, written_by: Option<RunId>) -> Res
     Err(StoreError::Moved { branch: new.branch.to_string() })
 }
 
-/// Why a run cannot begin together with its thread: that is there already, and may be anywhere by now.
+/// The error of a run whose thread should be created with it and exists already: the branch may end anywhere by now.
 pub(crate) fn not_new(new: &NewRun) -> StoreError {
     StoreError::Moved { branch: new.branch.to_string() }
 }
 
-/// What an input is known by, so that it is posted once: of fixed length, and text in every database.
+/// The hash by which an input is recognised, so that it is posted once: of fixed length, and text in every database.
 pub(crate) fn input_hash(message: &Message) -> Option<String> {
     match message {
         Message::Input { input_id, .. } => Some(sha256_hex(input_id.as_bytes())),
@@ -125,7 +125,7 @@ pub(crate) fn input_hash(message: &Message) -> Option<String> {
     }
 }
 
-/// Why a run that does not wait in line cannot be begun from there: it is over, or somebody else began it.
+/// The error of a run that is no longer queued and so cannot begin: it has ended, or another process began it.
 pub(crate) fn begun_already(row: &RunRow) -> StoreError {
     match row.status.has_ended() {
         true => StoreError::Ended { run: row.id, status: row.status },
@@ -133,7 +133,7 @@ pub(crate) fn begun_already(row: &RunRow) -> StoreError {
     }
 }
 
-/// Whether somebody should drive a run that has begun and that nobody living drives.
+/// Whether a run that has begun, and has no living owner, is due.
 pub(crate) fn is_due(row: &RunRow, inbox_read: u32, now: Timestamp, alive: impl Fn(OwnerId) -> bool) -> bool {
     match row.status {
         RunStatus::Running => row.owner.is_none_or(|owner| !alive(owner)),
@@ -142,7 +142,7 @@ pub(crate) fn is_due(row: &RunRow, inbox_read: u32, now: Timestamp, alive: impl 
     }
 }
 
-/// Whether a run is one of those that were asked for.
+/// Whether a run passes a filter.
 pub(crate) fn fits(row: &RunRow, filter: &RunFilter) -> bool {
     let id = row.id.0.simple().to_string();
     filter.thread.as_ref().is_none_or(|thread| row.thread == *thread)
@@ -151,9 +151,9 @@ pub(crate) fn fits(row: &RunRow, filter: &RunFilter) -> bool {
         && filter.fragment.as_ref().is_none_or(|f| id.starts_with(f.as_str()) || id.ends_with(f.as_str()))
 }
 
-/// Takes a person's decision; the first one wins. An edit puts other arguments in their place, except where
-/// the question is whether a call happened: then it says what came of it, the arguments are those that ran,
-/// and the run finds the answer in its inbox.
+/// Records a user's decision; the first one wins. An edit replaces the arguments. If the question is whether a call
+/// happened, an edit holds the outcome instead: the arguments stay those that ran, and the run finds the answer in its
+/// inbox.
 pub(crate) fn decide(
     approval: &mut Approval,
     message: &Message,
@@ -179,7 +179,7 @@ pub(crate) fn decide(
     Ok(())
 }
 
-/// Closes an approval that nobody decided.
+/// Closes an approval that was not decided.
 pub(crate) fn settle(approval: &mut Approval, status: ApprovalStatus, at: Timestamp) {
     if approval.status == ApprovalStatus::Pending {
         (approval.status, approval.at) = (status, Some(at));

@@ -1,7 +1,8 @@
-//! What a service keeps beside threads and runs: keys of requests, runs that wait for their turn, events for
-//! other services and the chain of all of them, tokens, and what is thrown away in the end.
+//! Values that a service keeps beside threads and runs: idempotency keys, queued runs, outgoing events, the audit chain
+//! of all events, API tokens, and the requests and results of garbage collection.
 //!
-//! Values only. How they are kept is each store's; what they mean for a request is decided elsewhere.
+//! This module holds values only. Each store decides how to keep them; their meaning for a request is decided
+//! elsewhere.
 
 mod calls;
 mod chain;
@@ -23,68 +24,68 @@ pub(crate) use calls::{RESTED, ROUTE as CALLS_ROUTE, rests, run_of};
 pub use chain::{BrokenChain, ChainEnd, Verifier, verify};
 pub(crate) use unnamed::Unnamed;
 
-/// A key under which a caller begins something only once.
+/// An idempotency key, under which a caller begins something only once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
-    /// The path that it was sent to: keys of different paths are different.
+    /// The path of the request: the same key on another path is another key.
     pub route: String,
-    /// What the caller chose.
+    /// The key itself, as the caller chose it.
     pub key: String,
-    /// What came with it, as a hash: another body under the same key is a mistake.
+    /// Hash of the request body: the same key with another body is a mistake.
     pub body_hash: String,
-    /// When it is forgotten.
+    /// The moment after which the key is forgotten.
     pub expires_at: Timestamp,
 }
 
-/// What is known of a key.
+/// A stored key that has not expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRow {
-    /// What came with it.
+    /// Hash of the request body.
     pub body_hash: String,
-    /// The run that it led to.
+    /// The run that the key led to.
     pub run: Option<RunId>,
-    /// Who works on it, where it leads to no run.
+    /// The owner that works on the request, where the key leads to no run.
     pub owner: Option<OwnerId>,
-    /// What came of it, where it leads to no run; none: nobody said yet.
+    /// The stored answer, where the key leads to no run; `None` until the work is done.
     pub answer: Option<Vec<u8>>,
 }
 
-/// A run that waits until its branch is free.
+/// A run that is queued until its branch is free.
 #[derive(Debug, Clone)]
 pub struct NewQueued {
     /// Its id.
     pub run: RunId,
-    /// On which thread.
+    /// Its thread.
     pub thread: ThreadId,
-    /// On which branch.
+    /// Its branch.
     pub branch: BranchName,
-    /// What was said.
+    /// The user's message.
     pub text: String,
-    /// What it is pinned to.
+    /// The definition that it is pinned to.
     pub definition: Arc<Pinned>,
-    /// When it was asked for.
+    /// When it was requested.
     pub at: Timestamp,
-    /// Free remarks of the caller, kept with the run.
+    /// Metadata of the caller, kept with the run.
     pub metadata: Value,
     /// The caller's key.
     pub key: Option<NewKey>,
-    /// How many may wait for one branch.
+    /// How many runs may wait for one branch.
     pub most: u32,
-    /// Whether it goes before everybody who waits; it is then never one too many.
+    /// Whether it goes before all runs that wait; it is then never refused for a full queue.
     pub first: bool,
-    /// What of the request was above what is allowed, told when the run begins.
+    /// The parts of the request that were above the limits, reported when the run begins.
     pub capped: Vec<String>,
     /// The thread, if it is made together with the run.
     pub new_thread: Option<NewThread>,
 }
 
-/// What a run that waits for its turn will begin with.
+/// The input of a queued run: how it will begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueuedRun {
-    /// What was said.
+    /// The user's message.
     pub text: String,
-    /// What of the request was above what is allowed.
+    /// The parts of the request that were above the limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capped: Vec<String>,
 }
@@ -95,25 +96,25 @@ impl QueuedRun {
     }
 }
 
-/// Something that happened, for the audit trail and for whoever keeps one elsewhere.
+/// An event for the audit trail, and for a service that keeps one elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEvent {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What belongs together.
+    /// The correlation id: events with the same one belong together.
     pub correlation: String,
-    /// What happened, as `agent.started`.
+    /// The type of the event, as `agent.started`.
     pub kind: String,
-    /// Who says so.
+    /// The component that reports it.
     pub source: String,
-    /// The rest.
+    /// The remaining fields of the event.
     pub payload: Value,
     /// Whether it is to be sent to the context service.
     pub send: bool,
 }
 
 impl AuditEvent {
-    /// What stands in the trail where events were dropped that could not be sent.
+    /// The event that stands in the trail for events that could not be sent and were dropped.
     pub fn dropped(count: u64, at: Timestamp) -> AuditEvent {
         AuditEvent {
             at,
@@ -125,12 +126,12 @@ impl AuditEvent {
         }
     }
 
-    /// Adds the policy that held before, by its mark.
+    /// Adds the policy that was in force before, by its mark.
     pub(crate) fn follows_policy(&mut self, before: &str) {
         self.payload["previous"] = json!(before.trim_start_matches(POLICY_MARK));
     }
 
-    /// The body that services exchange.
+    /// The body that is exchanged between services.
     pub fn body(&self) -> Value {
         json!({
             "correlation_id": self.correlation, "event_type": self.kind, "source": self.source,
@@ -138,13 +139,13 @@ impl AuditEvent {
         })
     }
 
-    /// The digest that the chain holds of it: of the one canonical text of its body.
+    /// The digest that the chain holds of the event: the hash of its body's canonical text.
     pub fn digest(&self) -> String {
         sha256_hex(canonical(&self.body()).as_bytes())
     }
 }
 
-/// How the mark of a policy begins.
+/// The prefix of a policy's mark.
 const POLICY_MARK: &str = "policy:";
 
 /// The mark of the policy with this hash.
@@ -152,51 +153,51 @@ pub(crate) fn policy_mark(hash: &str) -> String {
     format!("{POLICY_MARK}{hash}")
 }
 
-/// Up to how many unsent events are counted: more is too many all the same.
+/// The limit up to which unsent events are counted: a larger number is too many all the same.
 pub const OUTBOX_COUNTED: u32 = 100_000;
 
-/// An event on its way.
+/// An event that is to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outgoing {
-    /// Its number; the order in which those of one correlation id are sent.
+    /// Its number. Events of one correlation id are sent in this order.
     pub n: i64,
-    /// Whose it is.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
-    /// What is sent.
+    /// The event.
     pub event: AuditEvent,
 }
 
 /// One row of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Its place, from 1, without gaps.
+    /// Its position, from 1, without gaps.
     pub n: i64,
-    /// Whose it is.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
     /// When it happened.
     pub at: Timestamp,
-    /// What belongs together.
+    /// The correlation id.
     pub correlation: String,
-    /// What happened.
+    /// The type of the event.
     pub kind: String,
-    /// Who said so.
+    /// The component that reported it.
     pub source: String,
-    /// Whether it came from outside, by `POST /events`; none: it was sealed by a version that did not note that.
+    /// Whether it came from outside, by `POST /events`; `None` if it was sealed by a version that did not record that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
     /// [`AuditEvent::digest`].
     pub digest: String,
-    /// The seal of the row before; of the first one: [`AuditRow::FIRST`].
+    /// The seal of the row before; [`AuditRow::FIRST`] for the first row.
     pub prev: String,
-    /// [`AuditRow::hash`] when it was sealed: a row that was changed since says so itself.
+    /// [`AuditRow::hash`] at the time of sealing: a row that was changed later no longer has this hash.
     pub seal: String,
 }
 
 impl AuditRow {
-    /// What the first row follows.
+    /// The `prev` of the first row.
     pub const FIRST: &'static str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-    /// An event as the next row of a chain, whose end it becomes.
+    /// Turns an event into the next row of a chain, and moves the chain's end to it.
     pub(crate) fn sealed(end: &mut ChainEnd, event: Unsealed) -> AuditRow {
         let Unsealed { tenant, at, correlation, kind, source, external, digest, .. } = event;
         let (n, prev, seal) = (end.rows + 1, end.head.clone(), String::new());
@@ -207,8 +208,8 @@ impl AuditRow {
         row
     }
 
-    /// What the next row names, and what vouches for this one and all before it. A row from before `external` was
-    /// noted has the hash that it had then.
+    /// The hash that the next row names; it vouches for this row and all before it. A row from before `external` was
+    /// recorded has the hash that it had then.
     pub fn hash(&self) -> String {
         let mut fields = vec![
             json!(self.n),
@@ -225,7 +226,7 @@ impl AuditRow {
     }
 }
 
-/// What the chain says of an event that is not in it yet.
+/// The fields of an event that go into the chain, before it is sealed.
 #[derive(Debug, Clone)]
 pub(crate) struct Unsealed {
     /// Its number in the outbox.
@@ -239,58 +240,58 @@ pub(crate) struct Unsealed {
     pub(crate) digest: String,
 }
 
-/// Who may come in, as far as it is kept: the token itself is not.
+/// An API token as stored: its hash and its rights, not the token itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// By which it is named.
+    /// The id by which it is named.
     pub id: String,
     /// SHA-256 of the token, in hexadecimal.
     pub hash: String,
-    /// Whose data it opens.
+    /// The tenant whose data it opens.
     pub tenant: Tenant,
-    /// A remark of whoever made it.
+    /// A name given by the operator who made it.
     pub name: String,
-    /// What it may do: `run`, `read`, `approve`, `admin`.
+    /// Its scopes: `run`, `read`, `approve`, `admin`.
     pub scopes: Vec<String>,
-    /// How much it may allow an agent.
+    /// The highest mode that it may give an agent.
     pub max_mode: Mode,
-    /// Which agents it may use; none: all.
+    /// The agents that it may use; all, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
     /// When it was made.
     pub created: Timestamp,
-    /// When it stops working.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// What to throw away.
+/// The limits of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcRequest {
-    /// What time it is: threads past their time and keys that have expired go.
+    /// The present time: threads past their time to live and expired keys are removed.
     pub now: Timestamp,
-    /// Runs that ended before this go, with their logs; what was said stays.
+    /// Runs that ended before this are removed with their logs; the entries of their threads stay.
     pub runs_before: Option<Timestamp>,
-    /// Long outputs that nobody touched since then and no entry names go.
+    /// Long outputs that were not touched since then, and that no entry names, are removed.
     pub blobs_before: Option<Timestamp>,
-    /// Only say what would go.
+    /// Only count, and remove nothing.
     pub dry_run: bool,
 }
 
-/// How the audit trail is told of threads that go.
+/// The fields that audit events of removed threads have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailSource {
-    /// Who says it.
+    /// The component that reports it.
     pub source: String,
-    /// Who removes them.
+    /// The user or component that removes the threads.
     pub by: String,
-    /// Whether somebody else is told, too.
+    /// Whether the events are also sent to the context service.
     pub send: bool,
 }
 
 impl TrailSource {
-    /// The event of a thread that goes, with its runs.
+    /// The audit event of a thread that is removed with its runs.
     pub fn thread_deleted(&self, at: Timestamp, id: &ThreadId) -> AuditEvent {
         AuditEvent {
             at,
@@ -303,30 +304,30 @@ impl TrailSource {
     }
 }
 
-/// What was thrown away, or would be.
+/// Counts of a garbage collection: rows that were removed, or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Collected {
-    /// Threads past their time, with everything on them.
+    /// Threads past their time to live, with everything on them.
     pub threads: u64,
     /// Runs.
     pub runs: u64,
     /// Long outputs.
     pub blobs: u64,
-    /// Bytes of those.
+    /// The size of those outputs, in bytes.
     pub blob_bytes: u64,
-    /// Keys of requests.
+    /// Expired idempotency keys.
     pub keys: u64,
 }
 
-/// Where a run has come to: all that somebody who watches it from afar has to ask.
+/// The progress of a run: all that a watcher in another process has to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The run.
     pub run: RunId,
-    /// Its present claim.
+    /// The epoch of its present claim.
     pub epoch: u32,
     /// The number of its last committed event.
     pub seq: u64,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
 }

@@ -1,4 +1,4 @@
-//! What thread operations mean, whatever keeps the rows.
+//! The rules of thread operations, independent of the back end.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use baton_core::thread::{Entry, OrderError, Place, PlacedEntry, Tail, Tree, Tree
 use crate::error::StoreError;
 use crate::view::{ForkAt, PruneRequest};
 
-/// The tail of a branch from its last entries, oldest first. They must reach back to an entry before
-/// which nothing can be open, or to the beginning.
+/// The tail of a branch, from its last entries, oldest first. They must reach back to an entry before which no call can
+/// be open, or to the beginning.
 pub(crate) fn tail_of(entries: &[PlacedEntry]) -> Tail {
     let enough = entries.iter().rposition(|placed| Tail::is_enough(&placed.entry)).unwrap_or(0);
     Tail::of(entries[enough..].iter().map(|placed| &placed.entry))
@@ -23,7 +23,7 @@ pub(crate) struct FirstMarked {
 }
 
 impl FirstMarked {
-    /// The first ones among entries of which the first has this index.
+    /// Finds the first marked entries in a sequence that begins at this index.
     pub(crate) fn among<'a>(first: i64, entries: impl IntoIterator<Item = &'a Entry>) -> FirstMarked {
         let mut found = FirstMarked::default();
         for (index, entry) in (first..).zip(entries) {
@@ -37,7 +37,7 @@ impl FirstMarked {
         FirstMarked { untrusted: Some(index), private: Some(index) }
     }
 
-    /// Takes in an entry, or a lane's first ones, unless there are earlier ones.
+    /// Notes the marks of an entry or a lane, unless earlier ones are known.
     pub(crate) fn note(&mut self, untrusted: bool, private: bool, index: i64) {
         let lowest = |known: Option<i64>| Some(known.map_or(index, |known| known.min(index)));
         if untrusted {
@@ -52,13 +52,13 @@ impl FirstMarked {
         *self == FirstMarked::default()
     }
 
-    /// What is left of them where a lane is cut behind its entry `last`.
+    /// The marks that remain where a lane is cut after its entry `last`.
     pub(crate) fn up_to(self, last: i64) -> FirstMarked {
         let kept = |index: Option<i64>| index.filter(|index| *index <= last);
         FirstMarked { untrusted: kept(self.untrusted), private: kept(self.private) }
     }
 
-    /// Whether each is of private data, and its index.
+    /// One row for each mark: whether it is of private data, and its index.
     pub(crate) fn rows(self) -> impl Iterator<Item = (bool, i64)> {
         let row = |private| move |index| (private, index);
         self.untrusted.map(row(false)).into_iter().chain(self.private.map(row(true)))
@@ -78,14 +78,14 @@ pub(crate) fn first_marked(tree: &Tree, head: Place, of_lanes: &BTreeMap<u32, Fi
     found
 }
 
-/// The lane that a branch which ends at `head` extends with its next entry; none where that opens a lane.
+/// The lane that a branch which ends at `head` extends with its next entry; `None` where that entry opens a new lane.
 /// `tip` is the last stored index of the lane.
 pub(crate) fn own_lane(tree: &Tree, branch: &BranchName, head: Place, tip: i64) -> Option<u32> {
     let opened = tree.lanes.get(&head.lane).is_some_and(|lane| lane.opened_by == *branch);
     (opened && head.index >= tip).then_some(head.lane)
 }
 
-/// Checks an entry that somebody pushes: the table, and that a new id was never used on the branch.
+/// Checks an entry that is pushed from outside a run: its order, and that a new id was never used on the branch.
 pub(crate) fn check_push(
     entry: &Entry,
     mut tail: Tail,

@@ -1,4 +1,4 @@
-//! What is written: the one write of a run, and what begins it.
+//! The values that are written: a transition, which is the one write of a run, and the runs and threads that begin.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::service::{AuditEvent, NewKey};
 use crate::threads::FirstMarked;
 
-/// One atomic, fenced write: everything that one input led to.
+/// One atomic, fenced write of a run: everything that one input led to.
 #[derive(Debug, Clone)]
 pub struct Transition {
     /// The run.
@@ -32,23 +32,23 @@ pub struct Transition {
     pub step: u32,
     /// The frame that changed.
     pub frame: FramePath,
-    /// What is appended.
+    /// The entries that it appends.
     pub entries: Vec<NewEntry>,
     /// The number of the run's last event afterwards.
     pub last_seq: u64,
-    /// What is kept to go on from.
+    /// The state from which the run goes on after a crash.
     pub checkpoint: Checkpoint,
-    /// Commits only if this many messages were ever posted; absent: whatever was posted.
+    /// Commits only if exactly this many messages were ever posted; `None`: any number.
     pub inbox: Option<u32>,
-    /// Whether an outcome was recorded: the run is making progress.
+    /// Whether an outcome was recorded, so that the run is making progress.
     pub progress: bool,
-    /// What people are asked.
+    /// The approvals that it requests.
     pub asked: Vec<Approval>,
-    /// What is no longer asked.
+    /// The approvals that it closes.
     pub settled: Vec<(String, ApprovalStatus)>,
-    /// What the audit trail says of it.
+    /// The events that it adds to the audit trail.
     pub audit: Vec<AuditEvent>,
-    /// How the run stands afterwards.
+    /// The status in which it leaves the run.
     pub rest: Rest,
 }
 
@@ -60,31 +60,31 @@ impl Transition {
     }
 }
 
-/// How a run stands after a transition.
+/// The status in which a transition leaves its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// It goes on.
+    /// The run goes on.
     Running,
-    /// It waits for people or a moment, and nobody holds it.
+    /// The run waits for approvals or a moment, and has no owner.
     Suspended {
         /// When it goes on by itself.
         wake_at: Timestamp,
     },
-    /// It is over.
+    /// The run has ended.
     Ended(RunStatus),
 }
 
-/// Everything that is needed to go on after a crash, and what happened since the last one.
+/// The state from which a run goes on after a crash, and its events since the checkpoint before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
     /// The version of this record.
     pub v: u32,
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
-    /// Where in the graph.
+    /// The present node of the graph.
     pub node: Node,
-    /// What the graph does next.
+    /// The next action of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_action: Option<NextAction>,
     /// The flow's state.
@@ -96,18 +96,18 @@ pub struct Checkpoint {
     pub inbox_read: u32,
     /// The index of the branch's last entry.
     pub head: i64,
-    /// What the run has used.
+    /// The usage of the run so far.
     pub budget: Budget,
     /// The end of the branch.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tail: Tail,
-    /// The people that it waits for.
+    /// The approvals and questions that it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingOn>,
-    /// What the run says of itself.
+    /// The run's account of its own steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub account: Vec<Step>,
-    /// What happened, in order. Stored in blocks.
+    /// The events, in order. Stored in blocks.
     #[serde(with = "crate::record::blocks")]
     pub events: Vec<Event>,
 }
@@ -124,19 +124,19 @@ pub const CHECKPOINT_VERSION: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intent {
-    /// What.
+    /// The effect.
     pub effect: Effect,
     /// Which try of the engine this is, from 1.
     pub attempt: u32,
-    /// Whether text of it was stored already.
+    /// Whether some of its text was stored already.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
 }
 
-/// A definition and the hash that it is stored under: of its one canonical text.
+/// A definition, and the hash of its canonical text, under which it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pinned {
-    /// What runs are pinned to.
+    /// The definition.
     pub definition: Arc<Definition>,
     /// SHA-256, in hexadecimal.
     pub hash: String,
@@ -153,19 +153,19 @@ impl Pinned {
 /// A run that is about to begin.
 #[derive(Debug, Clone)]
 pub struct NewRun {
-    /// Who holds it.
+    /// The owner that will hold it.
     pub owner: OwnerId,
-    /// On which branch.
+    /// Its branch.
     pub branch: BranchName,
     /// The index of the branch's last entry when the first transition was made.
     pub expected_head: i64,
-    /// The run that wrote that entry; absent: whoever did.
+    /// The run that wrote that entry; `None`: any run, or none.
     pub after: Option<RunId>,
-    /// What it is pinned to.
+    /// The definition that it is pinned to.
     pub definition: Arc<Pinned>,
-    /// When.
+    /// When it begins.
     pub at: Timestamp,
-    /// Free remarks of the caller, kept with the run.
+    /// Metadata of the caller, kept with the run.
     pub metadata: Value,
     /// The thread, if it is made together with the run.
     pub new_thread: Option<NewThread>,
@@ -173,8 +173,8 @@ pub struct NewRun {
     pub lane: Option<u32>,
     /// The caller's key.
     pub key: Option<NewKey>,
-    /// Whether it waited for its turn: then its row is there, and is begun only once. A first transition that
-    /// ends it takes no branch.
+    /// Whether it was queued: then its row exists already, and it can begin only once. A first transition that ends it
+    /// takes no branch.
     pub queued: bool,
 }
 
@@ -183,10 +183,10 @@ pub struct NewRun {
 pub struct NewThread {
     /// Its id.
     pub id: ThreadId,
-    /// When.
+    /// When it begins.
     pub at: Timestamp,
-    /// When it may be removed by itself.
+    /// When it may be removed automatically.
     pub ttl_at: Option<Timestamp>,
-    /// Free remarks.
+    /// Metadata of the caller.
     pub meta: Value,
 }

@@ -1,4 +1,4 @@
-//! What is read.
+//! The rows that a store reads, and the filters and pages of its questions.
 
 use baton_core::budget::Budget;
 use baton_core::id::{BranchName, EntryId, FramePath, OwnerId, RunId, Tenant, ThreadId};
@@ -18,9 +18,9 @@ pub struct ThreadView {
     pub current: BranchName,
     /// When it began.
     pub created: Timestamp,
-    /// When it may be removed by itself.
+    /// When it may be removed automatically.
     pub ttl_at: Option<Timestamp>,
-    /// Free remarks.
+    /// Metadata of the caller.
     pub meta: Value,
     /// Its branches, by name.
     pub branches: Vec<BranchView>,
@@ -31,7 +31,7 @@ pub struct ThreadView {
 pub struct BranchView {
     /// Its name.
     pub name: BranchName,
-    /// Where it ends.
+    /// The place of its last entry.
     pub head: Place,
     /// Where it was forked from.
     pub forked_from: Option<(BranchName, i64)>,
@@ -42,45 +42,45 @@ pub struct BranchView {
 /// The end of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchEnd {
-    /// Which branch.
+    /// The name of the branch.
     pub branch: BranchName,
     /// The index of its last entry, −1 if it has none.
     pub head: i64,
-    /// What its next entry depends on.
+    /// The state that its next entry depends on.
     pub tail: Tail,
-    /// The index of the first entry on it that holds untrusted content ([`Entry::is_untrusted`]); none if
-    /// there is none up to its end.
+    /// The index of the first entry on it that holds untrusted content ([`Entry::is_untrusted`]); `None` if there is
+    /// none up to its end.
     ///
     /// [`Entry::is_untrusted`]: baton_core::thread::Entry::is_untrusted
     pub untrusted: Option<i64>,
-    /// The index of the first entry on it that holds private data ([`Entry::is_private`]); none if none does.
+    /// The index of the first entry on it that holds private data ([`Entry::is_private`]); `None` if there is none.
     ///
     /// [`Entry::is_private`]: baton_core::thread::Entry::is_private
     pub private: Option<i64>,
-    /// The run that wrote its last entry; none if it has none, or if no run wrote it.
+    /// The run that wrote its last entry; `None` if it has no entry, or if no run wrote it.
     pub written_by: Option<RunId>,
-    /// The lane that the branch may extend at its tip, where the store knows: spares a start asking again.
+    /// The lane that the branch may extend at its tip, where the store knows it: this spares a start one more read.
     pub lane: Option<u32>,
 }
 
 impl BranchEnd {
-    /// Of a branch that nothing was said on yet, in the first lane of its thread.
+    /// The end of a branch without entries, in the first lane of its thread.
     pub fn without_entries(branch: BranchName) -> BranchEnd {
         let tail = Tail::default();
         BranchEnd { branch, head: -1, tail, untrusted: None, private: None, written_by: None, lane: Some(0) }
     }
 }
 
-/// Which entries of a branch.
+/// A range of a branch's entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slice {
     /// Only those with an index below this.
     pub before: Option<i64>,
-    /// Of those, only the last so many.
+    /// Of those, only this many at the end.
     pub last_n: Option<u32>,
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewound {
     /// The branch.
@@ -98,33 +98,33 @@ pub enum ForkAt {
     Head,
     /// At an index of the branch.
     Index(i64),
-    /// At an entry, wherever in the thread it lies.
+    /// At an entry, anywhere in the thread.
     Entry(EntryId),
 }
 
-/// What to prune.
+/// The limits of a prune.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PruneRequest {
-    /// Remove branches that nobody wrote to since then.
+    /// Remove branches that were not written to since then.
     pub idle_before: Option<Timestamp>,
-    /// But never these.
+    /// Branches that are never removed.
     pub keep: Vec<BranchName>,
-    /// Only say what would be removed.
+    /// Only report the branches and counts, and remove nothing.
     pub dry_run: bool,
 }
 
-/// What a prune removed, or would remove.
+/// The result of a prune: all that was removed, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Branches.
+    /// The removed branches.
     pub branches: Vec<BranchName>,
-    /// How many lanes.
+    /// The number of removed lanes.
     pub lanes: u64,
-    /// How many entries.
+    /// The number of removed entries.
     pub entries: u64,
 }
 
-/// A run as its row has it.
+/// A run, as stored in its row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     /// Its id.
@@ -137,9 +137,9 @@ pub struct RunRow {
     pub lane: u32,
     /// The index of its last entry.
     pub head: i64,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// Who holds it.
+    /// The owner that holds it.
     pub owner: Option<OwnerId>,
     /// How often it was claimed.
     pub epoch: u32,
@@ -155,17 +155,17 @@ pub struct RunRow {
     pub definition: String,
     /// The oldest version that can drive it.
     pub min_version: u32,
-    /// What it used.
+    /// Its usage so far.
     pub budget: Budget,
-    /// When it goes on by itself.
+    /// When it goes on by itself, if it is suspended.
     pub wake_at: Option<Timestamp>,
-    /// Until when somebody on another process watches it.
+    /// Until when a process other than its owner watches it.
     pub watched_until: Option<Timestamp>,
     /// When it began.
     pub created: Timestamp,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Free remarks of the caller.
+    /// Metadata of the caller.
     pub metadata: Value,
 }
 
@@ -197,30 +197,30 @@ impl RunRow {
     }
 }
 
-/// A run that is ours now.
+/// A run that this process has just claimed.
 #[derive(Debug, Clone)]
 pub struct Claimed {
     /// Its row, after the claim.
     pub row: RunRow,
-    /// What it is pinned to.
+    /// The definition that it is pinned to.
     pub definition: Definition,
-    /// Where it was left.
+    /// The checkpoint of its last transition.
     pub checkpoint: Checkpoint,
 }
 
 /// How a run may be claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimMode {
-    /// Only if nobody living holds it.
+    /// Only if no living owner holds it.
     IfFree,
-    /// Even from a living owner, which then writes nothing any more.
+    /// Even from a living owner, whose later commits are then fenced.
     Take,
 }
 
 /// One transition, as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRow {
-    /// Which.
+    /// Its number.
     pub step: u32,
     /// The claim under which it was written.
     pub epoch: u32,
@@ -230,7 +230,7 @@ pub struct StepRow {
     pub first_seq: u64,
     /// The number of its last event.
     pub last_seq: u64,
-    /// What it kept.
+    /// The checkpoint that it stored.
     pub checkpoint: Checkpoint,
 }
 
@@ -239,7 +239,7 @@ pub struct StepRow {
 pub struct ClaimRow {
     /// Which claim.
     pub epoch: u32,
-    /// The last committed number when it was made.
+    /// The last committed event number at the time of the claim.
     pub base_seq: u64,
 }
 
@@ -248,11 +248,11 @@ pub struct ClaimRow {
 pub struct Posted {
     /// Its number, from 1.
     pub n: u32,
-    /// What it says.
+    /// The message.
     pub message: Message,
 }
 
-/// Which runs.
+/// A filter of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
     /// Only of this thread.
@@ -263,11 +263,11 @@ pub struct RunFilter {
     pub fragment: Option<String>,
     /// Only those made before this one.
     pub after: Option<RunId>,
-    /// At most so many.
+    /// At most this many.
     pub limit: u32,
 }
 
-/// What all runs of a thread used together.
+/// The usage of all runs of a thread together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUsage {
     /// How many runs there are.
@@ -284,14 +284,14 @@ pub struct ThreadUsage {
     pub cost_micro_usd: u64,
     /// Model calls whose price is not known.
     pub unpriced: u64,
-    /// What went wrong.
+    /// Errors so far.
     pub errors: u64,
 }
 
 impl<'a> Extend<&'a Budget> for ThreadUsage {
     fn extend<T: IntoIterator<Item = &'a Budget>>(&mut self, budgets: T) {
         for budget in budgets {
-            // What a provider says it used may be any number.
+            // The sum saturates, because a provider may report any number as used.
             let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
             add(&mut self.runs, 1);
             add(&mut self.model_calls, budget.model_calls.into());
@@ -313,21 +313,21 @@ impl<'a> FromIterator<&'a Budget> for ThreadUsage {
     }
 }
 
-/// What an owner should know of a run that it holds.
+/// News of a run for its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulse {
     /// The run.
     pub run: RunId,
     /// How many messages were posted to it.
     pub inbox: u32,
-    /// Until when somebody on another process watches it.
+    /// Until when a process other than its owner watches it.
     pub watched_until: Option<Timestamp>,
 }
 
-/// A run that somebody should drive and nobody living does.
+/// A run that is due and has no living owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// Whose it is.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
     /// The run.
     pub run: RunId,
@@ -341,20 +341,20 @@ pub struct Due {
     pub is_queued: bool,
 }
 
-/// Where a look at due runs goes on. The default: at the beginning.
+/// A cursor into the due runs. The default is the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DueFrom(pub(crate) Source);
 
-/// Runs are due for one reason after the other.
+/// The reason for which runs are due, and the cursor among them. The reasons are read one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// They were let go of; those after this one.
+    /// Runs that were released; those after this one.
     LetGo(RunId),
-    /// They are suspended, and have messages or have slept long enough; those after this moment and run.
+    /// Suspended runs that have messages or whose time has come; those after this moment and run.
     Asleep(i64, RunId),
-    /// Their owner is dead or silent; those after this one.
+    /// Runs whose owner is dead or silent; those after this one.
     Orphaned(RunId),
-    /// They are first in line for a branch that is free; those that came after this place.
+    /// Runs that are first in the queue of a free branch; those after this position.
     InLine(i64),
 }
 
@@ -365,7 +365,7 @@ impl Default for Source {
 }
 
 impl Source {
-    /// Where the rest begins after a last row, if there may be more.
+    /// The cursor after a page's last row, if there may be more.
     pub(crate) fn after(self, last: Option<(i64, RunId)>) -> Option<Source> {
         let (at, run) = last?;
         match self {
@@ -376,7 +376,7 @@ impl Source {
         }
     }
 
-    /// What comes after all that are due for this reason.
+    /// The beginning of the next reason, after all that are due for this one.
     pub(crate) fn next(self) -> Option<Source> {
         match self {
             Source::LetGo(_) => Some(Source::Asleep(i64::MIN, RunId(uuid::Uuid::nil()))),
@@ -387,11 +387,11 @@ impl Source {
     }
 }
 
-/// Some runs that are due.
+/// A page of due runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DuePage {
     /// The runs.
     pub runs: Vec<Due>,
-    /// Where the rest begins; none: these were all.
+    /// The cursor of the next page; `None` if this was the last one.
     pub rest: Option<DueFrom>,
 }

@@ -1,8 +1,8 @@
-//! Runs whose tool calls are yet to be told to the audit trail: a queue of runs that were suspended or ended.
+//! The queue of runs that were suspended or ended, and whose tool calls are not in the audit trail yet.
 //!
-//! A run's line of the trail ([`RESTED`]) stays in the outbox after it was sealed, until the calls of its run were derived
-//! from its steps. What was derived and how far the queue has been read are one write: a crash loses no row, and
-//! doubles none. Of two processes that derive the same page one is refused.
+//! A run's event in the trail ([`RESTED`]) stays in the outbox after it was sealed, until the tool calls of its run
+//! were derived from its steps. The derived calls and the position in the queue are stored in one write: a crash loses
+//! no row, and doubles none. Of two processes that derive the same page one is refused.
 
 use baton_core::id::{RunId, Tenant};
 use serde::Deserialize;
@@ -14,36 +14,36 @@ use crate::record;
 /// The events that put a run into the queue, as a condition on rows of the outbox.
 pub(crate) const RESTED: &str =
     "kind IN ('agent.suspended', 'agent.completed', 'agent.failed', 'agent.cancelled') AND NOT external";
-/// The one after which the run goes on.
+/// The event after which the run can go on.
 const SUSPENDED: &str = "agent.suspended";
-/// Under which the last step of an unfinished run whose calls are in the trail is kept, as a key.
+/// The route of the keys that hold the last step of an unfinished run whose calls are in the trail.
 pub(crate) const ROUTE: &str = "audit.calls";
 
 /// A run that was suspended or has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestedRun {
-    /// Whose it is.
+    /// The tenant that it belongs to.
     pub tenant: Tenant,
     /// The run.
     pub run: RunId,
     /// Whether it has ended.
     pub has_ended: bool,
-    /// The hash of its definition; none: the run is gone.
+    /// The hash of its definition; `None` if the run was removed.
     pub definition: Option<String>,
-    /// Whether a person put other arguments in the place of a call's.
+    /// Whether a user replaced the arguments of one of its calls.
     pub was_edited: bool,
     /// The last step whose calls are in the trail.
     pub after: u32,
 }
 
-/// The oldest runs of the queue.
+/// A page of the oldest runs of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestedPage {
     /// The runs, oldest first. One that was suspended may be in it more than once.
     pub runs: Vec<RestedRun>,
-    /// Where the queue began when it was read.
+    /// The position of the queue when it was read.
     pub(crate) from: i64,
-    /// The numbers of the rows that it was read from, also of those that could not be read.
+    /// The numbers of the rows that were read, including those that could not be decoded.
     pub(crate) numbers: Vec<i64>,
 }
 
@@ -53,22 +53,23 @@ impl RestedPage {
         self.numbers.is_empty()
     }
 
-    /// How many events of the queue it was read from.
+    /// The number of events of the queue in this page.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// What was derived from a page of the queue.
+/// The tool calls that were derived from a page of the queue.
 #[derive(Debug, Clone, Default)]
 pub struct DerivedCalls {
-    /// What the trail is told.
+    /// The events for the trail.
     pub events: Vec<(Tenant, AuditEvent)>,
-    /// Up to which step the calls of a run are told by that; none: it has ended, and all are.
+    /// For each run, the step up to which its calls are in the trail with these events; `None` if it has ended: then
+    /// all are.
     pub told: Vec<(Tenant, RunId, Option<u32>)>,
 }
 
-/// Whether the kind of an event puts its run into the queue; and then, whether the run has ended.
+/// Whether an event of this kind puts its run into the queue; if so, whether the run has ended.
 pub(crate) fn rests(kind: &str) -> Option<bool> {
     match kind {
         SUSPENDED => Some(false),
@@ -77,7 +78,7 @@ pub(crate) fn rests(kind: &str) -> Option<bool> {
     }
 }
 
-/// The run of such an event.
+/// Reads the run of such an event.
 pub(crate) fn run_of(n: i64, body: &[u8], crc: u32) -> Result<RunId, StoreError> {
     #[derive(Deserialize)]
     struct OfRun {

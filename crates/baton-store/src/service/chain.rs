@@ -1,9 +1,9 @@
-//! Whether the chain is whole: a function of its rows, whatever kept them.
+//! Verifies the audit chain: a function of its rows, independent of the back end.
 //!
-//! A row that was changed no longer has the hash that it was sealed with. One that was changed and sealed
-//! again is not the one that the next row names. A chain that was cut off, emptied or written anew does not fit the
-//! end that the store noted when it sealed. A writer who changes that, too, makes a chain that holds; only a hash that
-//! was written down elsewhere shows it.
+//! A row that was changed no longer has the hash that it was sealed with. A row that was changed and sealed again is
+//! not the one that the next row names. A chain that was cut off, emptied or written anew does not fit the end that the
+//! store noted when it sealed. A writer who changes that end as well makes a valid chain; only a hash that was
+//! written down elsewhere shows it.
 
 use super::AuditRow;
 
@@ -12,7 +12,7 @@ use super::AuditRow;
 pub struct ChainEnd {
     /// How many rows were sealed.
     pub rows: i64,
-    /// The hash of the last one; of an empty chain: [`AuditRow::FIRST`].
+    /// The hash of the last row; [`AuditRow::FIRST`] for an empty chain.
     pub head: String,
 }
 
@@ -22,38 +22,38 @@ impl Default for ChainEnd {
     }
 }
 
-/// What is wrong with a chain: the first thing.
+/// The first fault of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenChain {
-    /// A row is not what was sealed.
+    /// A row differs from the row that was sealed.
     #[error("row {n} of the audit trail was changed")]
     Changed {
-        /// Which.
+        /// The number of the row.
         n: i64,
     },
-    /// A row is not there.
+    /// A row is missing.
     #[error("row {n} of the audit trail is missing")]
     Missing {
-        /// Which.
+        /// The number of the row.
         n: i64,
     },
-    /// No row has the hash that one is known to have had.
+    /// No row has the hash that the chain is known to have had at its end.
     #[error(
         "no row of the audit trail has the hash {head}: rows were removed from its end, or it was written anew"
     )]
     OtherHead {
-        /// The hash.
+        /// The expected hash.
         head: String,
     },
-    /// A row was not written by sealing.
+    /// A row was written, but not by sealing.
     #[error("row {n} of the audit trail was never sealed: something else than Baton added it")]
     NeverSealed {
-        /// Which.
+        /// The number of the row.
         n: i64,
     },
 }
 
-/// Looks at the rows of a chain, from the first one on, in any number of pieces.
+/// Verifies the rows of a chain in order, in any number of pieces.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     n: i64,
@@ -64,18 +64,18 @@ pub struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// Nothing was looked at yet. `head` is a hash that the chain is known to have had at its end.
+    /// A verifier before the first row. `head` is a hash that the chain is known to have had at its end.
     pub fn new(head: Option<&'a str>) -> Verifier<'a> {
         let has_head = head.is_none_or(|head| head == AuditRow::FIRST);
         Verifier { n: 0, last: AuditRow::FIRST.to_owned(), head, has_head, sealed: None }
     }
 
-    /// The same of a chain that has at least this end: as it was noted before the first row was read.
+    /// Also requires that the chain reaches at least this end, as noted before the first row was read.
     pub fn sealed(self, end: ChainEnd) -> Verifier<'a> {
         Verifier { sealed: Some(end), ..self }
     }
 
-    /// Looks at the next row of all tenants.
+    /// Verifies the next row; rows of all tenants must be given.
     pub fn add(&mut self, row: &AuditRow) -> Result<(), BrokenChain> {
         let n = self.n + 1;
         if row.n != n {
@@ -86,7 +86,7 @@ impl<'a> Verifier<'a> {
             return Err(BrokenChain::Changed { n });
         }
         if row.prev != self.last {
-            // Both are as they were sealed, but not next to each other: the one before was sealed anew.
+            // Both rows have their hashes, but the second does not name the first: the first was sealed anew.
             return Err(BrokenChain::Changed { n: self.n.max(1) });
         }
         if let Some(end) = self.sealed.as_ref().filter(|end| end.rows == n && end.head != hash) {
@@ -97,13 +97,13 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// The number of the last row that was looked at, 0 at first: where to go on reading.
+    /// The number of the last verified row, 0 at first: the cursor for reading on.
     pub fn at(&self) -> i64 {
         self.n
     }
 
-    /// The hash of the last row: the chain is whole up to it. `now` is the end as it is noted after the last row was
-    /// read: others may have sealed meanwhile.
+    /// The hash of the last row: the chain is whole up to it. `now` is the end as noted after the last row was read,
+    /// because other processes may have sealed meanwhile.
     pub fn end(self, now: Option<&ChainEnd>) -> Result<String, BrokenChain> {
         if self.sealed.is_some_and(|end| self.n < end.rows) {
             return Err(BrokenChain::Missing { n: self.n + 1 });
@@ -118,7 +118,7 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// Looks at all rows of a chain; answers the hash of its last one.
+/// Verifies all rows of a chain; returns the hash of the last one.
 pub fn verify(rows: impl IntoIterator<Item = AuditRow>, head: Option<&str>) -> Result<String, BrokenChain> {
     let mut verifier = Verifier::new(head);
     for row in rows {

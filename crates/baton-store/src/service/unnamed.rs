@@ -1,7 +1,7 @@
-//! Which long outputs nobody names any more.
+//! Finds stored outputs that are no longer named anywhere.
 //!
-//! Any mention counts, wherever in a row it stands: a field, an argument, a sentence. Where a row cannot be
-//! read nobody knows what it names, and nothing of its tenant is given up.
+//! Any mention counts, anywhere in a row: in a field, an argument, a sentence. If a row cannot be read, the names in it
+//! are not known, so no output of its tenant is removed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use baton_core::id::Tenant;
 /// The length of a hash in hexadecimal.
 const LEN: usize = 64;
 
-/// Blobs that may go, with their sizes, as long as nothing was seen that names them.
+/// Candidates for removal, with their sizes; each is struck out as soon as a row that names it is seen.
 #[derive(Debug, Default)]
 pub(crate) struct Unnamed(BTreeMap<Tenant, HashMap<String, u64>>);
 
@@ -19,22 +19,22 @@ impl Unnamed {
         self.0.entry(tenant).or_default().insert(hash, size);
     }
 
-    /// Whether nothing is left to give up, so that nothing more need be read.
+    /// Whether no candidate is left, so that no more rows need be read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whose blobs are in question.
+    /// The tenants that have candidates.
     pub(crate) fn tenants(&self) -> Vec<Tenant> {
         self.0.keys().cloned().collect()
     }
 
-    /// Whether any of a tenant's are.
+    /// Whether a tenant has candidates.
     pub(crate) fn has(&self, tenant: &Tenant) -> bool {
         self.0.contains_key(tenant)
     }
 
-    /// Keeps whatever a row names.
+    /// Strikes out all candidates that a row names.
     pub(crate) fn saw(&mut self, tenant: &Tenant, row: Result<impl AsRef<[u8]>, String>) {
         let Some(hashes) = self.0.get_mut(tenant) else { return };
         match &row {
@@ -51,7 +51,7 @@ impl Unnamed {
         }
     }
 
-    /// How many there are, and their bytes.
+    /// The number of candidates, and their size in bytes.
     pub(crate) fn count(&self) -> (u64, u64) {
         let sizes = self.0.values().flat_map(HashMap::values);
         sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size))
@@ -64,7 +64,7 @@ impl Unnamed {
     }
 }
 
-/// Calls `with` for everything in a text that could be a hash.
+/// Calls `with` for every part of a text that could be a hash.
 fn mentioned(text: &[u8], mut with: impl FnMut(&str)) {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     for digits in text.split(|byte| !is_digit(byte)) {
