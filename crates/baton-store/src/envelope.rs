@@ -63,7 +63,7 @@ impl Envelope<'_> {
     }
 }
 
-/// The fields of an entry as JSON, whatever its type and version.
+/// The fields of an entry as JSON, of any type and version.
 pub(crate) fn plain(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     envelope.plain().map(Cow::into_owned)

@@ -1,10 +1,10 @@
 //! Points at which a test can kill or stop the process. Compiled only with `--features failpoints`.
 //!
-//! `BATON_FAILPOINT=NAME:HIT` kills the process with SIGKILL at the HIT-th time it comes to NAME: no
-//! destructors, no flush. `NAME:HIT:stop` stops it with SIGSTOP instead. With `BATON_FAILPOINT_PAGES=N` the disk is full as
-//! soon as SQLite's file has N pages: what SQLite then says is what it says when the system has no more space.
+//! `BATON_FAILPOINT=NAME:HIT` kills the process with SIGKILL when it reaches NAME for the HIT-th time: no destructors,
+//! no flush. `NAME:HIT:stop` stops it with SIGSTOP instead. With `BATON_FAILPOINT_PAGES=N` the disk is full as soon as
+//! SQLite's file has N pages: SQLite then reports the same error as when the system has no more space.
 
-/// Marks a point. Does nothing in ordinary builds.
+/// Marks a point. It does nothing in ordinary builds.
 #[inline]
 pub fn point(name: &'static str) {
     #[cfg(feature = "failpoints")]
@@ -13,7 +13,7 @@ pub fn point(name: &'static str) {
     let _ = name;
 }
 
-/// The pages that SQLite's file may have, if a test says so.
+/// The largest number of pages of SQLite's file, if a test sets one.
 #[cfg(feature = "failpoints")]
 pub(crate) fn most_pages() -> Option<u32> {
     std::env::var("BATON_FAILPOINT_PAGES").ok()?.parse().ok()
@@ -46,7 +46,7 @@ mod armed {
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
         if HITS.fetch_add(1, Ordering::SeqCst) + 1 == armed.hit {
             let _ = kill_process(getpid(), armed.signal);
-            // Another thread may be the first to take the signal: this one goes no further meanwhile.
+            // Another thread may be the first to take the signal: until then this one must not go on.
             let once = std::time::Duration::from_millis(200);
             std::thread::park_timeout(if armed.signal == Signal::KILL {
                 std::time::Duration::MAX

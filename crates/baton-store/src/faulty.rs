@@ -1,5 +1,5 @@
-//! A store that fails now and then, for tests: every call may say that it did not happen, and every write
-//! may say that it does not know although it happened.
+//! A store with injected faults, for tests: any call may fail, and a write may also be reported as ambiguous, whether
+//! it was done or not.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use crate::error::StoreError;
 use crate::{NewRun, Rest, Store, Transition};
 
-/// A fault of a store that a checker of the promises has to find.
+/// A fault that a checker of the store's promises has to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreBug {
-    /// Whoever writes is believed.
+    /// The fence is not checked.
     SkipFence,
     /// A commit is acknowledged and not written.
     LoseCommit,
@@ -24,7 +24,7 @@ pub enum StoreBug {
     ReuseNumber,
     /// An entry is left out.
     DropEntry,
-    /// Unread messages do not matter.
+    /// A transition commits although there are unread messages.
     IgnoreInbox,
     /// The last event is written twice.
     EndTwice,
@@ -70,16 +70,16 @@ pub const WRITES: [&str; 36] = [
     "watch_all",
 ];
 
-/// What comes between a call and its answer.
+/// An injected result of a call.
 #[derive(Clone)]
 pub enum Mishap {
-    /// It is not done, and the store says so.
+    /// The call is not done, and fails.
     Refused,
-    /// It is not done, and the store does not know.
+    /// The write is not done, and its result is ambiguous.
     Undone,
-    /// It is done, and the store does not know.
+    /// The write is done, and its result is ambiguous.
     Untold,
-    /// It is done, this happens, and then it is told.
+    /// The call is done, then this future runs, and then the result is returned.
     Then(Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>),
 }
 
@@ -94,44 +94,44 @@ impl std::fmt::Debug for Mishap {
     }
 }
 
-/// Wraps a store. The same seed fails the same calls.
+/// A wrapper of a store. The same seed fails the same calls.
 #[derive(Debug)]
 pub struct FaultyStore {
     inner: Store,
     per_mille: u64,
     state: AtomicU64,
     bug: Option<StoreBug>,
-    /// How often each method was called.
+    /// The number of calls of each method.
     calls: Mutex<BTreeMap<String, u64>>,
-    /// What happens at which call of which method.
+    /// The planned mishaps: for a method, at its n-th call.
     planned: Mutex<Vec<(&'static str, u64, Mishap)>>,
-    /// Whether starts land only later.
+    /// Whether starts are held back and land later.
     stalled: watch::Sender<bool>,
 }
 
 impl FaultyStore {
-    /// Fails about `per_mille` of a thousand calls; if all of them, nothing is ever done.
+    /// A store that fails about `per_mille` of a thousand calls; with 1000 or more, no call is ever done.
     pub fn new(inner: Store, per_mille: u64, seed: u64) -> Self {
         let (state, calls, planned) = (AtomicU64::new(seed), Mutex::default(), Mutex::default());
         FaultyStore { inner, per_mille, state, bug: None, calls, planned, stalled: watch::Sender::new(false) }
     }
 
-    /// Never fails but as planned: at this call of a method, counted from 1, this happens.
+    /// Plans a mishap for one call of a method, counted from 1.
     pub fn plan(&self, method: &'static str, nth: u64, mishap: Mishap) {
         self.planned.lock().unwrap_or_else(PoisonError::into_inner).push((method, nth, mishap));
     }
 
-    /// Never fails, but has a fault.
+    /// A store that never fails, but has a fault.
     pub fn with_bug(inner: Store, bug: StoreBug) -> Self {
         FaultyStore { bug: Some(bug), ..FaultyStore::new(inner, 0, 0) }
     }
 
-    /// The store that it keeps things in, which does not fail.
+    /// The wrapped store, which does not fail.
     pub fn inner(&self) -> &Store {
         &self.inner
     }
 
-    /// How often this method was called.
+    /// The number of calls of this method.
     pub fn called(&self, method: &str) -> u64 {
         self.lock().get(method).copied().unwrap_or_default()
     }
@@ -140,12 +140,12 @@ impl FaultyStore {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on nobody is told of a start; all of them land, one after the other, when this is taken back.
+    /// While this is set, starts return an ambiguous result; when it is unset, all of them land, one after the other.
     pub fn stall(&self, is_stalled: bool) {
         self.stalled.send_replace(is_stalled);
     }
 
-    /// What is told of a start that lands later.
+    /// The error of a start that is held back and lands later.
     pub(crate) fn late(&self, tenant: &Tenant, new: &NewRun, first: &Transition) -> Option<StoreError> {
         if !*self.stalled.borrow() {
             return None;
@@ -160,8 +160,7 @@ impl FaultyStore {
         Some(StoreError::Ambiguous("the start is on its way".to_owned()))
     }
 
-    /// What happens to this call, if anything does. A write may be done or not and be reported as one of which nobody
-    /// knows; what only reads is done or fails.
+    /// The mishap of this call, if there is one. A write may be done or not and be ambiguous; a read is done or fails.
     pub(crate) fn mishap(&self, method: &str) -> Option<Mishap> {
         let mut calls = self.lock();
         let count = calls.entry(method.to_owned()).or_default();
@@ -174,14 +173,14 @@ impl FaultyStore {
         drop(calls);
         let way = self.strikes()?;
         match way % 3 {
-            _ if self.per_mille >= 1000 => Some(Mishap::Refused), // it never answers
+            _ if self.per_mille >= 1000 => Some(Mishap::Refused), // no call is ever done
             1 if WRITES.contains(&method) => Some(Mishap::Undone),
             2 if WRITES.contains(&method) => Some(Mishap::Untold),
             _ => Some(Mishap::Refused),
         }
     }
 
-    /// What a commit comes to under the planted fault; none where it does not show.
+    /// The result of a commit under the planted fault; `None` where the fault does not apply.
     pub(crate) async fn sabotaged(
         &self,
         tenant: &Tenant,
@@ -197,7 +196,7 @@ impl FaultyStore {
                 return Some(Ok(()));
             }
             StoreBug::ReuseNumber if transition.step == 2 => {
-                // The fence would see the gap, so this too goes around it.
+                // The fence would see the gap, so this fault goes around it as well.
                 let Store::Memory(store) = &self.inner else { return None };
                 bad.last_seq -= 1;
                 return Some(store.commit_unfenced(tenant, bad));
@@ -217,7 +216,7 @@ impl FaultyStore {
         Some(Box::pin(self.inner.commit(tenant, &bad)).await)
     }
 
-    /// SplitMix64: a good enough die, the same on every machine. If it strikes, how.
+    /// SplitMix64: a good enough die, the same on every machine. Returns a random number if the call is to fail.
     fn strikes(&self) -> Option<u64> {
         let mut z = self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -228,7 +227,7 @@ impl FaultyStore {
 }
 
 impl Mishap {
-    /// What is told instead of doing it.
+    /// The error that is returned instead of doing the call.
     pub(crate) fn instead(&self, method: &str) -> Option<StoreError> {
         match self {
             Mishap::Refused => Some(StoreError::Unavailable(format!("{method} was made to fail"))),
@@ -239,7 +238,7 @@ impl Mishap {
         }
     }
 
-    /// What is told when it was done.
+    /// The result that is returned after the call was done.
     pub(crate) async fn after<T>(self, method: &str, result: Result<T, StoreError>) -> Result<T, StoreError> {
         match self {
             Mishap::Untold if result.is_ok() => {

@@ -1,7 +1,7 @@
-//! A store that forgets: for tests, and the model that the other stores are compared with.
+//! A store in memory: for tests, and as the model that the other stores are compared with.
 //!
-//! Plain maps behind one lock, written to be read: where a stored row and a rule could be confused, the
-//! rule is what stands here.
+//! It is plain maps behind one lock, written to be read: where a stored row and a rule could be confused, the rule is
+//! written here.
 
 mod calls;
 mod gc;
@@ -26,7 +26,7 @@ use crate::threads::FirstMarked;
 use crate::view::{ClaimRow, Posted, Pulse, RunRow, StepRow};
 use service::{MemEvent, MemKey, MemQueued};
 
-/// See the module.
+/// The store in memory; see the module.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     inner: Mutex<Inner>,
@@ -43,22 +43,23 @@ struct Inner {
     born: u64,
     /// By tenant, route and key.
     keys: BTreeMap<(Tenant, String, String), MemKey>,
-    /// In the order in which they wait.
+    /// In the order of the queue.
     queue: Vec<MemQueued>,
     outbox: BTreeMap<i64, MemEvent>,
     last_event: i64,
     chain: Vec<AuditRow>,
     chain_end: ChainEnd,
-    /// Runs that rest and whose calls are not in the trail yet, and whether they have ended, by the number of their event.
+    /// Suspended and ended runs whose calls are not in the trail yet, by the number of their event; true for those that
+    /// ended.
     rested: BTreeMap<i64, (Tenant, RunId, bool)>,
     /// The last step of an unfinished run whose calls are in the trail.
     told: BTreeMap<(Tenant, RunId), u32>,
-    /// The mark of the policy that held last.
+    /// The mark of the last policy in force.
     policy: Option<String>,
     tokens: BTreeMap<String, Token>,
-    /// Whether the service is closed to those who have no token, even when there is none left.
+    /// Whether the service is closed to callers without a token, even when no token is left.
     requires_tokens: bool,
-    /// Names that are remembered for good.
+    /// Names that are stored for good.
     marks: BTreeSet<String>,
 }
 
@@ -96,13 +97,13 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// It takes no room that is counted.
+    /// Always 0: memory is not counted.
     pub(crate) fn size(&self) -> Result<u64, StoreError> {
         Ok(0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock was held leaves a value that tests can still look at.
+        // A panic while the lock was held leaves a value that tests can still inspect.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

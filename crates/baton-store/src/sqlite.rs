@@ -1,7 +1,7 @@
 //! One SQLite file for any number of processes on one machine.
 //!
-//! WAL with `synchronous=FULL`: what was acknowledged survives power loss. One thread a process writes,
-//! and commits what has queued up in one go (one transaction and one fsync for all); a pair of file
+//! The database runs in WAL mode with `synchronous=FULL`: every acknowledged write survives power loss. One thread of
+//! each process writes, and commits all queued writes together (one transaction and one fsync for all); a pair of file
 //! locks keeps the writers of several processes fair. Readers have connections of their own.
 
 mod advance;
@@ -44,10 +44,10 @@ pub use migrate::OpenError;
 use reading::Access;
 use writer::Writer;
 
-/// How many readers stay open between reads.
+/// How many reader connections stay open between reads.
 const IDLE_READERS: usize = 4;
 
-/// See the module.
+/// The store in a SQLite file; see the module.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     shared: Arc<Shared>,
@@ -62,26 +62,26 @@ struct Shared {
     definitions: Known<(Tenant, String)>,
 }
 
-/// Whether and how a store is written to.
+/// The way in which a store is written to.
 #[derive(Debug)]
 enum Writing {
-    /// By the thread that does so.
+    /// By the writer's thread.
     By(Writer),
-    /// Not at all, and why.
+    /// Not at all: the way of reading, and the error of every write.
     Never(Access, StoreError),
 }
 
-/// A store that was just opened, and what opening it did.
+/// A store that was just opened, and the result of opening it.
 #[derive(Debug)]
 pub struct Opened {
     /// The store.
     pub store: SqliteStore,
-    /// Where the file was copied before it was brought up to date, if it was.
+    /// The backup copy that was made before an upgrade, if there was one.
     pub backup: Option<PathBuf>,
 }
 
 impl SqliteStore {
-    /// Opens the store of a folder, which is made if it is not there.
+    /// Opens the store of a folder, which is created if it does not exist.
     pub fn open(folder: &Path) -> Result<Opened, OpenError> {
         live::private_folder(folder)?;
         live::private_folder(&folder.join("live"))?;
@@ -90,8 +90,8 @@ impl SqliteStore {
         Ok(Opened { store: SqliteStore::of(folder, Writing::By(writer)), backup })
     }
 
-    /// Opens the store of a folder that cannot be written to. Nothing is made or changed there, and every write fails
-    /// with `refusal`. What it holds belongs to nobody who lives in this process.
+    /// Opens the store of a folder that cannot be written to. Nothing is created or changed there, and every write
+    /// fails with `refusal`. No owner in this process can hold any of its runs.
     pub fn open_to_read(folder: &Path, refusal: StoreError) -> Result<SqliteStore, OpenError> {
         Ok(SqliteStore::of(folder, Writing::Never(Access::find(folder)?, refusal)))
     }
@@ -101,7 +101,7 @@ impl SqliteStore {
         SqliteStore { shared: Arc::new(Shared { folder: folder.to_owned(), writing, readers, definitions }) }
     }
 
-    /// Whether it was opened to be read only.
+    /// Whether the store was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         matches!(self.shared.writing, Writing::Never(..))
     }
@@ -124,7 +124,7 @@ impl SqliteStore {
         live::is_alive(&self.shared.folder, owner)
     }
 
-    /// Runs a write on the writer's thread; it is acknowledged after its commit.
+    /// Runs a write on the writer's thread; its result is returned after its commit.
     async fn write<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -147,7 +147,7 @@ impl SqliteStore {
                 Some(reader) => reader,
                 None => shared.connect().map_err(|e| StoreError::Unavailable(e.to_string()))?,
             };
-            // One snapshot for the whole job: what it reads fits together.
+            // One snapshot for the whole job, so that all its reads are consistent.
             let result =
                 reader.unchecked_transaction().map_err(StoreError::from).and_then(|_tx| job(&reader));
             let mut readers = shared.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,7 @@ impl SqliteStore {
             }
             result
         };
-        // An owned task: a caller that goes away does not leave a read half done.
+        // The task is owned by the runtime: a caller that goes away does not leave a read half done.
         tokio::task::spawn_blocking(work).await.map_err(|e| StoreError::Unavailable(e.to_string()))?
     }
 
@@ -197,7 +197,7 @@ impl SqliteStore {
 }
 
 impl Shared {
-    /// Another connection that reads.
+    /// Opens another reader connection.
     fn connect(&self) -> Result<Connection, OpenError> {
         match self.writing {
             Writing::By(_) => connect(&database(&self.folder)),
@@ -206,7 +206,7 @@ impl Shared {
     }
 }
 
-/// The SQLite that is linked.
+/// The version of the linked SQLite.
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
@@ -215,7 +215,7 @@ fn database(folder: &Path) -> PathBuf {
     folder.join("baton.db")
 }
 
-/// A connection that waits for others.
+/// Opens a connection that waits for locks of others.
 fn open(path: &Path) -> Result<Connection, OpenError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -224,15 +224,16 @@ fn open(path: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Lets a connection wait for others.
+/// Sets the time for which a connection waits for locks of others.
 fn patient(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(std::time::Duration::from_secs(10))
 }
 
-/// The same with our settings.
+/// Like [`open`], with all of our settings.
 fn connect(path: &Path) -> Result<Connection, OpenError> {
     let db = open(path)?;
-    // Of a file that is yet to be made. A transition is some 1,500 bytes: of these pages each commit writes half as many.
+    // The page size of a new file. A transition has about 1,500 bytes: with pages of this size each commit writes half
+    // as many.
     db.pragma_update(None, "page_size", 8192)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;

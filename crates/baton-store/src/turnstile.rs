@@ -1,9 +1,10 @@
-//! The turnstile: which process of a data folder may write now.
+//! The turnstile: decides which process of a data folder may write now.
 //!
-//! Two file locks are passed one behind the other: the process that waits for the second keeps all others from
-//! overtaking, so that none starves. The operating system queues those who wait, and gives a lock back when its process
-//! ends. A process that was stopped inside (SIGSTOP, Ctrl-Z, a paused container) keeps its turn, so nobody waits longer
-//! than [`DEADLINE`]: then the process that holds the turn is named ([`holder`]), and nothing is written.
+//! It has two file locks, passed one after the other: the process that waits for the second keeps all others from
+//! overtaking, so that none starves. The operating system queues the waiting processes, and releases a lock when its
+//! process ends. A process that was stopped inside (SIGSTOP, Ctrl-Z, a paused container) keeps its turn, so no process
+//! waits longer than [`DEADLINE`]: then the error names the process that holds the turn ([`holder`]), and nothing is
+//! written.
 
 mod holder;
 
@@ -18,7 +19,7 @@ pub(crate) use holder::Holder;
 use crate::failpoint::point;
 use crate::live::private_file;
 
-/// How long a writer waits for its turn. One turn is one commit: a disk that is slow takes a fraction of it.
+/// The deadline for a turn. One turn is one commit: even a slow disk takes a fraction of it.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Why a writer did not get its turn.
@@ -27,19 +28,19 @@ pub(crate) enum NoTurn {
     /// Another process holds it.
     #[error("{0}")]
     Held(Holder),
-    /// The system said no.
+    /// The system reported an error.
     #[error("the turnstile: {0}")]
     Io(#[from] io::Error),
 }
 
-/// See the module. It is used by one thread at a time.
+/// The turnstile; see the module. One thread at a time uses it.
 #[derive(Debug)]
 pub(crate) struct Turnstile {
     locks: Arc<Locks>,
     deadline: Duration,
 }
 
-/// The two locks, and the thread that waits for them where they are not free.
+/// The two locks, and the thread that waits for them when they are not free.
 #[derive(Debug)]
 struct Locks {
     gate: File,
@@ -57,15 +58,15 @@ struct Queue {
     is_closed: bool,
 }
 
-/// How far the waiting thread has come.
+/// The state of the waiting thread.
 #[derive(Debug, Default)]
 enum Place {
-    /// It waits for nothing.
+    /// It is idle.
     #[default]
     None,
-    /// It waits for the locks. If the writer has given up meanwhile, it gives them back as soon as it has them.
+    /// It waits for the locks. If the writer has given up meanwhile, it releases them as soon as it has them.
     Waiting { is_wanted: bool },
-    /// It has the room, or failed to get it.
+    /// It holds the room's lock, or failed to get it.
     Done(io::Result<()>),
 }
 
@@ -81,14 +82,14 @@ impl Turnstile {
         Ok(Turnstile { locks: Arc::new(locks), deadline })
     }
 
-    /// Waits for the turn, in line with all other processes.
+    /// Waits for the turn, in the same queue as all other processes.
     pub(crate) fn enter(&self) -> Result<Turn<'_>, NoTurn> {
         let locks = &self.locks;
         let mut queue = locks.queue();
         let patience = match queue.place {
             Place::None if locks.try_enter()? => return Ok(Turn(&locks.room)),
             Place::None => self.deadline,
-            // It was in vain a moment ago, and the thread still stands in line.
+            // The last attempt failed a moment ago, and the thread is still waiting.
             Place::Waiting { .. } | Place::Done(_) => self.deadline / 10,
         };
         if !queue.has_thread {
@@ -129,7 +130,7 @@ impl Locks {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters if nobody is inside and nobody waits.
+    /// Enters if the room is empty and no process waits.
     fn try_enter(&self) -> io::Result<bool> {
         if !is_taken(self.gate.try_lock())? {
             return Ok(false);
@@ -140,7 +141,7 @@ impl Locks {
         entered
     }
 
-    /// Waits behind the others, however long that takes: that is why it has a thread of its own.
+    /// Waits behind the others without a deadline: that is why it has a thread of its own.
     fn enter(&self) -> io::Result<()> {
         self.gate.lock()?;
         point("turnstile.gate");
@@ -164,7 +165,7 @@ impl Locks {
                 queue.place = Place::Done(entered);
                 self.changed.notify_all();
             } else {
-                let _ = self.room.unlock(); // the next in line has waited long enough
+                let _ = self.room.unlock(); // the next process has waited long enough
                 queue.place = Place::None;
             }
         }

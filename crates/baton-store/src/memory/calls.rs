@@ -1,4 +1,4 @@
-//! Runs whose calls are yet to be told to the audit trail, in memory.
+//! The queue of runs whose tool calls are not in the audit trail yet, in memory.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::run::ApprovalStatus;
@@ -57,20 +57,20 @@ impl MemoryStore {
 }
 
 impl Inner {
-    /// Puts the run of an event that is being sealed into the queue, if it rests.
+    /// Puts the run of an event that is being sealed into the queue, if it was suspended or ended.
     pub(super) fn note_rest(&mut self, n: i64, row: &MemEvent) {
         let Some(rest) = row.rest() else { return };
         self.rested.insert(n, rest);
     }
 
-    /// Runs that rest and are not told of, whether that is in the chain or not.
+    /// Suspended and ended runs whose calls are not in the trail yet, even if their event is not in the chain yet.
     pub(super) fn untold(&self) -> impl Iterator<Item = (Tenant, RunId)> {
         let unsealed = self.outbox.values().filter(|row| !row.sealed).filter_map(MemEvent::rest);
         let rests = self.rested.values().cloned().chain(unsealed);
         rests.map(|(tenant, run, _)| (tenant, run))
     }
 
-    /// Whether runs of a thread are among those.
+    /// Whether one of those runs is on a thread.
     pub(super) fn has_untold(&self, tenant: &Tenant, thread: &ThreadId) -> bool {
         self.untold()
             .any(|key| key.0 == *tenant && self.runs.get(&key).is_some_and(|run| run.row.thread == *thread))
@@ -78,7 +78,7 @@ impl Inner {
 }
 
 impl MemEvent {
-    /// Whose run rests, and whether it has ended.
+    /// The run that the event suspended or ended, and whether it ended it.
     fn rest(&self) -> Option<(Tenant, RunId, bool)> {
         let has_ended = rests(&self.event.kind).filter(|_| !self.external)?;
         let run = self.event.payload.get("run_id")?.as_str()?.parse().ok()?;

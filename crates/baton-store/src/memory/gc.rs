@@ -1,4 +1,4 @@
-//! Throwing away in memory.
+//! Garbage collection in memory.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ impl MemoryStore {
     ) -> Result<Collected, StoreError> {
         let mut inner = self.lock();
         let mut threads = inner.old_threads(request.now);
-        // Only looking counts what will be gone when it is told of.
+        // A dry run counts everything that will be removed once its calls are in the trail.
         let untold: HashSet<_> =
             if trail.is_some() && !request.dry_run { inner.untold().collect() } else { HashSet::new() };
         for (key, run) in inner.runs.iter().filter(|(key, _)| untold.contains(*key)) {
@@ -67,7 +67,7 @@ impl MemoryStore {
 }
 
 impl Inner {
-    /// Threads past their time that have no unfinished run, not even one that waits for its turn.
+    /// Threads past their time to live that have no unfinished run, queued ones included.
     fn old_threads(&self, now: Timestamp) -> HashSet<(Tenant, ThreadId)> {
         let old = self.threads.iter().filter(|(_, thread)| thread.ttl_at.is_some_and(|at| at <= now));
         let mut old: HashSet<_> = old.map(|(key, _)| key.clone()).collect();
@@ -77,7 +77,7 @@ impl Inner {
         old
     }
 
-    /// Blobs that nobody touched since a moment and that nothing names but what goes.
+    /// Blobs that were not touched since a moment, and that are named only by rows that are removed.
     fn unnamed(
         &self,
         before: Timestamp,

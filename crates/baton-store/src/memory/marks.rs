@@ -1,4 +1,4 @@
-//! What happened once and is remembered, in memory.
+//! Marks in memory: names of things that happened once.
 
 use super::MemoryStore;
 use crate::error::StoreError;

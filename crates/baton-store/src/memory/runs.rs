@@ -80,7 +80,7 @@ impl MemoryStore {
         self.lock().advance(tenant, transition.clone())
     }
 
-    /// Writes a transition whoever it comes from: the fault that the checker must find.
+    /// Writes a transition without checking its claim: the fault that the checker must find.
     #[cfg(feature = "failpoints")]
     pub(crate) fn commit_unfenced(&self, tenant: &Tenant, transition: Transition) -> Result<(), StoreError> {
         let mut inner = self.lock();
@@ -234,7 +234,7 @@ impl MemoryStore {
         Ok(page.runs.into_iter().map(|due| (due.tenant, due.run)).collect())
     }
 
-    /// All of them at once: nothing is read for it.
+    /// Returns all due runs as one page: nothing has to be read for them.
     pub(crate) fn due_page(&self, now: Timestamp, _: DueFrom, _: u32) -> Result<DuePage, StoreError> {
         let inner = self.lock();
         let is_due = |run: &MemRun| {
@@ -260,7 +260,8 @@ impl Inner {
         found.ok_or_else(|| StoreError::not_found("definition", hash))
     }
 
-    /// Where a branch ends that is free, whose turn is the run's, and that is where the run thinks it is.
+    /// The head of a branch, if the branch is free, the run is next in its queue, and the head is where the run expects
+    /// it.
     fn free_head(&self, tenant: &Tenant, first: &Transition, new: &NewRun) -> Result<Place, StoreError> {
         let thread = self.thread(tenant, &first.thread)?;
         thread.not_busy(&new.branch)?;
@@ -271,7 +272,7 @@ impl Inner {
         Ok(head)
     }
 
-    /// Gives a branch to a run; answers the lane that the run writes to.
+    /// Gives a branch to a run; returns the lane that the run writes to.
     fn take_branch(
         &mut self,
         tenant: &Tenant,
@@ -288,7 +289,7 @@ impl Inner {
         Ok(lane)
     }
 
-    /// Begins a run that waited for its turn. One that ends at once never takes its branch.
+    /// Begins a queued run. One that ends at once never takes its branch.
     fn start_queued(&mut self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
         let row = self.run(tenant, first.run)?.row.clone();
         if row.status != RunStatus::Queued {
@@ -314,7 +315,7 @@ impl Inner {
         self.begin(tenant, new, Transition { lane, ..first })
     }
 
-    /// Writes the first transition of a run whose row is there.
+    /// Writes the first transition of a run whose row exists.
     fn begin(&mut self, tenant: &Tenant, new: NewRun, first: Transition) -> Result<u32, StoreError> {
         if let Some(key) = &new.key {
             self.note_key(tenant, key, Some(first.run), None);
@@ -383,7 +384,7 @@ impl Inner {
                 let branch = row.branch.clone();
                 let rows = self.thread_mut(tenant, &thread)?;
                 if rows.busy.get(&branch) != Some(&run) {
-                    return Ok(()); // it never had its turn
+                    return Ok(()); // it never held its branch
                 }
                 rows.busy.remove(&branch);
                 rows.touched.insert(branch.clone(), at);

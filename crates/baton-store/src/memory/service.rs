@@ -1,4 +1,4 @@
-//! What a service keeps, in memory: keys, the line in front of a branch, events and their chain.
+//! Service data in memory: keys, the queue of each branch, events and their chain.
 
 use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::RunStatus;
@@ -36,7 +36,7 @@ impl MemQueued {
 #[derive(Debug)]
 pub(super) struct MemEvent {
     pub(super) tenant: Tenant,
-    /// Its `send` is what is left to do, not what was asked for.
+    /// Its `send` says whether it is still to be sent, not whether that was requested.
     pub(super) event: AuditEvent,
     pub(super) sealed: bool,
     pub(super) external: bool,
@@ -80,7 +80,7 @@ impl MemoryStore {
         let head = match inner.thread(tenant, &new.thread) {
             Ok(thread) => inner.head(tenant, thread, &new.branch)?,
             Err(error) => {
-                // Only a thread that is made right now has a branch to wait for.
+                // A missing thread has a branch to wait for only if it is created with the run.
                 let thread = new.new_thread.filter(|made| made.id == new.thread).ok_or(error)?;
                 if new.branch != BranchName::main() {
                     return Err(baton_core::thread::TreeError::NoBranch(new.branch.to_string()).into());
@@ -341,7 +341,7 @@ impl Inner {
         self.keys.insert(place, MemKey { row, expires_at: new.expires_at });
     }
 
-    /// A key whose work is an owner's, and not done.
+    /// A key whose work belongs to this owner and is not done.
     fn worked_on(&mut self, tenant: &Tenant, route: &str, key: &str, owner: OwnerId) -> Option<&mut KeyRow> {
         let found = self.keys.get_mut(&(tenant.clone(), route.to_owned(), key.to_owned()))?;
         Some(&mut found.row).filter(|row| row.owner == Some(owner) && row.answer.is_none())
@@ -361,7 +361,7 @@ impl Inner {
         self.outbox.insert(self.last_event, row);
     }
 
-    /// An event need not be sent any more; one that is in the chain, too, has done its duty.
+    /// Marks an event as sent or dropped, and removes it if it is in the chain as well.
     fn no_longer_sent(&mut self, n: i64) {
         let Some(row) = self.outbox.get_mut(&n) else { return };
         row.event.send = false;
@@ -370,7 +370,7 @@ impl Inner {
         }
     }
 
-    /// The first run that waits for each branch that nobody holds, in the order in which they came.
+    /// The first queued run of each free branch, in the order of the queue.
     pub(super) fn next_in_line(&self) -> Vec<(Tenant, RunId)> {
         let mut seen = std::collections::HashSet::new();
         let first = self.queue.iter().filter(|q| seen.insert((&q.tenant, &q.thread, &q.branch)));
@@ -381,7 +381,7 @@ impl Inner {
         first.filter(free).map(|q| (q.tenant.clone(), q.run)).collect()
     }
 
-    /// The first run that waits for a branch.
+    /// The first run in the queue of a branch.
     pub(super) fn first_in_line(
         &self,
         tenant: &Tenant,
@@ -391,7 +391,7 @@ impl Inner {
         self.queue.iter().find(|q| q.is_in(tenant, thread, branch)).map(|q| q.run)
     }
 
-    /// Takes a run out of the line, if it is in it.
+    /// Takes a run out of the queue, if it is in it.
     pub(super) fn leave_line(&mut self, tenant: &Tenant, run: RunId) {
         self.queue.retain(|q| !(q.tenant == *tenant && q.run == run));
     }

@@ -261,7 +261,7 @@ impl MemoryStore {
 }
 
 impl Inner {
-    /// Makes a thread, if it is not there.
+    /// Creates a thread, if it does not exist.
     pub(super) fn add_thread(&mut self, tenant: &Tenant, new: NewThread) {
         let born = self.next_born();
         self.threads.entry((tenant.clone(), new.id)).or_insert_with(|| MemThread {
@@ -277,7 +277,7 @@ impl Inner {
         });
     }
 
-    /// Where a branch ends: a branch in use ends where its run has come to.
+    /// The head of a branch: a branch in use ends where its run does.
     pub(super) fn head(
         &self,
         tenant: &Tenant,
@@ -324,7 +324,7 @@ impl MemThread {
         }
     }
 
-    /// Puts an entry at the end of a lane.
+    /// Appends an entry to a lane.
     pub(super) fn insert(&mut self, lane: u32, placed: PlacedEntry) {
         let (untrusted, private) = (placed.entry.is_untrusted(), placed.entry.is_private());
         if untrusted || private {

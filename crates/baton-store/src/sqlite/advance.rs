@@ -1,7 +1,7 @@
 //! The one write of a run: a transition, packed by its caller and written by the writer's thread.
 //!
-//! The statement that advances the run checks its epoch, its step, its numbers and its inbox; everything
-//! else is written only if it changed a row.
+//! The statement that advances the run checks its epoch, its step, its numbers and its inbox; all other rows are
+//! written only if it changed a row.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::run::{Approval, ApprovalStatus, RunStatus};
@@ -22,7 +22,7 @@ use crate::threads::FirstMarked;
 use crate::transition::{Rest, Transition};
 use crate::view::RunRow;
 
-/// A transition as bytes and numbers: all that the writer's thread has to touch.
+/// A transition as bytes and numbers, so that the writer's thread has nothing to encode.
 pub(super) struct Packed {
     pub(super) run: RunId,
     pub(super) thread: ThreadId,
@@ -74,7 +74,8 @@ impl Packed {
         })
     }
 
-    /// How it leaves its run, unless that goes on: its status, when it wakes, and when it ended.
+    /// The changes to a run that is suspended or ended: its status, when it wakes, and when it ended. `None` if it goes
+    /// on.
     fn rest(&self) -> Option<(RunStatus, Option<Timestamp>, Option<Timestamp>)> {
         match self.rest {
             Rest::Running => None,
@@ -83,7 +84,7 @@ impl Packed {
         }
     }
 
-    /// A run's row as it leaves it.
+    /// The row of a run after the transition.
     pub(super) fn leaves(&self, row: RunRow) -> RunRow {
         let row = RunRow { step: self.fence.step, seq: self.fence.last_seq, head: self.head, ..row };
         match self.rest() {
@@ -93,7 +94,7 @@ impl Packed {
     }
 }
 
-/// Writes a transition, if the run is still where the writer thinks it is.
+/// Writes a transition, if the run is still where its owner expects it.
 pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
     if !move_on(db, tenant, t)? {
         let row = load(db, tenant, t.run)?;
@@ -103,7 +104,7 @@ pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<()
     follow(db, tenant, t)
 }
 
-/// The statement that moves a run's row on, and what else it sets.
+/// The statement that advances a run's row, with the further columns that it sets.
 macro_rules! moves {
     ($also:literal) => {
         concat!(
@@ -117,11 +118,12 @@ macro_rules! moves {
 }
 const GOES_ON: &str = moves!("");
 const ENDS: &str = moves!(", status = ?11, owner = NULL, wake_at = NULL, ended = ?12");
-/// It is due at once if it has unread messages.
+/// A suspended run is due at once if it has unread messages.
 const SUSPENDS: &str =
     moves!(", status = ?11, owner = NULL, wake_at = ?12, due_at = CASE WHEN inbox > ?13 THEN 0 ELSE ?12 END");
 
-/// Moves a run's row on; false if it is not where the transition begins. An owner lets go of a run that comes to rest.
+/// Advances a run's row; false if the transition does not follow on it. A run that is suspended or ends loses its
+/// owner.
 fn move_on(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<bool, StoreError> {
     let mut statement = db.prepare_cached(match t.rest {
         Rest::Running => GOES_ON,
@@ -145,7 +147,7 @@ fn move_on(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<bool, StoreEr
     Ok(changed > 0)
 }
 
-/// Writes what a transition brings, once the run's row says that it did.
+/// Writes the other rows of a transition, once the run's row was advanced.
 pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
     let run = Uuid16(t.run.0);
     let first = t.head - t.entries.len() as i64 + 1;

@@ -1,4 +1,4 @@
-//! What people are asked, and what they said, in SQLite.
+//! Approvals in SQLite: requests to people, and their decisions.
 
 use baton_core::id::Tenant;
 use baton_core::run::{Approval, ApprovalStatus};
@@ -27,7 +27,7 @@ impl SqliteStore {
                 Some(id) => created(db, &tenant, id)?,
                 None => i64::MAX,
             };
-            // The first condition on the moment is the one that an index serves.
+            // The index serves the first condition on the creation time.
             let wanted = if status.is_some() { "status = ?2" } else { "?2 IS NULL" };
             let sql = format!(
                 "SELECT approval, body, crc FROM approvals WHERE tenant = ?1 AND {wanted}
@@ -48,7 +48,7 @@ impl SqliteStore {
     }
 }
 
-/// When an approval was asked for.
+/// The time at which an approval was requested.
 fn created(db: &Connection, tenant: &Tenant, approval: &str) -> Result<i64, StoreError> {
     let sql = "SELECT created FROM approvals WHERE tenant = ?1 AND approval = ?2";
     let found = db.prepare_cached(sql)?.query_row((tenant.as_str(), approval), |row| row.get(0));

@@ -1,4 +1,4 @@
-//! The chain in SQLite. Sealing is one write: whoever seals at the same time comes after.
+//! The chain in SQLite. Sealing is one write, so processes that seal at the same time do so one after the other.
 
 use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
@@ -62,7 +62,7 @@ impl SqliteStore {
     }
 }
 
-/// The mark of the policy that held last.
+/// The mark of the last policy in force.
 fn noted_policy(db: &Connection) -> Result<Option<String>, StoreError> {
     let sql = "SELECT name FROM marks WHERE name LIKE 'policy:%'";
     Ok(db.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
@@ -91,7 +91,7 @@ fn seal(db: &Connection, limit: u32) -> Result<u64, StoreError> {
     for event in unsealed {
         insert(db, &AuditRow::sealed(&mut end, event))?;
     }
-    // The events of runs that rest stay until the calls of these are told of.
+    // Events of suspended and ended runs stay until the tool calls of their runs are in the trail.
     let sql = format!(
         "DELETE FROM outbox WHERE n > (SELECT sealed FROM chain) AND n <= ?1 AND send = 0 AND NOT ({RESTED})"
     );

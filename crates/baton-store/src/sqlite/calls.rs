@@ -1,7 +1,7 @@
-//! Runs whose calls are yet to be told to the audit trail, in SQLite.
+//! The queue of runs whose tool calls are not in the audit trail yet, in SQLite.
 //!
-//! The events of their rests stay in the outbox, in the order in which they were sealed. How far they have been read is a
-//! number in `meta`: such an event that is also to be sent may stay longer.
+//! The events that suspended or ended them stay in the outbox, in the order in which they were sealed. The position in
+//! this queue is a number in `meta`, because an event that is also to be sent may stay longer.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
@@ -16,7 +16,7 @@ use crate::service::{
     AuditEvent, CALLS_ROUTE, DerivedCalls, NewKey, RESTED, RestedPage, RestedRun, rests, run_of,
 };
 
-/// The row of `meta` that holds the number of the last event whose run was read.
+/// The key in `meta` of the number of the last event whose run was read.
 const TOLD: &str = "told";
 
 impl SqliteStore {
@@ -97,7 +97,7 @@ fn rested_run(db: &Connection, tenant: Tenant, run: RunId, has_ended: bool) -> R
     Ok(RestedRun { tenant, run, has_ended, definition, was_edited, after })
 }
 
-/// Notes up to which step the calls of a run are told, until it has ended.
+/// Stores the step up to which the calls of a run are in the trail, until it has ended.
 fn note_told(db: &Connection, tenant: &Tenant, run: RunId, step: Option<u32>) -> Result<(), StoreError> {
     let (route, key) = (CALLS_ROUTE.to_owned(), run.to_string());
     match step {
@@ -113,7 +113,8 @@ fn note_told(db: &Connection, tenant: &Tenant, run: RunId, step: Option<u32>) ->
     }
 }
 
-/// Runs that rest and are not told of, whether that is in the chain or not. Few, once the others were told of.
+/// Suspended and ended runs whose calls are not in the trail yet, even if their event is not in the chain yet. There
+/// are few of them, because the others were removed from the queue.
 pub(super) fn untold(db: &Connection) -> Result<Vec<(Tenant, RunId)>, StoreError> {
     let sql = format!("SELECT n, tenant, body, crc FROM outbox WHERE n > ?1 AND {RESTED}");
     let mut statement = db.prepare_cached(&sql)?;
@@ -127,7 +128,7 @@ pub(super) fn untold(db: &Connection) -> Result<Vec<(Tenant, RunId)>, StoreError
     Ok(out)
 }
 
-/// Whether runs of a thread are among those.
+/// Whether one of those runs is on a thread.
 pub(super) fn has_untold(db: &Connection, tenant: &Tenant, thread: &ThreadId) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM runs WHERE tenant = ?1 AND run = ?2 AND thread = ?3";
     let mut statement = db.prepare_cached(sql)?;

@@ -1,4 +1,4 @@
-//! Whose commits count, in SQLite: claiming and letting go of runs.
+//! Claims in SQLite: taking runs over, which decides whose commits count, and releasing them.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::run::RunStatus;
@@ -27,7 +27,8 @@ impl SqliteStore {
             let row = load(db, &tenant, run)?;
             let life = |owner| if live::is_alive(&folder, owner) { Life::Lives } else { Life::Dead };
             let died = crate::runs::may_claim(&row, mode, life)? == Life::Dead;
-            // Read before anything is written: a run that cannot be read harms no neighbour.
+            // The step is read before anything is written: a run that cannot be read does not disturb other writes of
+            // the batch.
             let last = steps(db, STEPS, &tenant, run, row.step.saturating_sub(1).into(), 1)?.pop();
             let last = last.ok_or_else(|| StoreError::corrupt("run", run, "its last step is missing"))?;
             let definition = load_definition(db, &tenant, &row.definition)?;

@@ -1,6 +1,6 @@
-//! What somebody should drive, in SQLite.
+//! Due runs in SQLite.
 //!
-//! Asked again and again, so nothing here looks at runs that are in good hands or asleep: each kind of run that is due has
+//! These statements run again and again, so they never look at runs that are driven or asleep: each kind of due run has
 //! an index of its own, and owners are found by hopping from one to the next.
 
 use std::path::Path;
@@ -17,26 +17,26 @@ use super::{SqliteStore, live};
 use crate::error::StoreError;
 use crate::view::{Due, DueFrom, DuePage, Source};
 
-/// How many are read at once where all are wanted.
+/// The page size where all due runs are wanted.
 const MANY: u32 = 1000;
 
-/// Runs that were let go of.
+/// Runs that were released.
 pub(super) const LET_GO: &str =
     "SELECT tenant, run, attempts, inbox, definition, 0 FROM runs INDEXED BY runs_let_go
     WHERE status = 1 AND owner IS NULL AND run > ?1 ORDER BY run LIMIT ?2";
-/// Suspended ones that have messages, or whose time has come.
+/// Suspended runs that have messages, or whose time has come.
 pub(super) const ASLEEP: &str =
     "SELECT tenant, run, attempts, inbox, definition, due_at FROM runs INDEXED BY runs_asleep
     WHERE due_at <= ?1 AND (due_at, run) > (?2, ?3) ORDER BY due_at, run LIMIT ?4";
-/// The next one who holds a run.
+/// The next owner that holds a run.
 pub(super) const NEXT_HOLDER: &str = "SELECT owner FROM runs INDEXED BY runs_unfinished
     WHERE status < 3 AND owner > ?1 ORDER BY owner LIMIT 1";
-/// Runs of an owner, who is dead.
+/// Runs of a dead owner.
 pub(super) const HELD: &str =
     "SELECT tenant, run, attempts + 1, inbox, definition, 0 FROM runs INDEXED BY runs_unfinished
     WHERE status < 3 AND owner = ?1 AND run > ?2 ORDER BY run LIMIT ?3";
-/// The first run in line for each branch that nobody holds, in the order in which they came. One whose branch
-/// was removed meanwhile is among them: whoever begins it finds out.
+/// The first queued run of each free branch, in the order of the queue. A run whose branch was removed meanwhile is
+/// included: its start finds that out.
 pub(super) const IN_LINE: &str =
     "SELECT q.tenant, q.run, 0, coalesce(r.inbox, 0), coalesce(r.definition, ''), q.n
     FROM queued q
@@ -57,7 +57,7 @@ impl SqliteStore {
                     match due.is_queued {
                         true => in_line.push((due.tenant, due.run)),
                         false if is_readable(db, &due) => begun.push((due.tenant, due.run)),
-                        false => {} // it harms no other
+                        false => {} // it affects no other run
                     }
                 }
                 from = page.rest;
@@ -80,7 +80,7 @@ impl SqliteStore {
     }
 }
 
-/// Runs that are due from a place on, for one reason after the other until there are enough.
+/// Lists due runs from a cursor on, for one reason after the other, until there are enough.
 fn page(
     db: &Connection,
     now: Timestamp,
@@ -107,10 +107,10 @@ fn page(
     }
 }
 
-/// What is due for one reason.
+/// Due runs of one reason.
 struct Listed {
     due: Vec<Due>,
-    /// How many rows were read for it: more than there are runs, if one cannot be read.
+    /// How many rows were read: more than there are runs, if one cannot be read.
     rows: u32,
     /// The moment and the run of the last row.
     last: Option<(i64, RunId)>,
@@ -139,7 +139,7 @@ fn due(row: &Row<'_>) -> Result<Due, StoreError> {
     })
 }
 
-/// Runs of the dead after one, in the order of runs.
+/// Runs of dead owners after a run, in the order of runs.
 fn orphaned(db: &Connection, after: RunId, room: u32, folder: &Path) -> Result<Listed, StoreError> {
     let mut all = Listed { due: Vec::new(), rows: 0, last: None };
     let mut holder = Uuid::nil();
@@ -154,7 +154,7 @@ fn orphaned(db: &Connection, after: RunId, room: u32, folder: &Path) -> Result<L
         let held = listed(db, HELD, &[&Uuid16(holder), &Uuid16(after.0), &room])?;
         all.due.extend(held.due);
         if held.rows >= room {
-            // There may be more of its runs beyond the last one, so that the others' beyond that have to wait.
+            // This owner may have more runs beyond the last one, so runs of other owners beyond it have to wait.
             all.rows = room;
             all.last = all.last.into_iter().chain(held.last).min_by_key(|(_, run)| *run);
         }
@@ -166,10 +166,10 @@ fn orphaned(db: &Connection, after: RunId, room: u32, folder: &Path) -> Result<L
     Ok(all)
 }
 
-/// Whether somebody could drive it.
+/// Whether a run can be read, so that it can be driven.
 fn is_readable(db: &Connection, due: &Due) -> bool {
     let Ok(row) = load(db, &due.tenant, due.run) else { return false };
-    // Only a suspended run's last step says what is due.
+    // Only for a suspended run does the last step decide whether it is due.
     row.status != RunStatus::Suspended
         || steps(db, STEPS, &due.tenant, due.run, row.step.saturating_sub(1).into(), 1)
             .is_ok_and(|found| !found.is_empty())

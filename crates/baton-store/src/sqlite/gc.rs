@@ -1,8 +1,8 @@
-//! Throwing away in SQLite: look with a reader, remove in small writes.
+//! Garbage collection in SQLite: a reader finds candidates, and small writes remove them.
 //!
-//! Each write removes one thread, or few rows, and asks again whether they may go: what became active or was
-//! touched since it was seen stays. So a large clearance never holds up whoever writes for long, and one that
-//! is cut off has removed whole things only.
+//! Each write removes one thread, or few rows, and checks again that they may go: rows that became active or were
+//! touched since they were seen stay. So a large collection never holds up other writers for long, and one that is cut
+//! off has removed whole things only.
 
 mod blobs;
 
@@ -23,7 +23,7 @@ use crate::service::{Collected, GcRequest, TrailSource};
 const PAGE: usize = 500;
 /// How many runs one write removes: each has steps of its own.
 const RUNS: usize = 50;
-/// What has no unfinished run, not even one that waits for its turn.
+/// The condition that a thread has no unfinished run, queued ones included.
 const IDLE: &str = "NOT EXISTS (SELECT 1 FROM runs r
                       WHERE r.tenant = threads.tenant AND r.thread = threads.thread AND r.status < 3)";
 
@@ -31,8 +31,8 @@ const IDLE: &str = "NOT EXISTS (SELECT 1 FROM runs r
 const UNNAMED: &str = "FROM definitions WHERE NOT EXISTS (
       SELECT 1 FROM runs r WHERE r.definition = definitions.hash AND r.tenant = definitions.tenant)";
 
-/// What would go if it were not only looked at: so that nothing is counted twice, and nothing is kept because
-/// of it.
+/// The threads and runs that a dry run would remove: its later counts skip them, so that nothing is counted twice, and
+/// nothing counts as kept because of them.
 #[derive(Debug, Default)]
 struct Doomed {
     threads: HashSet<(Tenant, ThreadId)>,
@@ -59,7 +59,7 @@ impl SqliteStore {
             Some(before) => self.drop_runs(&mut doomed, before, (dry, trail.is_some())).await?,
             None => 0,
         };
-        // Blobs last: looking for those that nobody names takes longest, and a clearance has a time limit.
+        // Blobs come last: finding those that are not named takes longest, and a collection has a time limit.
         if !dry {
             self.drop_definitions().await?;
         }
@@ -97,8 +97,8 @@ impl SqliteStore {
         Ok(count)
     }
 
-    /// Removes runs that ended before a moment. A run that has ended never begins again. `is_told`: those whose calls the
-    /// audit trail is yet to be told of stay.
+    /// Removes runs that ended before a moment. A run that has ended never begins again. With `is_told`, runs whose
+    /// tool calls are not in the audit trail yet stay.
     async fn drop_runs(
         &self,
         doomed: &mut Doomed,
@@ -120,7 +120,7 @@ impl SqliteStore {
         }
     }
 
-    /// Removes definitions that no run names. Each write asks again: a run may have been given one meanwhile.
+    /// Removes definitions that no run names. Each write checks again: a run may have begun with one meanwhile.
     async fn drop_definitions(&self) -> Result<(), StoreError> {
         let sql = format!("SELECT tenant, hash {UNNAMED}");
         let unnamed = self.read(move |db| pairs(db, &sql, [])).await?;
@@ -168,7 +168,7 @@ fn old_threads(db: &Connection, now: Timestamp) -> Result<HashSet<(Tenant, Threa
     Ok(out)
 }
 
-/// Threads that would go, and the runs that would go with them.
+/// Threads that would be removed, with the runs that would go with them.
 fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Doomed, StoreError> {
     let mut runs = HashSet::new();
     let mut statement = db.prepare_cached("SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2")?;
@@ -181,11 +181,11 @@ fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Do
     Ok(Doomed { threads, runs })
 }
 
-/// The place of a page's last row, and the runs on it.
+/// The position of a page's last row, and the runs of the page.
 type RunPage = (Option<i64>, Vec<(Tenant, RunId)>);
 
-/// Runs have numbers in the order in which they were stored: what follows a page of runs that began too late to have ended
-/// before is not looked at.
+/// A page of runs that ended before a moment. Runs have numbers in the order in which they were stored, so the search
+/// stops after a page of runs that began too late to have ended before it.
 fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, StoreError> {
     let sql =
         "SELECT n, tenant, run, created < ?2, status >= 3 AND ended < ?2 FROM runs WHERE n > ?1 ORDER BY n";

@@ -1,4 +1,4 @@
-//! Keys of requests in SQLite: what was begun under a key is begun once.
+//! Idempotency keys in SQLite: work that was begun under a key is begun only once.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::time::Timestamp;
@@ -83,7 +83,7 @@ impl SqliteStore {
     }
 }
 
-/// What is known of a key that has not expired.
+/// Reads a key that has not expired.
 fn find(
     db: &Connection,
     tenant: &Tenant,
@@ -118,7 +118,7 @@ pub(super) fn unused(
     }
 }
 
-/// Writes a key down, in place of one that has expired.
+/// Stores a key, in place of one that has expired.
 pub(super) fn note(
     db: &Connection,
     tenant: &Tenant,

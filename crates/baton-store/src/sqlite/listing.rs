@@ -1,4 +1,4 @@
-//! Pages of runs.
+//! Lists of runs in SQLite.
 
 use baton_core::id::Tenant;
 use baton_core::run::RunStatus;
@@ -30,13 +30,13 @@ impl SqliteStore {
     }
 }
 
-/// Runs that somebody drives, and those that somebody should: each kind has an index.
+/// Runs that have an owner, and runs that wait for one: each kind has an index.
 const RUNNING: &str = "status = 1 AND run IN (
       SELECT run FROM runs INDEXED BY runs_unfinished WHERE owner > x'' AND status < 3
       UNION ALL SELECT run FROM runs INDEXED BY runs_let_go WHERE status = 1 AND owner IS NULL)";
 
-/// A page of runs, newest first. What is asked for stands in the text, because only then an index is found that serves
-/// it; the condition of the index on rare ones has to be there word for word.
+/// A page of runs, newest first. The filter is part of the text, because only then an index is found that serves it;
+/// the condition of the index of rare statuses has to be there word for word.
 fn listing(filter: &RunFilter) -> String {
     let thread = if filter.thread.is_some() { "AND thread = ?2" } else { "AND ?2 IS NULL" };
     let status = match filter.status {

@@ -1,4 +1,4 @@
-//! What happened once and is remembered, in SQLite.
+//! Marks in SQLite: names of things that happened once.
 
 use super::SqliteStore;
 use crate::error::StoreError;

@@ -1,4 +1,4 @@
-//! Bringing a file up to date, and refusing one that is from the future.
+//! Migrations of a file to the newest version. A file of a newer version is refused.
 //!
 //! The version is `PRAGMA user_version`; each migration commits together with its number, so one that
 //! was cut off starts again. Before the first change to a file with data, a copy is put beside it.
@@ -16,7 +16,7 @@ use crate::turnstile::{NoTurn, Turnstile};
 /// The oldest SQLite without the fault that can lose pages when several connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// Every migration: the version that it leads to, the Baton that brought it, and what it does.
+/// All migrations: the version that each leads to, the Baton release that brought it, and its SQL.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "0.1.0", include_str!("../../migrations/0001_first.sql")),
     (2, "0.1.0", include_str!("../../migrations/0002_untrusted.sql")),
@@ -26,49 +26,49 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (6, "0.1.0", include_str!("../../migrations/0006_private.sql")),
 ];
 
-/// A file that cannot be opened.
+/// The reasons why a file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A newer Baton wrote it.
+    /// A newer Baton wrote the file.
     #[error(
         "the data in {} is of format {found}, and this Baton ({}) knows up to {known}: use Baton {needs} or newer",
         folder.display(), env!("CARGO_PKG_VERSION")
     )]
     Newer {
-        /// Where.
+        /// The folder of the file.
         folder: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: i64,
-        /// The newest known.
+        /// The newest version that this build knows.
         known: i64,
-        /// The Baton that it asks for.
+        /// The Baton version that the file requires.
         needs: String,
     },
-    /// An older Baton wrote it, and it cannot be brought up to date where it is.
+    /// An older Baton wrote the file, and it cannot be upgraded in place.
     #[error(
         "it is of format {found}, and this Baton reads {newest}: copy it to where it can be written to, which brings it up to date"
     )]
     Older {
-        /// Its version.
+        /// The version of the file.
         found: i64,
-        /// What it would be brought to.
+        /// The version that an upgrade would lead to.
         newest: i64,
     },
     /// The SQLite that was linked is too old.
     #[error("SQLite {0} is too old: 3.51.3 or newer is needed")]
     OldSqlite(&'static str),
-    /// SQLite said no.
+    /// SQLite reported an error.
     #[error("the data file cannot be opened: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// Another process keeps everybody else from writing.
+    /// Another process keeps all others from writing.
     #[error("the data file cannot be written to: {by}")]
     Blocked {
-        /// Which, and since when.
+        /// The process, and since when.
         by: String,
-        /// What helps.
+        /// The advice for the user.
         hint: String,
     },
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("the data folder cannot be used: {0}")]
     Io(#[from] io::Error),
 }
@@ -115,14 +115,14 @@ impl From<NoTurn> for OpenError {
     }
 }
 
-/// Brings the file of a folder to the newest version; answers where it was copied before, if it was.
+/// Upgrades the file of a folder to the newest version; returns the path of the backup, if one was made.
 pub(super) fn bring_up_to_date(folder: &Path) -> Result<Option<PathBuf>, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::OldSqlite(rusqlite::version()));
     }
     let path = database(folder);
     live::private_file(&path)?;
-    // A file that is up to date and has its log is opened without waiting for anybody, even for a process that was
+    // A file that is up to date and has its log is opened without waiting for any process, even for one that was
     // stopped.
     if is_ready(&open(&path)?)? {
         return Ok(None);
@@ -158,7 +158,7 @@ fn newer(db: &Connection, folder: &Path, found: i64) -> OpenError {
     OpenError::Newer { folder: folder.to_owned(), found, known: newest(), needs }
 }
 
-/// Refuses a file that could be read only after it was brought up to date.
+/// Refuses a file that could be read only after an upgrade.
 pub(super) fn fits(db: &Connection, folder: &Path) -> Result<(), OpenError> {
     match version(db)? {
         found if found > newest() => Err(newer(db, folder, found)),
@@ -167,8 +167,8 @@ pub(super) fn fits(db: &Connection, folder: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether a file can be used as it is. One without a log is given it by one process at a time: SQLite refuses all but
-/// one of those who try, and lets none of them wait.
+/// Whether a file can be used as it is. One process at a time creates a missing log: SQLite refuses all but one of
+/// those that try, and lets none of them wait.
 fn is_ready(db: &Connection) -> Result<bool, rusqlite::Error> {
     let mode: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     Ok(mode == "wal" && version(db)? == newest())
@@ -224,7 +224,8 @@ mod tests {
         assert_eq!((copy.file_name().unwrap().to_str(), value), (Some("baton.db.format-0"), 7));
     }
 
-    /// Opens a folder from several threads at once, which SQLite keeps apart as it does processes.
+    /// Opens a folder from several threads at once; SQLite treats their connections as if they were of several
+    /// processes.
     fn open_at_once(folder: &Path) {
         let barrier = std::sync::Barrier::new(6);
         std::thread::scope(|scope| {

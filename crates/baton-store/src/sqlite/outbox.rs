@@ -1,6 +1,6 @@
-//! Events on their way, in SQLite: written with what they tell of, sent and sealed afterwards.
+//! Outgoing events in SQLite: written in the same transaction as the change that they report, sent and sealed later.
 //!
-//! A row leaves when both are done, whichever comes first.
+//! A row is removed when both are done, in either order.
 
 use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
@@ -37,12 +37,12 @@ impl PackedEvent {
         })
     }
 
-    /// The same of an event that there may be.
+    /// Packs an event, if there is one.
     pub(super) fn all(event: Option<AuditEvent>) -> Result<Vec<PackedEvent>, StoreError> {
         event.iter().map(PackedEvent::new).collect()
     }
 
-    /// The same of an event that came from outside, and that nobody is told of.
+    /// Packs an event that came from outside, and that is not sent on.
     fn received(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
         Ok(PackedEvent { send: false, external: true, ..PackedEvent::new(event)? })
     }
@@ -127,7 +127,7 @@ impl SqliteStore {
         most_bytes: u64,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        // All that waits is looked at for this, which may be a lot: not by the one who writes.
+        // This reads all waiting events, which may be many, so it does not run on the writer's thread.
         let dropped = self.read(move |db| too_much(db, before, most_bytes)).await?;
         if dropped.is_empty() {
             return Ok(0);
@@ -143,7 +143,7 @@ impl SqliteStore {
     }
 }
 
-/// Writes an event down.
+/// Stores an event.
 pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Result<(), StoreError> {
     let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, bytes, body, crc, external)
                VALUES (1 + max((SELECT coalesce(max(n), 0) FROM outbox), (SELECT sealed FROM chain)),
@@ -165,7 +165,7 @@ pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Res
     Ok(())
 }
 
-/// Writes events down, in this order.
+/// Stores events, in this order.
 pub(super) fn note_all(db: &Connection, tenant: &Tenant, events: &[PackedEvent]) -> Result<(), StoreError> {
     events.iter().try_for_each(|event| note(db, tenant, event))
 }
@@ -184,8 +184,8 @@ fn outgoing(row: &Row<'_>) -> Result<Outgoing, StoreError> {
     Ok(Outgoing { n, tenant: read::name("tenant", row.get(1)?)?, event })
 }
 
-/// Events need not be sent any more; those that are in the chain, too, have done their duty, unless their run's calls are
-/// still to be told of. Answers how many were still to be sent.
+/// Marks events as sent or dropped, and removes those that are in the chain as well, unless the tool calls of their run
+/// are not in the trail yet. Returns how many were still to be sent.
 fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<u64, StoreError> {
     let (sealed, told) = (super::audit::sealed(db)?, super::calls::told_up_to(db)?);
     let gone = format!("DELETE FROM outbox WHERE n = ?1 AND send = 1 AND (n <= ?2 OR NOT ({RESTED}))");
@@ -199,7 +199,7 @@ fn no_longer_sent(db: &Connection, numbers: &[i64]) -> Result<u64, StoreError> {
     Ok(count as u64)
 }
 
-/// The unsent events from before a moment, and the oldest of those that are too much. Read from an index alone, the
+/// The unsent events from before a moment, and the oldest of those beyond the size limit. Read from an index alone, the
 /// newest first.
 fn too_much(db: &Connection, before: Timestamp, most_bytes: u64) -> Result<Vec<i64>, StoreError> {
     let mut statement =

@@ -1,4 +1,4 @@
-//! Where an entry of a thread lies.
+//! Finds the place of an entry in its thread.
 
 use baton_core::id::{EntryId, Tenant, ThreadId};
 use baton_core::thread::Place;
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::read::Uuid16;
 use crate::error::StoreError;
 
-/// Where an entry lies. Ids grow with time, so it is found by halving each lane, however long the thread is.
+/// The place of an entry. Ids grow with time, so each lane is searched by halving, however long the thread is.
 const PLACE: &str = "WITH RECURSIVE t(n) AS (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2),
     l(lane) AS (SELECT 0 UNION ALL SELECT lane FROM lanes WHERE tenant = ?1 AND thread = ?2),
     h(n, lane, below, above, is_before) AS (
@@ -25,7 +25,7 @@ const PLACE: &str = "WITH RECURSIVE t(n) AS (SELECT n FROM threads WHERE tenant 
       FROM h WHERE is_before IS NULL AND above - below > 1)
     SELECT e.lane, e.idx FROM h CROSS JOIN entries e ON e.thread = h.n AND e.lane = h.lane AND e.idx = h.below
     WHERE h.above - h.below = 1 AND e.id = ?3 LIMIT 1";
-/// The same for entries whose ids were given by somebody else, and lie in any order.
+/// Like [`PLACE`], for entries whose ids were given by another program and are in no order.
 const PLACE_BY_SCAN: &str = "SELECT lane, idx FROM entries
     WHERE thread = (SELECT n FROM threads WHERE tenant = ?1 AND thread = ?2) AND id = ?3 LIMIT 1";
 

@@ -1,4 +1,4 @@
-//! Prune in SQLite: idle branches go, then what nothing reaches.
+//! Prune in SQLite: removes idle branches, then all entries that no branch reaches.
 
 use baton_core::id::{Tenant, ThreadId};
 use baton_core::thread::Place;
@@ -57,7 +57,7 @@ fn prune(
             continue;
         }
         db.execute(&format!("DELETE FROM entries WHERE {entries_beyond}"), key)?;
-        // A lane that was cut grows again from there: what is said of its old entries must not stay.
+        // A lane that was cut grows again from there: the marks of its old entries must not stay.
         db.execute(&format!("DELETE FROM untrusted WHERE {beyond}"), key)?;
         failpoint::point("prune.mid");
         if keep_to.is_none() {
@@ -68,7 +68,7 @@ fn prune(
     Ok(pruned)
 }
 
-/// Where unfinished runs have come to: a prune keeps what they reach.
+/// The places that unfinished runs have reached: a prune keeps all entries up to them.
 fn unfinished(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<Vec<Place>, StoreError> {
     let sql = "SELECT lane, head FROM runs WHERE tenant = ?1 AND thread = ?2 AND status < 3";
     let mut statement = db.prepare_cached(sql)?;

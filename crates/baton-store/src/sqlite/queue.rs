@@ -1,7 +1,7 @@
-//! Runs that wait for their branch, in SQLite: a row in `runs` with nothing in it yet, and a place in line.
+//! Queued runs in SQLite: each has a row in `runs` without content, and a position in the queue of its branch.
 //!
-//! Standing in line takes nothing. Whoever begins the run removes its place in the write that takes the
-//! branch, so it is begun once, and its turn cannot be lost between the two.
+//! A queued run holds nothing. The write that begins it takes the branch and removes it from the queue, so it begins
+//! only once, and its turn cannot be lost between the two.
 
 use baton_core::budget::Budget;
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
@@ -99,7 +99,7 @@ fn enqueue(
     let budget =
         serde_json::to_vec(&Budget::default()).map_err(|e| StoreError::corrupt("budget", new.run, e))?;
     start::insert_run(db, tenant, &row, &budget)?;
-    // Without a number of its own it gets the one after the highest.
+    // A row without a number gets the one after the highest.
     let n: Option<i64> = match new.first {
         true => Some(db.query_row("SELECT coalesce(min(n), 1) - 1 FROM queued", [], |row| row.get(0))?),
         false => None,
@@ -110,7 +110,7 @@ fn enqueue(
     Ok(())
 }
 
-/// The first run that waits for a branch.
+/// The first run in the queue of a branch.
 pub(super) fn first_in_line(
     db: &Connection,
     tenant: &Tenant,
@@ -123,7 +123,7 @@ pub(super) fn first_in_line(
     Ok(first.optional()?.map(|id| RunId(id.0)))
 }
 
-/// Where the branch ends that a run will wait for, and the thread if it is yet to be made.
+/// The place where the branch of a queued run ends, and the thread if it is to be created.
 fn place<'a>(
     db: &Connection,
     tenant: &Tenant,
@@ -141,7 +141,7 @@ fn place<'a>(
     Ok((Place { lane: 0, index: -1 }, Some(made)))
 }
 
-/// Begins a run that waited for its turn. One that ends at once never takes its branch.
+/// Begins a queued run. One that ends at once never takes its branch.
 pub(super) fn start(
     db: &Connection,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! Rows to values: how trees, entries and runs are read, by readers and by the writer alike.
+//! Decodes trees, entries and runs from rows, for readers and for the writer alike.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ fn placed(thread: &ThreadId, row: &Row<'_>) -> Result<PlacedEntry, StoreError> {
     Ok(PlacedEntry { index, id: EntryId(row.get::<_, Uuid16>(1)?.0), at, run, entry })
 }
 
-/// What the next entry of a line depends on: read backwards until nothing before can matter.
+/// The state that the next entry of a line depends on: entries are read backwards until no earlier one can matter.
 pub(super) fn tail(
     db: &Connection,
     tenant: &Tenant,
@@ -197,13 +197,13 @@ pub(super) fn status(run: RunId, column: u8) -> Result<RunStatus, StoreError> {
     status.ok_or_else(|| StoreError::corrupt("run", run, "unknown status"))
 }
 
-/// What a run used, from its column.
+/// The usage of a run, from its column.
 pub(super) fn budget(run: RunId, row: &Row<'_>, column: usize) -> Result<Budget, StoreError> {
     let bytes = row.get_ref(column)?.as_blob().unwrap_or_default();
     serde_json::from_slice(bytes).map_err(|why| StoreError::corrupt("run", run, why))
 }
 
-/// One row of a list: one that cannot be read is left out, so that it harms no other.
+/// One row of a list: a row that cannot be read is left out, so that it affects no other.
 pub(super) fn listed<T>(row: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match row {
         Err(error @ StoreError::Corrupt { .. }) => {

@@ -1,7 +1,7 @@
-//! Reading a file that cannot be written to: a copy on a medium that is read-only, a folder of somebody else, a full disk.
+//! Reads a file that cannot be written to: a copy on a read-only medium, a folder of another user, a full disk.
 //!
-//! SQLite keeps a log beside the file and an index of the log beside that. Where it cannot make what is missing of them,
-//! it has to be told how to do without.
+//! SQLite keeps a log beside the file and an index of the log beside that. Where one of them is missing and cannot be
+//! created, SQLite has to be told how to do without.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,16 +14,17 @@ use super::{database, patient};
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// The log and its index are there and can be read: others may write meanwhile.
+    /// The log and its index exist and can be read: other processes may write meanwhile.
     Shared,
-    /// There is a log without an index, so nobody writes: the index is made in memory.
+    /// There is a log without an index, so no process writes: the index is made in memory.
     Alone,
-    /// There is no log: the file is all there is, and it does not change.
+    /// There is no log: the file holds everything, and it does not change.
     Whole,
 }
 
 impl Access {
-    /// The first way in which a file can be read. Refuses one of another version: to read it, it would have to be changed.
+    /// The first way in which a file can be read. Refuses a file of another version: to read it, it would have to be
+    /// changed.
     pub(super) fn find(folder: &Path) -> Result<Access, OpenError> {
         let has_log = log_of(folder).metadata().is_ok_and(|log| log.len() > 0);
         let ways = if has_log { [Access::Shared, Access::Alone] } else { [Access::Shared, Access::Whole] };
@@ -58,7 +59,7 @@ fn log_of(folder: &Path) -> std::path::PathBuf {
     folder.join("baton.db-wal")
 }
 
-/// A file's address that says that nobody changes it. Any character may stand in a path.
+/// The URI of a file that no process changes. A path may contain any character.
 fn unchanging(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let mut address = "file:".to_owned();

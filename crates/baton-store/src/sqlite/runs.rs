@@ -1,7 +1,7 @@
-//! Runs in SQLite: commit, post, and what is read of them.
+//! Runs in SQLite: commit, post, and the reads of runs.
 //!
-//! The statement that advances a run checks its epoch, its step and its inbox; everything else is
-//! written only if it changed a row. Values are encoded by the caller, not on the writer's thread.
+//! The statement that advances a run checks its epoch, its step and its inbox; all other rows are written only if it
+//! changed a row. Values are encoded by the caller, not on the writer's thread.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::service::AuditEvent;
 use crate::transition::{CHECKPOINT_VERSION, Transition};
 use crate::view::{ClaimRow, Posted, Pulse, RunRow, StepRow, ThreadUsage};
 
-/// Transitions beyond a number.
+/// Transitions of a run after a step.
 pub(super) const STEPS: &str = "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
     WHERE run = (SELECT n FROM runs WHERE tenant = ?1 AND run = ?2) AND step > ?3 ORDER BY step LIMIT ?4";
-/// Transitions with an event of a number or a later one. Numbers grow with steps, so the last step before it is found
-/// by halving, however long the run is.
+/// Transitions of a run from the one with this event number on. Numbers grow with steps, so the last step before it is
+/// found by halving, however long the run is.
 const STEPS_WITH: &str = "WITH RECURSIVE h(n, below, above, is_before) AS (
       SELECT n, 0, step + 1, NULL FROM runs WHERE tenant = ?1 AND run = ?2
       UNION ALL
@@ -48,7 +48,7 @@ impl SqliteStore {
 
     pub(crate) async fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
         let tenant = tenant.clone();
-        // It is freed by whoever made it, not by the writer: memory that comes back from another thread costs more.
+        // The caller frees it, not the writer: memory that is freed on another thread than its own costs more.
         let packed = Arc::new(Packed::new(transition)?);
         let written = packed.clone();
         let done = self.write(move |db| advance(db, &tenant, &written)).await;
@@ -200,7 +200,7 @@ impl SqliteStore {
             let rows = statement.query_map(key, |row| {
                 Ok(ClaimRow { epoch: row.get(0)?, base_seq: row.get::<_, i64>(1)? as u64 })
             })?;
-            // The start is a claim, too.
+            // The start counts as the first claim.
             let start = has_begun.then_some(ClaimRow { epoch: 1, base_seq: 0 });
             Ok(start.map(Ok).into_iter().chain(rows).collect::<Result<_, _>>()?)
         })
@@ -299,7 +299,7 @@ pub(super) fn load_definition(
     record::decode("definition", hash, &body, crc)
 }
 
-/// Steps by one of [`STEPS`] and [`STEPS_WITH`].
+/// Reads steps by [`STEPS`] or [`STEPS_WITH`].
 pub(super) fn steps(
     db: &Connection,
     sql: &str,

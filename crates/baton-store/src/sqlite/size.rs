@@ -1,10 +1,10 @@
-//! How much room the file takes.
+//! The size of the file.
 
 use super::SqliteStore;
 use crate::error::StoreError;
 
 impl SqliteStore {
-    /// The database and its log, as the file system has them.
+    /// The size of the database and its log in the file system.
     pub(crate) async fn size(&self) -> Result<u64, StoreError> {
         let length = |name: &str| {
             let metadata = std::fs::metadata(self.shared.folder.join(name));

@@ -1,4 +1,4 @@
-//! How runs begin in SQLite: the row, the branch, the definition and the first transition in one write.
+//! Starts of runs in SQLite: the row, the branch, the definition and the first transition in one write.
 
 use std::sync::Arc;
 
@@ -73,13 +73,13 @@ impl SqliteStore {
     }
 }
 
-/// A definition on its way to the store: its hash, and its bytes unless it is known to be there.
+/// A definition that is to be stored: its hash, and its bytes unless it is known to be stored already.
 pub(super) struct PackedDefinition {
     pinned: Arc<Pinned>,
     body: Option<(Vec<u8>, u32)>,
 }
 
-/// Keeps a definition. One that was known to be there may have been thrown away meanwhile.
+/// Stores a definition. One that was known to be stored may have been removed meanwhile.
 pub(super) fn keep_definition(
     db: &Connection,
     tenant: &Tenant,
@@ -153,7 +153,7 @@ pub(super) fn take_branch(
     Ok(())
 }
 
-/// Writes what a run that begins needs beside its row.
+/// Writes the other rows of a run that begins.
 pub(super) fn begin(
     db: &Connection,
     tenant: &Tenant,
@@ -168,7 +168,7 @@ pub(super) fn begin(
     }
 }
 
-/// A thread's tree, if the branch is free, its turn is the run's, and it is where the run thinks it is.
+/// The tree of a thread, if the branch is free, the run is next in its queue, and the head is where the run expects it.
 pub(super) fn free_branch(
     db: &Connection,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! Threads in SQLite. An operation loads the tree, asks the core what it means, and writes what changed.
+//! Threads in SQLite. An operation loads the tree, lets `baton-core` decide, and writes the changes.
 
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::thread::{Lane, NewEntry, Place, PlacedEntry, Tree};
@@ -38,7 +38,7 @@ impl SqliteStore {
     ) -> Result<Vec<ThreadView>, StoreError> {
         let (tenant, after) = (tenant.clone(), after.cloned());
         self.read(move |db| {
-            // The sign keeps it from going through all threads of the tenant in another order.
+            // The unary plus keeps SQLite from reading all threads of the tenant in another order.
             let sql = "SELECT thread FROM threads WHERE +tenant = ?1
                        AND (?2 IS NULL OR rowid < (SELECT rowid FROM threads WHERE tenant = ?1 AND thread = ?2))
                        ORDER BY rowid DESC";
@@ -253,7 +253,7 @@ impl SqliteStore {
     }
 }
 
-/// Makes a thread, whose branch a run may hold from its beginning on; false if it is there already.
+/// Creates a thread, whose branch a run may hold from the beginning; false if it exists already.
 pub(super) fn add_thread(
     db: &Connection,
     tenant: &Tenant,
@@ -316,7 +316,7 @@ fn view(db: &Connection, tenant: &Tenant, id: &ThreadId) -> Result<ThreadView, S
     })
 }
 
-/// The lane that a branch's next entry goes to, opened if need be.
+/// The lane of a branch's next entry; a new lane is opened if necessary.
 pub(super) fn append_lane(
     db: &Connection,
     tenant: &Tenant,
@@ -337,7 +337,7 @@ pub(super) fn append_lane(
     Ok(lane)
 }
 
-/// Writes one entry in its place.
+/// Writes one entry at its place.
 pub(super) fn insert_entry(
     db: &Connection,
     tenant: &Tenant,

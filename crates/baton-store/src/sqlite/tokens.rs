@@ -58,7 +58,7 @@ impl SqliteStore {
             let mut rows = statement.query([])?;
             let mut out = Vec::new();
             while let Some(row) = rows.next()? {
-                out.extend(read::listed(token(row))?); // one that cannot be read opens nothing
+                out.extend(read::listed(token(row))?); // a token that cannot be read opens nothing
             }
             out.sort_by_key(|token| token.created);
             Ok(out)
@@ -82,7 +82,7 @@ impl SqliteStore {
     }
 }
 
-/// Notes that there was a token.
+/// Stores the mark that there was a token.
 fn mark(db: &Connection) -> Result<(), StoreError> {
     db.prepare_cached("INSERT OR IGNORE INTO marks(name) VALUES ('tokens')")?.execute([])?;
     Ok(())

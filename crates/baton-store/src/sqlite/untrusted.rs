@@ -1,7 +1,7 @@
-//! Where untrusted content and private data begin in each lane, so that no entry has to be read to know.
+//! The first untrusted and the first private entry of each lane, stored so that no entry has to be read to find them.
 //!
-//! A row is written together with the first such entry of its lane, and removed together with it. What
-//! the rows mean for a branch is in [`crate::threads::first_marked`].
+//! A row is written together with the first such entry of its lane, and removed together with it.
+//! [`crate::threads::first_marked`] derives the marks of a branch from the rows.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::threads::FirstMarked;
 
 impl SqliteStore {
-    /// Notes the beginning of every lane, whatever stands there.
+    /// Marks the first entry of every lane, regardless of its content.
     pub(crate) async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.write(move |db| {
@@ -27,7 +27,7 @@ impl SqliteStore {
     }
 }
 
-/// Takes note of the first marked entries of what was just appended; only the first of each mark in a lane counts.
+/// Stores the first marked entries among those that were just appended; only the first of each mark in a lane counts.
 pub(super) fn note(
     db: &Connection,
     tenant: &Tenant,
@@ -43,7 +43,7 @@ pub(super) fn note(
     Ok(())
 }
 
-/// The first marked entries of every lane that has any.
+/// The first marked entries of every lane that has one.
 pub(super) fn of_lanes(
     db: &Connection,
     tenant: &Tenant,

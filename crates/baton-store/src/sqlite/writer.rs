@@ -1,7 +1,7 @@
-//! The one thread that writes.
+//! The writer: the one thread that writes.
 //!
-//! Jobs queue up while it commits; it takes what is there, at most [`BATCH`], into one transaction. One
-//! that is refused harms no neighbour, and each is acknowledged only after the commit of all.
+//! Jobs queue up while it commits; it takes those that wait, at most [`BATCH`], into one transaction. A job that is
+//! refused does not affect the others, and each is acknowledged only after the commit of all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -19,24 +19,25 @@ use crate::failpoint;
 use crate::turnstile::Turnstile;
 
 const BATCH: usize = 64;
-/// How many jobs have savepoints after one failed half-way.
+/// How many jobs run with savepoints after one failed halfway.
 const CAREFUL: usize = 1024;
-/// How many pages the log may have before they are moved to their places in the file.
+/// The number of pages in the log from which on they are moved into the file.
 pub(super) const LONG_LOG: i32 = 1000;
 
-/// What a job leaves to be done once the commit is known: telling its caller. The flag is [`Member::has_company`].
+/// The last part of a job, run once the commit is known: it answers the caller. The flag is [`Member::has_company`].
 type Answer = Box<dyn FnOnce(Result<(), StoreError>, bool) + Send>;
-/// A write, given the database or why there is none; says whether it wants to be kept, and how to answer.
+/// A write, given the database or the reason why there is none; returns whether its changes are kept, and its answer.
 type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> (bool, Answer) + Send>;
 
-/// One job of a batch that was done.
+/// One finished job of a batch.
 struct Member {
     answer: Answer,
-    /// Whether a neighbour had written when it was done: if that is undone, what it found may never have been there.
+    /// Whether an earlier job of the batch had written: if that is undone, the data that this one found may never have
+    /// existed.
     has_company: bool,
 }
 
-/// A handle to the writing thread, which ends with its last handle.
+/// A handle to the writer's thread, which ends with its last handle.
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: Sender<Job>,
@@ -63,11 +64,11 @@ impl Writer {
             let reply: Answer = Box::new(move |committed, has_company| {
                 let told = match (result, committed) {
                     (Ok(value), committed) => committed.map(|()| value),
-                    // Its reason was undone with the rest: it named what never existed.
+                    // The reason for the refusal was undone with the rest: it named data that never existed.
                     (Err(refusal), Err(_)) if has_company && !refusal.is_transient() => Err(neighbour()),
                     (Err(error), _) => Err(error),
                 };
-                // Whoever asked may be gone; what was written stays written.
+                // The caller may be gone; its write stays.
                 let _ = answer.send(told);
             });
             (keep, reply)
@@ -78,10 +79,10 @@ impl Writer {
     }
 }
 
-/// The log that commits are appended to, and how long it is.
+/// The log that commits are appended to, and its length.
 ///
-/// SQLite would empty it inside the commit that made it too long, and everybody in that commit would wait for what
-/// is none of theirs: here they have their answers first.
+/// SQLite would empty it inside the commit that made it too long, and all callers in that commit would wait for that
+/// work: here they have their answers first.
 struct Log {
     pages: Arc<AtomicI32>,
 }
@@ -90,7 +91,7 @@ impl Log {
     fn of(db: &mut Connection) -> rusqlite::Result<Log> {
         let pages = Arc::new(AtomicI32::new(0));
         let noted = pages.clone();
-        // This takes the place of SQLite's own hook, the one that empties it.
+        // This replaces SQLite's own hook, which empties the log.
         db.wal_hook(Some(move |_: &mut Wal, pages| {
             noted.store(pages, Ordering::Relaxed);
             Ok(())
@@ -102,7 +103,7 @@ impl Log {
         self.pages.load(Ordering::Relaxed) >= LONG_LOG
     }
 
-    /// Moves what it holds into the file. Where somebody still reads, the rest is for next time.
+    /// Moves its pages into the file. Pages that a reader still needs are left for the next time.
     fn empty(&self, db: &Connection) {
         if let Err(error) = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
             tracing::warn!(%error, "the log could not be emptied: it grows until that works");
@@ -114,7 +115,8 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
     let (mut careful, mut is_busy): (usize, bool) = (0, false);
     while let Ok(first) = queue.recv() {
         if is_busy {
-            // Whoever waits for a processor goes first, and brings more to write; if nobody does, this is nothing.
+            // Threads that wait for a processor go first, and bring more to write; if there are none, this costs
+            // nothing.
             std::thread::yield_now();
         }
         let turn = match turnstile.enter() {
@@ -124,8 +126,8 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
                 continue;
             }
         };
-        // Whatever has queued up meanwhile. Waiting for more by the clock makes batches larger and the whole
-        // slower: then nobody works while the disk does.
+        // The batch takes all jobs that have queued up. Waiting for more by the clock makes batches larger and the
+        // whole slower: then no caller works while the disk does.
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
         is_busy = batch.len() > 1;
@@ -136,8 +138,9 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
         if let Err(Failed::Member) = committed {
             careful = CAREFUL;
         }
-        // Before anybody is told: a process that is stopped in what it does next keeps nobody else from writing. Only to
-        // empty the log it is kept, because while others write that is never empty.
+        // The turn is given back before the callers are answered, so that a process that is stopped after this point
+        // keeps no other from writing. It is kept only to empty the log, because while others write the log is never
+        // empty.
         let kept = (committed.is_ok() && log.is_long()).then_some(turn);
         for member in members {
             let committed = committed.as_ref().copied().map_err(Failed::as_error);
@@ -149,7 +152,7 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
     }
 }
 
-/// Tells everybody who waits for a write that there is none: they have all waited for the same turn.
+/// Refuses all jobs that wait for a write: they have all waited for the same turn.
 fn refuse(jobs: impl Iterator<Item = Job>, error: &StoreError) {
     for job in jobs {
         let (_, answer) = job(Err(error.clone()));
@@ -162,7 +165,7 @@ fn refuse(jobs: impl Iterator<Item = Job>, error: &StoreError) {
 enum Failed {
     /// One of its jobs failed after it had written something: all of it was undone.
     Member,
-    /// SQLite or the system said no.
+    /// SQLite or the system reported an error.
     Batch(StoreError),
 }
 
@@ -205,10 +208,10 @@ fn write_batch(
     done
 }
 
-/// Runs the jobs and commits. If it fails, all must be undone, and the jobs that are left were not begun.
+/// Runs the jobs and commits. If that fails, all must be undone, and the remaining jobs were not begun.
 ///
-/// Jobs check before they write, so one that is refused has changed nothing. That makes a savepoint for
-/// each unnecessary, which is a fifth of the cost; where it turns out wrong, the next jobs have them.
+/// Jobs check before they write, so one that is refused has changed nothing. That makes a savepoint for each job
+/// unnecessary, which is a fifth of the cost; after a job that breaks this rule, the next jobs have savepoints.
 fn try_batch(
     db: &Connection,
     jobs: &mut impl Iterator<Item = Job>,
@@ -223,13 +226,13 @@ fn try_batch(
             db.prepare_cached("SAVEPOINT member")?.execute([])?;
         }
         let before = db.total_changes();
-        // A job that panics is a fault of ours: it harms its own caller, not the writer.
+        // A job that panics is a bug: it affects its own caller, not the writer.
         let done = catch_unwind(AssertUnwindSafe(|| job(Ok(db))));
         let keep = done.as_ref().is_ok_and(|(keep, _)| *keep);
         let member = |(_, answer)| Member { answer, has_company: before != begun };
         members.extend(done.ok().map(member));
         if db.is_autocommit() {
-            return Err(Failed::Member); // a full disk can make SQLite undo everything by itself: nothing may follow
+            return Err(Failed::Member); // a full disk can make SQLite undo everything by itself: no job may follow
         }
         if savepoints {
             if !keep {
@@ -249,8 +252,8 @@ fn try_batch(
     Ok(())
 }
 
-/// What a commit that failed comes to. The frame that makes it count is written last and whole, so on a full disk it is
-/// not there; an fsync that failed may have reached the disk or not.
+/// The error of a commit that failed. The frame that makes it count is written last and whole, so on a full disk it is
+/// not there; a failed fsync may have reached the disk or not.
 fn uncommitted(error: rusqlite::Error) -> Failed {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => error.into(),
@@ -269,8 +272,8 @@ mod tests {
         }
     }
 
-    /// SQLite undoes a transaction by itself when the disk is full in the middle of a statement: what came
-    /// before is gone, and what comes after must not be written on its own.
+    /// SQLite undoes a transaction by itself when the disk is full in the middle of a statement: the earlier jobs are
+    /// gone, and the later ones must not be written on their own.
     #[tokio::test]
     async fn a_disk_that_is_full_half_way_undoes_the_whole_batch() {
         let folder = tempfile::tempdir().unwrap();
@@ -281,7 +284,7 @@ mod tests {
         let (go, wait) = channel::<()>();
         let hold = writer.run(move |_| wait.recv().map_err(|e| StoreError::Unavailable(e.to_string())));
         let all = async { go.send(()).unwrap() };
-        // Whether or not the one that holds them up is part of it, these three are one batch.
+        // These three are one batch, whether or not it includes the job that holds them up.
         let (_, before, full, after, ()) = tokio::join!(
             hold,
             writer.run(insert(10)),
@@ -301,7 +304,7 @@ mod tests {
         );
     }
 
-    /// The second finds what the first wrote, and refuses; then both are undone because of the third.
+    /// The second job finds the row of the first, and refuses; then both are undone because of the third.
     #[tokio::test]
     async fn a_refusal_because_of_what_was_undone_is_none() {
         let folder = tempfile::tempdir().unwrap();
@@ -327,7 +330,7 @@ mod tests {
             wait.recv().map_err(|e| StoreError::Unavailable(e.to_string()))
         });
         let all = async {
-            tokio::task::yield_now().await; // all of them are in line behind the one that holds them up
+            tokio::task::yield_now().await; // all of them are queued behind the job that holds them up
             is_busy.recv().unwrap();
             go.send(()).unwrap();
         };
@@ -358,7 +361,7 @@ mod tests {
         for _ in 0..12 {
             writer.run(insert(quarter)).await.unwrap();
         }
-        writer.run(|_| Ok(())).await.unwrap(); // it is emptied after the answer
+        writer.run(|_| Ok(())).await.unwrap(); // the log is emptied after the answer
         assert!(pages("x.db") >= 2 * LONG_LOG as u64, "{} pages are in the file", pages("x.db"));
         assert!(pages("x.db-wal") < 3 * LONG_LOG as u64 / 2, "the log has room for {}", pages("x.db-wal"));
     }

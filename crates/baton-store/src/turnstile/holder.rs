@@ -1,28 +1,28 @@
-//! The process that holds a turn: found by the lock itself in `/proc/locks`, so that nothing is written for it with every
-//! commit.
+//! Finds the process that holds a turn: in `/proc/locks`, by the lock itself, so that no commit has to write down its
+//! process.
 
 use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-/// How often the list of all locks is read: it does not come in one piece, and while other locks come and go a line of it
-/// can be missed.
+/// How often the list of all locks is read. The kernel returns it in pieces, and a line can be missed while other locks
+/// come and go.
 const LOOKS: u32 = 5;
 
-/// A process that does not give its turn to others.
+/// A process that holds the turn and does not pass it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// Its id; none where the system does not tell it, as of a process in another container.
+    /// Its process id; `None` where the system does not show it, as for a process in another container.
     pid: Option<u32>,
-    /// The program and its subcommand. Not the other arguments: they may hold a message.
+    /// The program and its subcommand, without the other arguments: they may hold a message.
     command: Option<String>,
     is_stopped: bool,
     waited: Duration,
 }
 
 impl Holder {
-    /// Whoever is inside; if that goes on, perhaps it is the next in line that was stopped.
+    /// Finds the process inside; or the next in the queue, if that one is stopped and the one inside is not.
     pub(super) fn find(room: &File, gate: &File, waited: Duration) -> Holder {
         let found = (0..LOOKS).find_map(|_| Holder::look(room, gate, waited));
         found.unwrap_or(Holder { pid: None, command: None, is_stopped: false, waited })
@@ -48,7 +48,7 @@ impl Holder {
         }
     }
 
-    /// What helps.
+    /// The advice for the user.
     pub(crate) fn hint(&self) -> String {
         match self.pid {
             Some(pid) if self.is_stopped => {
@@ -90,7 +90,7 @@ fn holder_of(file: &File, locks: &str) -> Option<u32> {
     let major = ((device >> 8) & 0xfff) | ((device >> 32) & !0xfff);
     let minor = (device & 0xff) | ((device >> 12) & !0xff);
     let place = format!("{major:02x}:{minor:02x}:{inode}");
-    let held = |line: &&str| !line.contains("->"); // those wait
+    let held = |line: &&str| !line.contains("->"); // those with an arrow are waiting
     locks.lines().filter(held).find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let (kind, pid, at) = (words.next()?, words.nth(2)?, words.next()?);
@@ -100,7 +100,8 @@ fn holder_of(file: &File, locks: &str) -> Option<u32> {
     })
 }
 
-/// Whether a process has a file open. Some file systems tell programs another device than the one that locks are kept by.
+/// Whether a process has a file open. On some file systems `stat` shows another device than the one in the list of
+/// locks.
 fn has_open(pid: u32, device: u64, inode: u64) -> bool {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let is_it = |file: std::fs::DirEntry| {
@@ -110,7 +111,7 @@ fn has_open(pid: u32, device: u64, inode: u64) -> bool {
     files.into_iter().any(is_it)
 }
 
-/// The name of a program and its subcommand, as far as they are plain words.
+/// The name of a program and its subcommand, if they are plain words.
 fn command(cmdline: &str) -> Option<String> {
     let mut words = cmdline.split('\0');
     let program = words.next()?.rsplit('/').next()?;

@@ -1,7 +1,7 @@
-//! Long outputs that nobody names any more.
+//! Removes long outputs that are no longer named anywhere.
 //!
-//! Entries may be packed, so whoever wants to know what they name has to open all of them. That is done page
-//! by page, by readers, and ends as soon as everything in question was found to be named.
+//! Entries may be compressed, so all of them have to be decoded to find the names in them. Readers do that page by
+//! page, and stop as soon as every candidate was found to be named.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
@@ -14,7 +14,7 @@ use crate::service::Unnamed;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::read::{self, Uuid16};
 
-/// The rows that can name a blob: their place, their tenant, what they belong to, their bytes and checksum.
+/// The tables whose rows can name a blob: position, tenant, owner of the row, bytes and checksum.
 #[derive(Debug, Clone, Copy)]
 enum Rows {
     Entries,
@@ -57,8 +57,8 @@ impl Rows {
 }
 
 impl SqliteStore {
-    /// Removes blobs that nobody touched since a moment and that nothing names; answers how many there were,
-    /// and their bytes.
+    /// Removes blobs that were not touched since a moment and are not named; returns their number and their size in
+    /// bytes.
     pub(super) async fn drop_blobs(
         &self,
         doomed: Doomed,
@@ -99,7 +99,7 @@ fn untouched(db: &Connection, before: Timestamp) -> Result<Unnamed, StoreError> 
     Ok(out)
 }
 
-/// Strikes out whatever a page of rows names; answers the place of its last row, if it has any.
+/// Strikes out all candidates that a page of rows names; returns the position of the last row, if there is one.
 fn look_at(
     db: &Connection,
     which: Rows,
