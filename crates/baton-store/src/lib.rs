@@ -374,7 +374,7 @@ impl Store {
         on_store!(self, runs(tenant, filter))
     }
 
-    /// Sums up what all runs of a thread used. A run that cannot be read is left out, as in lists.
+    /// Sums up the usage of all runs of a thread. A run that cannot be read is left out, as in lists.
     pub async fn usage_of_thread(
         &self,
         tenant: &Tenant,

@@ -1,13 +1,13 @@
-//! PostgreSQL, for any number of processes on any number of machines.
+//! The store in PostgreSQL, for any number of processes on any number of machines.
 //!
-//! What was acknowledged survives power loss: `synchronous_commit` is on, and a server with `fsync=off` is
-//! refused. The hot writes (start, advance, post) are one statement each and go through [`group`]: what has
-//! queued up is committed in one go. Every other write is an ordinary transaction ([`PgStore::write`]), on a task
-//! of its own, so that a caller that goes away never leaves a connection inside it. A read is one statement
-//! ([`PgStore::rows`]), which is one snapshot and needs no transaction.
+//! An acknowledged write survives power loss: `synchronous_commit` is on, and a server with `fsync=off` is refused. The
+//! hot writes (start, advance, post) are one statement each and go through [`group`]: queued writes are committed
+//! together. Every other write is an ordinary transaction ([`PgStore::write`]), on a task of its own, so that a caller
+//! that goes away never leaves a connection inside it. A read is one statement ([`PgStore::rows`]), which is one
+//! snapshot and needs no transaction.
 //!
-//! Whoever owns runs has a lease, a row that it renews ([`lease`]); on one machine the lock of a file says
-//! sooner that an owner is gone.
+//! The owner of runs has a lease, a row that it renews ([`lease`]); on its own machine the lock of a file shows sooner
+//! that the owner is gone.
 
 mod advance;
 mod approvals;
@@ -76,28 +76,28 @@ pub(crate) type Param<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 /// How a process uses the database.
 #[derive(Debug, Clone)]
 pub struct PgOptions {
-    /// A private folder of this machine, where lock files say who lives.
+    /// A private folder of this machine, for the lock files of owners.
     pub lock_folder: PathBuf,
-    /// How long an owner that is not heard of counts as alive.
+    /// The length of a lease: how long an owner that is silent counts as alive.
     pub lease: Duration,
-    /// How many connections write transitions.
+    /// The number of connections that write transitions.
     pub writers: usize,
-    /// How many connections serve everything else.
+    /// The number of connections for everything else.
     pub readers: usize,
 }
 
 impl PgOptions {
-    /// The usual numbers.
+    /// The default lease and numbers of connections.
     pub fn new(lock_folder: impl Into<PathBuf>) -> PgOptions {
         PgOptions { lock_folder: lock_folder.into(), lease: Duration::from_secs(15), writers: 4, readers: 8 }
     }
 }
 
-/// See the module.
+/// The store in PostgreSQL; see the module.
 #[derive(Debug, Clone)]
 pub struct PgStore {
     shared: Arc<Shared>,
-    /// How much of the pool this value's questions may take.
+    /// The share of the pool that the reads of this value may use.
     lane: Lane,
 }
 
@@ -134,7 +134,7 @@ impl PgStore {
         Ok(PgStore { shared: Arc::new(shared), lane: Lane::Prompt })
     }
 
-    /// One transaction, committed if the job is `Ok`: then none of its statements may have failed.
+    /// Runs one transaction, committed if the job is `Ok`: then none of its statements may have failed.
     ///
     /// A commit whose answer is lost is [`StoreError::Ambiguous`]; any other failure wrote nothing.
     pub(crate) async fn write<T: Send + 'static>(
@@ -163,7 +163,7 @@ impl PgStore {
         .await
     }
 
-    /// The rows of one statement that only reads, outside any transaction.
+    /// Returns the rows of one statement that only reads, outside any transaction.
     pub(crate) async fn rows(
         &self,
         sql: &str,
@@ -186,7 +186,7 @@ impl PgStore {
         }
     }
 
-    /// The same for a statement with one row at most.
+    /// Like [`PgStore::rows`], for a statement with one row at most.
     pub(crate) async fn one(
         &self,
         sql: &'static str,
@@ -198,7 +198,7 @@ impl PgStore {
 
 const SILENT: &str = "the database did not answer in time";
 
-/// A task of its own: a caller that goes away does not leave anything half done.
+/// Runs work on a task of its own, so that a caller that goes away leaves nothing half done.
 async fn on_a_task<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -206,7 +206,7 @@ async fn on_a_task<T: Send + 'static>(
     tokio::spawn(work).await.map_err(gone)?
 }
 
-/// Closes a connection that nobody knows the state of.
+/// Closes a connection whose state is not known.
 fn throw_away(connection: Object) {
     drop(Object::take(connection));
 }

@@ -15,7 +15,7 @@ pub(crate) fn tail_of(entries: &[PlacedEntry]) -> Tail {
     Tail::of(entries[enough..].iter().map(|placed| &placed.entry))
 }
 
-/// The first entries with untrusted content and with private data: of a lane, of a branch, or of what is appended.
+/// The first entries with untrusted content and with private data: of a lane, of a branch, or of a list of new entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FirstMarked {
     pub(crate) untrusted: Option<i64>,

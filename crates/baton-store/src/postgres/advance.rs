@@ -1,7 +1,7 @@
 //! The one write of a run.
 //!
-//! One statement through the group, unless it closes approvals: what those say is read before it is changed,
-//! which is a transaction.
+//! It is one statement through the group, unless it closes approvals: their stored contents are read before they are
+//! changed, which takes a transaction.
 
 use baton_core::id::{RunId, Tenant};
 use tokio_postgres::types::ToSql;
@@ -28,7 +28,7 @@ impl PgStore {
                     settle(db, &tenant, &settled, at).await
                 })
             });
-            return Box::pin(write).await; // boxed, as what is rare: every run has room for what is not
+            return Box::pin(write).await; // boxed: it is rare, so run futures need no room for it
         }
         let done = self.shared.group.run(Work::Advance(Box::new(packed))).await?;
         match done.changed {
@@ -38,7 +38,7 @@ impl PgStore {
     }
 }
 
-/// Writes a transition inside a transaction.
+/// Writes a transition inside a transaction of its caller.
 pub(super) async fn advance(db: &Db<'_>, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
     let (run, fence) = (packed.run, packed.fence);
     let (form, values) = packed.advance();
@@ -50,14 +50,14 @@ pub(super) async fn advance(db: &Db<'_>, tenant: &Tenant, packed: &Packed) -> Re
     }
 }
 
-/// The row of a run inside a transaction.
+/// Reads the row of a run inside a transaction.
 pub(super) async fn load(db: &Db<'_>, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
     let statement = db.prepare_cached(RUN).await?;
     let row = db.query_opt(&statement, &[&tenant.as_str(), &run.0]).await?;
     run_row(&row.ok_or_else(|| StoreError::not_found("run", run))?)
 }
 
-/// Why a transition was not written, from the row as it is now.
+/// The reason why a transition was not written, from the row as it is now.
 fn refused(fence: &Fence, row: &RunRow) -> StoreError {
     fence.allows(row).err().unwrap_or(StoreError::Fenced { run: row.id, epoch: row.epoch })
 }

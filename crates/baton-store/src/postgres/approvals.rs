@@ -1,4 +1,4 @@
-//! What people are asked, and what they said.
+//! Approvals in PostgreSQL: requests to people, and their decisions.
 
 use baton_core::id::Tenant;
 use baton_core::run::{Approval, ApprovalStatus};
@@ -13,10 +13,10 @@ use crate::record;
 /// One approval by its id.
 pub(super) const APPROVAL: &str =
     "SELECT approval, body, crc FROM approvals WHERE tenant = $1 AND approval = $2";
-/// When it was asked for.
+/// The time at which an approval was requested.
 pub(super) const ASKED_AT: &str = "SELECT created FROM approvals WHERE tenant = $1 AND approval = $2";
-/// A page of approvals, newest first: those before the last one of the page before. The status stands in the text,
-/// because only then it is known whether few or most have it.
+/// A page of approvals, newest first: those before the last one of the page before. The status is part of the text,
+/// because only then the planner knows whether it is rare or frequent.
 pub(super) fn listing(status: Option<ApprovalStatus>) -> String {
     let wanted = status.map(|status| format!("AND status = '{}'", status.as_str())).unwrap_or_default();
     format!(
@@ -58,7 +58,7 @@ impl PgStore {
         Ok(out)
     }
 
-    /// When an approval was asked for, even if the rest of it cannot be read.
+    /// The time at which an approval was requested, even if the rest of it cannot be read.
     async fn asked_at(&self, tenant: &Tenant, id: &str) -> Result<i64, StoreError> {
         let row = self.one(ASKED_AT, &[&tenant.as_str(), &id]).await?;
         Ok(row.ok_or_else(|| StoreError::not_found("approval", id))?.try_get(0)?)
@@ -70,7 +70,7 @@ fn approval(row: &Row) -> Result<Approval, StoreError> {
     record::decode("approval", id, row.try_get(1)?, checksum(row, 2)?)
 }
 
-/// An approval that nobody else changes before this transaction ends.
+/// Reads and locks an approval, so that no other transaction changes it before this one ends.
 pub(super) async fn locked_approval(db: &Db<'_>, tenant: &Tenant, id: &str) -> Result<Approval, StoreError> {
     let sql = "SELECT approval, body, crc FROM approvals WHERE tenant = $1 AND approval = $2 FOR UPDATE";
     let row = db.query_opt(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &id]).await?;
@@ -90,7 +90,7 @@ pub(super) async fn update_approval(
     Ok(())
 }
 
-/// Closes approvals that nobody decided; one that is not there has nothing to close.
+/// Closes approvals that were not decided; one that does not exist is skipped.
 pub(super) async fn settle(
     db: &Db<'_>,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! The chain in PostgreSQL. One process at a time seals: a lock of the database, given back with the commit.
+//! The chain in PostgreSQL. One process at a time seals, under an advisory lock that is released with the commit.
 
 use baton_core::id::Tenant;
 use baton_core::json::sha256_hex;
@@ -15,18 +15,18 @@ use crate::error::StoreError;
 use crate::record;
 use crate::service::{AuditEvent, AuditRow, ChainEnd, RESTED, Unsealed, policy_mark};
 
-/// The first half of the lock's number; the second is the schema.
+/// The first half of the lock's number; the hash of the schema is the second.
 const LOCK: i32 = 0x6261_7573;
 
 /// Rows of the chain.
 pub(super) const CHAIN: &str =
     "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal, external FROM audit
     WHERE n > $1 ORDER BY n LIMIT $2";
-/// Rows of the chain that are a tenant's.
+/// Rows of the chain that belong to a tenant.
 pub(super) const CHAIN_OF: &str =
     "SELECT n, tenant, at, correlation, kind, source, digest, prev, seal, external FROM audit
     WHERE n > $1 AND tenant = $3 ORDER BY n LIMIT $2";
-/// The mark of the policy that held last.
+/// The mark of the last policy in force.
 const POLICY: &str = "SELECT name FROM marks WHERE name LIKE 'policy:%'";
 /// The end of the chain.
 pub(super) const END: &str = "SELECT rows, head FROM chain";
@@ -47,7 +47,7 @@ impl PgStore {
         }
         self.write(move |db| {
             Box::pin(async move {
-                // Of two processes that begin at the same moment one comes after the other.
+                // The lock orders two processes that note a policy at the same moment.
                 db.batch_execute("LOCK TABLE marks IN SHARE ROW EXCLUSIVE MODE").await?;
                 let before = noted_policy(db.query(&db.prepare_cached(POLICY).await?, &[]).await?)?;
                 if before.as_ref() == Some(&mark) {
@@ -83,7 +83,7 @@ impl PgStore {
     }
 }
 
-/// The mark of the policy that held last.
+/// The mark of the last policy in force.
 fn noted_policy(rows: Vec<Row>) -> Result<Option<String>, StoreError> {
     Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
@@ -120,7 +120,7 @@ async fn seal(db: &Db<'_>, limit: u32) -> Result<u64, StoreError> {
         rows.push(AuditRow::sealed(&mut end, event));
     }
     insert(db, &rows).await?;
-    // The events of runs that rest are queued until the calls of these are told of.
+    // Events of suspended and ended runs are queued until the tool calls of their runs are in the trail.
     let sql = format!(
         "UPDATE outbox SET sealed = true, n = CASE WHEN NOT send AND {RESTED} THEN -n ELSE n END WHERE n = ANY($1)"
     );
@@ -152,7 +152,7 @@ fn unsealed_row(row: &Row) -> Result<Unsealed, StoreError> {
             event.payload = payload;
             event.digest()
         }
-        // One that cannot be read must not keep all others out of the chain.
+        // An event that cannot be read must not keep all others out of the chain.
         Err(error) => {
             tracing::warn!(%error, "sealed as it is");
             sha256_hex(body)

@@ -1,19 +1,19 @@
-//! Who was heard of lately, as one process sees it on its own clock.
+//! Silence of other owners, as one process measures it on its own clock.
 //!
-//! An owner raises its beat, a number in its row, three times a lease. Nobody's clock is compared with a moment that
-//! somebody else wrote: an owner is silent for as long as this process has found its beat unchanged. Only time counts
-//! in which this process could renew its own lease, and not much of it between two renewals: while the database is
-//! away, nobody can be heard of, and after a sleep everybody has time to be heard of again.
+//! An owner raises its beat, a number in its row, three times per lease. No clock is compared with a moment that
+//! another process wrote: an owner is silent for as long as this process has found its beat unchanged. Time counts only
+//! while this process could renew its own lease, and at most half a lease of it between two renewals: while the
+//! database is away, no beat can be observed, and after a sleep every owner has time to be observed again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-/// After so many leases of silence an owner counts as dead.
+/// After this many leases of silence an owner counts as dead.
 pub(super) const GONE: u32 = 10;
 
-/// See the module.
+/// The observed beats; see the module.
 #[derive(Debug)]
 pub(super) struct Beats {
     lease: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Beats {
 #[derive(Debug)]
 struct Heard {
     beat: i64,
-    /// Up to when its silence is counted.
+    /// The moment up to which its silence is counted.
     at: Instant,
     silent: Duration,
 }
@@ -33,7 +33,7 @@ impl Beats {
         Beats { lease, heard: HashMap::new() }
     }
 
-    /// A look at an owner's beat: whether it has been silent for a lease.
+    /// Notes an owner's beat; returns whether it has been silent for a lease.
     pub(super) fn is_silent(&mut self, owner: Uuid, beat: i64, now: Instant) -> bool {
         let known = self.heard.get(&owner).filter(|heard| heard.beat == beat);
         match known {
@@ -45,8 +45,8 @@ impl Beats {
         }
     }
 
-    /// A look at everybody's beats, after this process asked for its own lease at a moment and got it. Answers those
-    /// who were silent for so long that they are gone, with their last beats.
+    /// Notes the beats of all owners, after this process requested its own lease at `renewed` and got it. Returns the
+    /// owners that were silent for so long that they are gone, with their last beats.
     pub(super) fn round(&mut self, all: &[(Uuid, i64)], renewed: Instant, now: Instant) -> Vec<(Uuid, i64)> {
         self.heard.retain(|owner, _| all.iter().any(|(known, _)| known == owner));
         let mut gone = Vec::new();
@@ -63,7 +63,7 @@ impl Beats {
         gone
     }
 
-    /// As if so much time had passed without a word of anybody. For tests.
+    /// Simulates that this much time has passed without a change of any beat. For tests.
     #[cfg(feature = "failpoints")]
     pub(super) fn unheard(&mut self, leases: u32) {
         for heard in self.heard.values_mut() {
@@ -80,7 +80,7 @@ mod tests {
     const ONE: Uuid = Uuid::from_u128(1);
     const TWO: Uuid = Uuid::from_u128(2);
 
-    /// A process that renews its lease at some seconds, and what it sees then.
+    /// A process that renews its lease at some seconds, and the beats that it observes then.
     struct Seen {
         start: Instant,
         beats: Beats,

@@ -1,8 +1,8 @@
-//! Runs whose calls are yet to be told to the audit trail, in PostgreSQL.
+//! The queue of runs whose tool calls are not in the audit trail yet, in PostgreSQL.
 //!
-//! Sealing an event of a run that rests turns its number around: rows of the outbox with a number below 0 are this queue
-//! and nothing else. One that is also to be sent stays where it is, and a copy is queued. A row is taken off the queue by
-//! the write that tells of its calls, so of two processes at the same time one finds it gone.
+//! Sealing the event of a suspended or ended run negates its number: rows of the outbox with a number below 0 are this
+//! queue and nothing else. An event that is also to be sent stays where it is, and a copy is queued. A row is removed
+//! from the queue by the write that records its calls, so of two processes at the same time one finds it gone.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
@@ -22,7 +22,7 @@ use crate::service::{
 /// The oldest events of the queue.
 pub(super) const QUEUE: &str =
     "SELECT n, tenant, kind, payload, crc FROM outbox WHERE n < 0 ORDER BY n DESC LIMIT $1";
-/// What has to be known of their runs, in the order of the list.
+/// The data of their runs, in the order of the list.
 pub(super) const RUNS: &str = "SELECT r.definition, EXISTS (
         SELECT 1 FROM approvals a WHERE a.tenant = x.tenant AND a.run = x.run AND a.status = 'edited'),
       k.body_hash::int
@@ -88,7 +88,7 @@ async fn add(db: &Db<'_>, numbers: &[i64], derived: DerivedCalls) -> Result<bool
     Ok(true)
 }
 
-/// Notes up to which step the calls of a run are told, until it has ended.
+/// Stores the step up to which the calls of a run are in the trail, until it has ended.
 async fn note_told(db: &Db<'_>, tenant: &Tenant, run: RunId, step: Option<u32>) -> Result<(), StoreError> {
     let (route, key) = (CALLS_ROUTE.to_owned(), run.to_string());
     let sql = "DELETE FROM keys WHERE tenant = $1 AND route = $2 AND key = $3";
@@ -100,7 +100,7 @@ async fn note_told(db: &Db<'_>, tenant: &Tenant, run: RunId, step: Option<u32>) 
     Ok(())
 }
 
-/// Queues copies of those events, just sealed, whose runs rest and that are still to be sent.
+/// Queues copies of those just sealed events that suspended or ended a run and are still to be sent.
 pub(super) async fn queue_copies(db: &Db<'_>, sealed: &[i64]) -> Result<(), StoreError> {
     let sql = format!(
         "INSERT INTO outbox(n, tenant, correlation, at, kind, source, payload, crc, send, sealed, external)
@@ -111,7 +111,8 @@ pub(super) async fn queue_copies(db: &Db<'_>, sealed: &[i64]) -> Result<(), Stor
     Ok(())
 }
 
-/// Runs that rest and are not told of, whether that is in the chain or not. Few, once the others were told of.
+/// Suspended and ended runs whose calls are not in the trail yet, even if their event is not in the chain yet. There
+/// are few of them, because the others were removed from the queue.
 pub(super) async fn untold(db: &Db<'_>) -> Result<Vec<(Tenant, RunId)>, StoreError> {
     let of = |rows: &str| format!("SELECT n, tenant, payload, crc FROM outbox WHERE {rows} AND {RESTED}");
     let sql = format!("{} UNION ALL {}", of("n < 0"), of("NOT sealed"));
@@ -126,7 +127,7 @@ pub(super) async fn untold(db: &Db<'_>) -> Result<Vec<(Tenant, RunId)>, StoreErr
     Ok(out)
 }
 
-/// Whether runs of a thread are among those.
+/// Whether one of those runs is on a thread.
 pub(super) async fn has_untold(db: &Db<'_>, tenant: &Tenant, thread: &ThreadId) -> Result<bool, StoreError> {
     let untold = untold(db).await?;
     let runs: Vec<Uuid> = untold.into_iter().filter(|(of, _)| of == tenant).map(|(_, run)| run.0).collect();

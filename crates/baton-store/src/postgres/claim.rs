@@ -1,4 +1,4 @@
-//! Whose commits count: claiming and letting go of runs.
+//! Claims in PostgreSQL: taking runs over, which decides whose commits count, and releasing them.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl PgStore {
                     None => Life::Lives,
                 };
                 let life = crate::runs::may_claim(&row, mode, |_| life)?;
-                // Read before anything is written: a run that cannot be read harms no other.
+                // The step is read before anything is written: a run that cannot be read does not affect other runs.
                 let sql = "SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
                            WHERE tenant = $1 AND run = $2 AND step = $3";
                 let statement = db.prepare_cached(sql).await?;
@@ -86,18 +86,18 @@ impl PgStore {
 struct Taking {
     run: RunId,
     owner: OwnerId,
-    /// Whether the former owner is known to be gone: then it crashed with the run.
+    /// Whether the former owner is known to be dead: then it crashed with the run.
     died: bool,
-    /// The former owner, if it was not heard of any more.
+    /// The former owner, if it was only silent.
     lost_by: Option<OwnerId>,
 }
 
-/// What is known of the holder of a run. Whoever would give it up waits until the claim is written, so that the claim
-/// is seen by whoever counts crashes then.
+/// The owner row of a run's holder, locked. The process that gives the holder up waits until the claim is written, so
+/// that its count of crashes sees the claim.
 pub(super) const HOLDER: &str = "SELECT machine, lock, beat FROM owners WHERE owner = $1 FOR KEY SHARE";
 
-/// Raises the epoch, so that only the new owner's commits count, and renews the new owner's lease: whoever takes a run
-/// is heard of by everybody else, and one that cannot be heard of takes nothing.
+/// Raises the epoch, so that only the new owner's commits count, and renews the new owner's lease: every other process
+/// observes the beat of an owner that claims, and an owner without a row claims nothing.
 pub(super) const TAKE: &str = "WITH o AS (
       UPDATE owners SET beat = beat + 1, expires_at = clock_timestamp() + $8 * interval '1 second'
       WHERE owner = $3 RETURNING owner),

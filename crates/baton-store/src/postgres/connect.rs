@@ -1,7 +1,7 @@
-//! From an address to connections with our settings, and what a server must be to be trusted with data.
+//! Connections with our settings from an address, and the conditions under which a server is trusted with data.
 //!
-//! No wait is without an end: connecting, a dead peer and a silent one are all noticed. The password is in
-//! the connection's configuration and nowhere else.
+//! Every wait has a deadline: a connection that cannot be made, a dead peer and a silent one are all noticed. The
+//! password is in the connection's configuration and nowhere else.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,26 +23,26 @@ use super::PgError;
 use super::fault::said;
 use super::tls::TlsMode;
 
-/// How long connecting may take, from the first packet to a session with our settings.
+/// The deadline for connecting, from the first packet to a session with our settings.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
-/// How long one read or write may take; then its connection is thrown away.
+/// The deadline for one read or write; after it the connection is closed.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
-/// A connection that was used so recently is taken for alive.
+/// A connection that was used within this time counts as alive.
 const FRESH: Duration = Duration::from_millis(500);
-/// How long an idle connection has to show that it is alive.
+/// The deadline for an idle connection to show that it is alive.
 pub(super) const PROBE: Duration = Duration::from_secs(2);
-/// How long anybody waits for a connection of the pool.
+/// The deadline for getting a connection from the pool.
 pub(super) const WAIT: Duration = Duration::from_secs(10);
 
-/// What every session has. A transaction that stands still would keep rows from being cleaned up and may
-/// hold locks; a statement that nobody waits for any more is ended by the server, too. Statements are planned
-/// once, whatever the values: planning costs more than most of them do, and the plans are those that a test saw.
+/// The settings of every session. An idle transaction would keep rows from being vacuumed and may hold locks, and a
+/// statement may outlive its caller, so the server ends both. Statements are planned once, regardless of the values:
+/// planning costs more than most of them do, and the plans are those that a test checked.
 const SESSION: &str = "SET application_name = 'baton'; SET synchronous_commit = on; \
     SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'; \
     SET statement_timeout = '30s'; SET client_min_messages = warning; SET jit = off; \
     SET plan_cache_mode = force_generic_plan";
 
-/// How to get a connection.
+/// Opens connections to one address.
 #[derive(Clone)]
 pub(super) struct Dial {
     config: Config,
@@ -71,12 +71,13 @@ impl Dial {
         Ok(Dial { config, tls: mode.connector()? })
     }
 
-    /// A session with our settings, and the task that serves it; or why there is none.
+    /// Opens a session with our settings, with the task that serves it; or returns the error.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), String> {
         in_time(self.session()).await
     }
 
-    /// The same for somebody who serves it along with the work that it is for: then nobody else has to be woken.
+    /// Like [`Dial::connect`], for a caller that serves the session along with its own work: then no other task has to
+    /// be woken.
     pub(super) async fn connect_unserved(&self) -> Result<(Client, Unserved), String> {
         in_time(self.unserved()).await
     }
@@ -94,13 +95,13 @@ impl Dial {
         Ok((client, connection))
     }
 
-    /// The connections for everything that is not a grouped write.
+    /// The pool of connections for everything that is not a grouped write.
     pub(super) fn pool(&self, size: usize) -> Result<Pool, PgError> {
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_connect(self.config.clone(), self.clone(), config);
         Pool::builder(manager)
             .max_size(size)
-            .queue_mode(QueueMode::Lifo) // so that few connections are busy, and few have to be asked
+            .queue_mode(QueueMode::Lifo) // so that few connections are busy, and few have to be checked
             .post_recycle(Hook::async_fn(|client, metrics| Box::pin(still_there(client, metrics))))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
@@ -118,12 +119,12 @@ async fn in_time<T>(session: impl Future<Output = Result<T, tokio_postgres::Erro
     }
 }
 
-/// The network's side of a session, until it is over.
+/// The network side of a session, until it has ended.
 pub(super) struct Unserved(Option<BoxFuture<'static, Result<(), tokio_postgres::Error>>>);
 
 impl Unserved {
-    /// Sends and receives what there is; false once it is over. Why, whoever uses the session is told by its own
-    /// statement.
+    /// Sends and receives pending data; false once the session has ended. The reason is reported by the statement of
+    /// the session's user.
     pub(super) fn serve(&mut self, cx: &mut Context<'_>) -> bool {
         if self.0.as_mut().is_some_and(|connection| connection.as_mut().poll(cx).is_ready()) {
             self.0 = None;
@@ -131,7 +132,7 @@ impl Unserved {
         self.0.is_some()
     }
 
-    /// Does work of the session, and serves it meanwhile.
+    /// Runs work of the session, and serves the session meanwhile.
     pub(super) async fn along<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -147,12 +148,12 @@ impl Unserved {
 
 impl Connect for Dial {
     fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
-        Box::pin(self.session()) // the pool looks at the clock itself
+        Box::pin(self.session()) // the pool has a deadline of its own
     }
 }
 
-/// Asks a connection that was idle whether it still is one: the pool does not notice when a network forgets it,
-/// and a transaction cannot be repeated.
+/// Checks that an idle connection is still alive: the pool does not notice when a network drops it, and a transaction
+/// cannot be repeated.
 async fn still_there(client: &ClientWrapper, metrics: &Metrics) -> Result<(), HookError> {
     if metrics.last_used() < FRESH {
         return Ok(());
@@ -163,7 +164,7 @@ async fn still_there(client: &ClientWrapper, metrics: &Metrics) -> Result<(), Ho
     }
 }
 
-/// Refuses a server that is too old, or that may lose what it acknowledged.
+/// Refuses a server that is too old, or that may lose acknowledged writes.
 pub(super) async fn inspect(db: &Client) -> Result<(), PgError> {
     let sql = "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
                       current_setting('fsync'), current_setting('full_page_writes')";
@@ -179,7 +180,7 @@ pub(super) async fn inspect(db: &Client) -> Result<(), PgError> {
     Ok(())
 }
 
-/// Takes out of an address what the client library does not know.
+/// Takes the parameters out of an address that the client library does not know.
 fn without_tls(url: &str) -> Result<(String, TlsMode), PgError> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err(PgError::Address("it must begin with postgres:// or postgresql://".to_owned()));
@@ -199,7 +200,7 @@ fn without_tls(url: &str) -> Result<(String, TlsMode), PgError> {
     Ok((rest, TlsMode::read(mode, root)?))
 }
 
-/// Undoes percent signs.
+/// Decodes percent signs.
 fn decoded(text: &str) -> Result<String, PgError> {
     let bad = || PgError::Address("sslrootcert has a percent sign without two digits".to_owned());
     let mut out = Vec::with_capacity(text.len());

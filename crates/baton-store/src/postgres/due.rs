@@ -1,7 +1,7 @@
-//! What somebody should drive.
+//! Due runs in PostgreSQL.
 //!
-//! Asked again and again by every process, so nothing here looks at rows of runs that are in good hands: each
-//! kind of run that is due has an index of its own, and owners are found by hopping from one to the next.
+//! Every process runs these statements again and again, so they never read rows of runs that are driven: each kind of
+//! due run has an index of its own, and owners are found by hopping from one to the next.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::time::Timestamp;
@@ -17,16 +17,16 @@ use crate::runs::Life;
 use crate::transition::{CHECKPOINT_VERSION, Checkpoint};
 use crate::view::{Due, DueFrom, DuePage, Source};
 
-/// How many are read at once where all are wanted.
+/// The page size where all due runs are wanted.
 const MANY: u32 = 1000;
 
-/// Runs that were let go of.
+/// Runs that were released.
 pub(super) const LET_GO: &str = "SELECT tenant, run, attempts, inbox, definition, 0::bigint FROM runs
     WHERE status = 1 AND owner IS NULL AND run > $1 ORDER BY run LIMIT $2";
-/// Suspended ones that have messages, or whose time has come.
+/// Suspended runs that have messages, or whose time has come.
 pub(super) const ASLEEP: &str = "SELECT tenant, run, attempts, inbox, definition, due_at FROM runs
     WHERE due_at <= $1 AND (due_at, run) > ($2, $3) ORDER BY due_at, run LIMIT $4";
-/// Everybody who holds a run, with the lease if there is one.
+/// All owners that hold a run, with their lease if there is one.
 pub(super) const HOLDERS: &str = "WITH RECURSIVE h(owner) AS (
       (SELECT owner FROM runs WHERE owner IS NOT NULL ORDER BY owner LIMIT 1)
       UNION ALL
@@ -35,11 +35,11 @@ pub(super) const HOLDERS: &str = "WITH RECURSIVE h(owner) AS (
     SELECT o.machine, o.lock, o.beat, h.owner
     FROM h LEFT JOIN LATERAL (SELECT machine, lock, beat FROM owners WHERE owner = h.owner LIMIT 1) o
       ON true WHERE h.owner IS NOT NULL";
-/// Runs of some owners, who seem to be dead.
+/// Runs of owners that seem to be dead.
 pub(super) const HELD: &str = "SELECT tenant, run, attempts + 1, inbox, definition, 0::bigint FROM runs
     WHERE owner = ANY($1) AND status = 1 AND run > $2 ORDER BY run LIMIT $3";
-/// The first run in line for each branch that nobody holds, in the order in which they came. One whose branch
-/// was removed meanwhile is among them: whoever begins it finds out.
+/// The first queued run of each free branch, in the order of the queue. A run whose branch was removed meanwhile is
+/// included: its start finds that out.
 pub(super) const IN_LINE: &str = "WITH RECURSIVE q AS (
       (SELECT tenant, thread, branch, n, run FROM queued ORDER BY tenant, thread, branch, n LIMIT 1)
       UNION ALL
@@ -83,7 +83,7 @@ impl PgStore {
         Ok(out)
     }
 
-    /// Runs that are due from a place on, for one reason after the other until there are enough.
+    /// Lists due runs from a cursor on, for one reason after the other, until there are enough.
     pub(crate) async fn due_page(
         &self,
         now: Timestamp,
@@ -115,7 +115,7 @@ impl PgStore {
         }
     }
 
-    /// Those who hold runs and do not live.
+    /// The owners that hold runs and are not alive.
     async fn dead(&self) -> Result<Vec<Uuid>, StoreError> {
         let mut dead: Vec<Uuid> = Vec::new();
         for holder in self.rows(HOLDERS, &[]).await? {
@@ -128,7 +128,8 @@ impl PgStore {
         Ok(dead)
     }
 
-    /// Those that somebody could drive: one that cannot be read harms no other, and nobody tries it for ever.
+    /// Keeps the runs that can be read and so can be driven: one that cannot is left out, affects no other run, and is
+    /// not tried for ever.
     async fn readable(&self, due: Vec<(Tenant, RunId)>) -> Result<Vec<(Tenant, RunId)>, StoreError> {
         if due.is_empty() {
             return Ok(due);

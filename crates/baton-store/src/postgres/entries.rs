@@ -1,8 +1,8 @@
-//! Entries in PostgreSQL: what stands on a branch, and where it ends.
+//! Entries in PostgreSQL: the entries of a branch, and its end.
 //!
-//! Every turn asks where its branch ends, so that is one statement, and one round trip: it finds the branch,
-//! follows its line down through the lanes, and takes what is needed along the way. A single statement is one
-//! snapshot, so nothing of this needs a transaction; a write that asks runs the same statement inside its own.
+//! Every turn reads the end of its branch, so that is one statement and one round trip: it finds the branch, follows
+//! its line down through the lanes, and takes all it needs along the way. A single statement is one snapshot, so no
+//! transaction is needed; a write that needs the end runs the same statement inside its own.
 
 use baton_core::id::{BranchName, EntryId, RunId, Tenant, ThreadId};
 use baton_core::thread::{Entry, NewEntry, Place, PlacedEntry, Tail, TreeError};
@@ -17,8 +17,8 @@ use crate::error::StoreError;
 use crate::threads::FirstMarked;
 use crate::view::{BranchEnd, Slice};
 
-/// How many entries are read at first to know what a branch's next entry depends on: mostly the last one
-/// says it, and after a turn of tools the one before its calls.
+/// The number of entries that are read at first to find the state that a branch's next entry depends on: mostly the
+/// last one decides it, and after a turn with tools the one before its calls.
 const PAGE: i64 = 4;
 
 /// A statement over the line of a branch ($3; absent: the current one) of a thread: `found` has one row if
@@ -132,7 +132,7 @@ impl PgStore {
                 let tail = tail(db, &tenant, &id, &branch).await?;
                 let all = match new.entry {
                     Entry::ToolCall(_) | Entry::AgentCall(_) => whole(db, &tenant, &id, &branch).await,
-                    _ => Ok(Vec::new()), // nothing that could have been used before
+                    _ => Ok(Vec::new()), // these have no id that could be in use
                 };
                 crate::threads::check_push(&new.entry, tail, || all)?;
                 let lane = append_lane(db, &tenant, &id, &mut loaded.tree, &branch).await?;
@@ -148,7 +148,7 @@ impl PgStore {
     }
 }
 
-/// Writes one entry in its place, outside a run or in one.
+/// Writes one entry at its place, outside a run or in one.
 pub(crate) async fn insert_entry(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -166,7 +166,7 @@ pub(crate) async fn insert_entry(
     Ok(())
 }
 
-/// What the next entry of a branch depends on: read backwards until nothing before can matter.
+/// The state that the next entry of a branch depends on: entries are read backwards until no earlier one can matter.
 pub(crate) async fn tail(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -211,12 +211,12 @@ async fn whole(
     line_from(&db.query(&db.prepare_cached(ENTRIES).await?, &values).await?, thread, Some(branch))
 }
 
-/// The last index that is wanted, and how many up to it.
+/// The last wanted index, and the number of entries up to it.
 fn bounds(slice: Slice) -> (Option<i64>, Option<i64>) {
     (slice.before.map(|before| before.saturating_sub(1).max(-1)), slice.last_n.map(i64::from))
 }
 
-/// The branch that was found, from the first two columns.
+/// The name of the branch, from the first two columns.
 fn found(row: &Row, wanted: Option<&BranchName>) -> Result<BranchName, StoreError> {
     match row.try_get(1)? {
         Some(branch) => name("branch", branch),
@@ -228,7 +228,7 @@ fn found(row: &Row, wanted: Option<&BranchName>) -> Result<BranchName, StoreErro
     }
 }
 
-/// The answer of [`ENTRIES`].
+/// The entries in the rows of [`ENTRIES`].
 fn line_from(
     rows: &[Row],
     thread: &ThreadId,
@@ -242,11 +242,11 @@ fn line_from(
         let run = row.try_get::<_, Option<Uuid>>(4)?.map(RunId);
         out.push(PlacedEntry { index, id: EntryId(row.try_get(3)?), at, run, entry });
     }
-    out.sort_by_key(|placed| placed.index); // lane by lane it is
+    out.sort_by_key(|placed| placed.index); // the rows come lane by lane
     Ok(out)
 }
 
-/// The answer of [`END`]; none if more entries are needed to know.
+/// The end in the rows of [`END`]; `None` if more entries are needed to know it.
 fn end_from(
     rows: &[Row],
     thread: &ThreadId,
@@ -280,7 +280,7 @@ fn end_from(
     Ok(Some(BranchEnd { branch, head: head.index, tail, untrusted, private, written_by, lane }))
 }
 
-/// An entry out of its envelope.
+/// Decodes an entry from its envelope.
 fn unpacked(
     thread: &ThreadId,
     index: i64,

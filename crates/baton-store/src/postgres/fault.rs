@@ -1,14 +1,14 @@
-//! What PostgreSQL and the way to it can say, in our words.
+//! Errors of PostgreSQL and of the connection to it, as errors of the store.
 //!
-//! The one question that matters: is it certain that nothing was written? An answer of the server that ends
-//! a statement and not the connection is certain; silence and a broken connection are not.
+//! The one question that matters: is it certain that nothing was written? An error of the server that ends a statement
+//! and not the connection is certain; silence and a broken connection are not.
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{Severity, SqlState};
 
 use crate::error::StoreError;
 
-/// Why there is no store.
+/// The reasons why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PgError {
     /// The address cannot be used.
@@ -17,37 +17,37 @@ pub enum PgError {
     /// The certificates cannot be used.
     #[error("TLS with the database cannot be set up: {0}")]
     Tls(String),
-    /// Nobody answers there, or it says no.
+    /// The server cannot be reached, or refuses the connection.
     #[error("the database cannot be reached: {0}")]
     Unreachable(String),
     /// The server is too old.
     #[error("PostgreSQL {0} is too old: 13 or newer is needed")]
     OldServer(String),
-    /// The server may lose what it acknowledged.
+    /// The server may lose acknowledged writes.
     #[error(
         "PostgreSQL runs with {0}=off, so it can lose what it said was written: set {0} = on in its \
          configuration (postgresql.conf) and reload it, then start Baton again"
     )]
     Unsafe(&'static str),
-    /// A newer Baton made the tables.
+    /// A newer Baton created the tables.
     #[error(
         "the tables are of format {found}, and this Baton ({}) knows up to {known}: use Baton {needs} or newer",
         env!("CARGO_PKG_VERSION")
     )]
     Newer {
-        /// Their version.
+        /// The version of the tables.
         found: i32,
-        /// The newest known.
+        /// The newest version that this build knows.
         known: i32,
-        /// The Baton that they ask for.
+        /// The Baton version that the tables require.
         needs: String,
     },
-    /// The tables cannot be made or brought up to date.
+    /// The tables cannot be created or upgraded.
     #[error("the tables cannot be brought to format {version}: {why}")]
     Migration {
-        /// To which version.
+        /// The version of the failed migration.
         version: i32,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The folder for lock files cannot be used.
@@ -61,7 +61,7 @@ impl From<tokio_postgres::Error> for PgError {
     }
 }
 
-/// What went wrong, without the values that were sent.
+/// The text of an error, without the values that were sent.
 pub(super) fn said(error: &tokio_postgres::Error) -> String {
     if let Some(db) = error.as_db_error() {
         return format!("{} ({})", db.message(), db.code().code());
@@ -75,22 +75,22 @@ pub(super) fn said(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// Whether the server itself said that the statement or transaction failed: then nothing of it was written.
+/// Whether the server itself reported that the statement or transaction failed: then nothing of it was written.
 pub(super) fn is_certain(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error))
 }
 
-/// What a statement's failure means where it may have been the one that committed.
+/// The error of a statement that may have committed.
 pub(super) fn at_commit(error: &tokio_postgres::Error) -> StoreError {
     if is_certain(error) { unavailable(error) } else { StoreError::Ambiguous(said(error)) }
 }
 
-/// Whether a statement failed because a row of that key was there.
+/// Whether a statement failed because a row with that key exists.
 pub(super) fn is_taken(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&SqlState::UNIQUE_VIOLATION)
 }
 
-/// What a failure means before anything was committed.
+/// The error of a failure before anything was committed.
 pub(super) fn unavailable(error: &tokio_postgres::Error) -> StoreError {
     match error.code() {
         Some(code) if *code == SqlState::DISK_FULL => StoreError::full(),
@@ -107,7 +107,7 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
-/// Why no connection was to be had.
+/// The error of a pool that gave no connection.
 pub(super) fn no_connection(error: &PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => unavailable(error),

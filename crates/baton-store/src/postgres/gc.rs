@@ -1,7 +1,7 @@
-//! Throwing away in PostgreSQL: look first, remove in small transactions.
+//! Garbage collection in PostgreSQL: reads find candidates, and small transactions remove them.
 //!
-//! Each transaction removes one thread, or few rows, and asks again whether they may go: what became active or
-//! was touched since it was seen stays. One that is cut off has removed whole things only.
+//! Each transaction removes one thread, or few rows, and checks again that they may go: rows that became active or were
+//! touched since they were seen stay. A collection that is cut off has removed whole things only.
 
 mod blobs;
 
@@ -23,14 +23,14 @@ const PAGE: i64 = 500;
 /// How many runs one transaction removes: each has steps of its own.
 const RUNS: i64 = 50;
 
-/// Threads past their time that have no unfinished run, not even one that waits for its turn.
+/// Threads past their time to live that have no unfinished run, queued ones included.
 const OLD: &str = "SELECT tenant, thread FROM threads t WHERE ttl_at <= $1 AND NOT EXISTS (
       SELECT 1 FROM runs r WHERE r.tenant = t.tenant AND r.thread = t.thread AND r.status < 3)";
 /// Whether a thread is one of those.
 const IS_OLD: &str =
     "SELECT 1 FROM threads t WHERE tenant = $1 AND thread = $2 AND ttl_at <= $3 AND NOT EXISTS (
       SELECT 1 FROM runs r WHERE r.tenant = t.tenant AND r.thread = t.thread AND r.status < 3)";
-/// Runs that ended before a moment, after a place.
+/// Runs that ended before a moment, after a cursor.
 const ENDED: &str =
     "SELECT ended, tenant, run FROM runs WHERE ended < $1 AND (ended, tenant, run) > ($2, $3, $4)
     ORDER BY ended, tenant, run LIMIT $5";
@@ -39,8 +39,8 @@ const ENDED: &str =
 const UNNAMED: &str = "SELECT tenant, hash FROM definitions d WHERE NOT EXISTS (
       SELECT 1 FROM runs r WHERE r.tenant = d.tenant AND r.definition = d.hash)";
 
-/// What would go if it were not only looked at: so that nothing is counted twice, and nothing is kept because
-/// of it.
+/// The threads and runs that a dry run would remove: its later counts skip them, so that nothing is counted twice, and
+/// nothing counts as kept because of them.
 #[derive(Debug, Default)]
 struct Doomed {
     threads: HashSet<(Tenant, ThreadId)>,
@@ -71,7 +71,7 @@ impl PgStore {
             Some(before) => self.drop_runs(&mut doomed, before, (dry, trail.is_some())).await?,
             None => 0,
         };
-        // Blobs last: looking for those that nobody names takes longest, and a clearance has a time limit.
+        // Blobs come last: finding those that are not named takes longest, and a collection has a time limit.
         if !dry {
             self.drop_definitions().await?;
         }
@@ -92,7 +92,7 @@ impl PgStore {
         Ok(out)
     }
 
-    /// Threads that would go, and the runs that would go with them.
+    /// Threads that would be removed, with the runs that would go with them.
     async fn with_runs(&self, threads: HashSet<(Tenant, ThreadId)>) -> Result<Doomed, StoreError> {
         let mut runs = HashSet::new();
         for (tenant, thread) in &threads {
@@ -120,8 +120,8 @@ impl PgStore {
         Ok(count)
     }
 
-    /// Removes runs that ended before a moment. A run that has ended never begins again. `is_told`: those whose calls the
-    /// audit trail is yet to be told of stay.
+    /// Removes runs that ended before a moment. A run that has ended never begins again. With `is_told`, runs whose
+    /// tool calls are not in the audit trail yet stay.
     async fn drop_runs(
         &self,
         doomed: &mut Doomed,
@@ -185,7 +185,8 @@ impl PgStore {
     }
 }
 
-/// Removes a thread, if it still may go; answers whether it did. `told`: what the audit trail is told of it.
+/// Removes a thread, if it still may go; returns whether it did. `told` is the event that records it in the audit
+/// trail.
 async fn drop_thread(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -193,7 +194,7 @@ async fn drop_thread(
     now: Timestamp,
     told: Option<AuditEvent>,
 ) -> Result<bool, StoreError> {
-    // Locked: no run begins on it from here on.
+    // The lock keeps runs from beginning on it.
     match tree::load(db, tenant, thread, true).await {
         Err(StoreError::NotFound { .. }) => return Ok(false),
         loaded => loaded?,
@@ -208,8 +209,8 @@ async fn drop_thread(
     Ok(true)
 }
 
-/// Removes those definitions that still no run names. Whoever begins a run holds its definition; so they are
-/// locked first, and only then looked for.
+/// Removes those definitions that still no run names. A run that begins locks its definition, so the rows are locked
+/// first, and only then runs that name them are looked for.
 async fn remove_definitions(db: &Db<'_>, page: Vec<(String, String)>) -> Result<(), StoreError> {
     let (tenants, hashes): (Vec<String>, Vec<String>) = page.into_iter().unzip();
     let sql = "SELECT 1 FROM definitions d JOIN unnest($1::text[], $2::text[]) x(tenant, hash)
@@ -222,7 +223,7 @@ async fn remove_definitions(db: &Db<'_>, page: Vec<(String, String)>) -> Result<
     Ok(())
 }
 
-/// Removes runs; answers how many.
+/// Removes runs; returns how many.
 async fn remove_runs(db: &Db<'_>, mut runs: Vec<(Tenant, RunId)>, is_told: bool) -> Result<u64, StoreError> {
     if is_told {
         let untold: HashSet<_> = calls::untold(db).await?.into_iter().collect();

@@ -1,13 +1,14 @@
-//! The hot writes, committed together where several wait.
+//! The hot writes, committed together where several wait (group commit).
 //!
-//! A few workers, each with a connection of its own, share one queue. A worker takes what has queued up and
-//! writes what is alike as one transaction in one round trip, with one statement for all of a kind, and the rest as
-//! another, each ordered by run so that no two wait for each other ([`plan`]). Each write is acknowledged after the commit
-//! of its transaction. Nobody waits for more to come, only for another group that is being written ([`queue`]).
+//! A few workers, each with a connection of its own, share one queue. A worker takes all queued writes and commits
+//! those of a kind as one transaction in one round trip, with one statement for each kind, and the rest as another,
+//! each ordered by run so that no two transactions wait for each other ([`plan`]). Each write is acknowledged after the
+//! commit of its transaction. A write never waits for more to come, only for another group that is being written
+//! ([`queue`]).
 //!
-//! A write that is refused answers no row, which is no error and harms nobody. If one fails, its group is
-//! undone and repeated one by one, the one that failed last where that is known. If the connection breaks,
-//! whoever may have been committed is told that nobody knows, and whoever was not sent that nothing was written.
+//! A refused write returns no row, which is no error and affects no other. If a write fails, its group is rolled back
+//! and repeated one by one, the failed one last where it is known. If the connection breaks, writes that may have been
+//! committed are reported as ambiguous, and writes that were not sent as not written.
 
 pub(super) mod link;
 mod plan;
@@ -30,29 +31,29 @@ use plan::{Planned, Stage, plan, stages};
 use queue::Queue;
 pub(super) use work::Work;
 
-/// How long a worker waits before it connects again: at first, and at most.
+/// The pause of a worker before it connects again: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// A write, and whoever waits for it.
+/// A queued write, and the channel to its caller.
 struct Member {
     work: Work,
     answer: oneshot::Sender<Result<Done, Failed>>,
 }
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// How many rows it wrote: none if it was refused.
+    /// The number of rows that it wrote: 0 if it was refused.
     pub(super) changed: u64,
-    /// What it returned.
+    /// The rows that it returned.
     pub(super) rows: Vec<Row>,
 }
 
-/// Why a statement did nothing, or may have done something.
+/// The error of a write that did nothing, or may have been done.
 #[derive(Debug, Clone)]
 pub(super) enum Failed {
-    /// A row of the same key is there.
+    /// A row with the same key exists.
     Taken(String),
-    /// Anything else.
+    /// Any other error.
     Other(StoreError),
 }
 
@@ -67,12 +68,12 @@ impl From<Failed> for StoreError {
 
 impl Member {
     fn tell(self, result: Result<Done, Failed>) {
-        // Whoever asked may be gone; what was written stays written.
+        // The caller may be gone; its write stays.
         let _ = self.answer.send(result);
     }
 }
 
-/// The queue and its workers, which end with it.
+/// The queue and its workers, which end when it is dropped.
 #[derive(Debug)]
 pub(super) struct Group {
     queue: Arc<Queue>,
@@ -87,7 +88,7 @@ impl Group {
         Group { queue }
     }
 
-    /// Has a statement written; it is answered after its commit.
+    /// Queues a statement; returns its result after its commit.
     pub(super) async fn run(&self, work: Work) -> Result<Done, Failed> {
         let gone = || Failed::Other(StoreError::Ambiguous("the writer stopped".to_owned()));
         let (answer, answered) = oneshot::channel();
@@ -110,7 +111,7 @@ async fn work(n: usize, mut worker: Worker, queue: Arc<Queue>) {
     }
 }
 
-/// One connection, and when to try for another.
+/// A worker: one connection, and the time before which it does not connect again.
 struct Worker {
     dial: Dial,
     link: Option<Link>,
@@ -123,10 +124,10 @@ impl Worker {
         Worker { dial, link: None, pause: PAUSE.0, not_before: Instant::now() }
     }
 
-    /// Writes members, which are sorted, and answers each.
+    /// Writes members, which are sorted, and answers each caller.
     async fn write(&mut self, stage: Stage, members: Vec<Member>) {
         let planned = plan(stage, &members);
-        // Until everything is prepared nothing is sent, so a broken connection costs only another one.
+        // Nothing is sent until everything is prepared, so a broken connection costs only a reconnection.
         let mut ready = self.ready(&planned).await;
         if ready.is_err() {
             ready = self.ready(&planned).await;
@@ -159,7 +160,7 @@ impl Worker {
         }
     }
 
-    /// Sees to it that there is a connection and that it knows what is to be written.
+    /// Makes sure that there is a connection and that it has all statements prepared.
     async fn ready(&mut self, planned: &[Planned<'_>]) -> Result<(), String> {
         let mut link = match live(self.link.take()).await {
             Some(link) => link,
@@ -196,7 +197,7 @@ fn tell_all(members: impl IntoIterator<Item = Member>, error: &StoreError) {
     }
 }
 
-/// Writes members each on its own; true if the connection cannot be used any more.
+/// Writes each member on its own; true if the connection can no longer be used.
 async fn one_by_one(link: &mut Link, members: Vec<Member>) -> bool {
     let mut members = members.into_iter();
     while let Some(member) = members.next() {
@@ -234,13 +235,13 @@ async fn one_by_one(link: &mut Link, members: Vec<Member>) -> bool {
     false
 }
 
-/// What came of writing a group at once.
+/// The result of writing a group at once.
 enum Came {
-    /// All is committed; what each member did.
+    /// All is committed, with the result of each member.
     Written(Vec<Done>),
-    /// One failed, so nothing was written. Its place, where that is known.
+    /// One failed, so nothing was written. `failed` is its position, where it is known.
     Undone { failed: Option<usize>, error: Failed },
-    /// It is not known what was written, or that nothing was.
+    /// It is either ambiguous whether anything was written, or certain that nothing was.
     Failed { error: StoreError, broken: bool },
 }
 
@@ -252,7 +253,7 @@ async fn together(link: &mut Link, members: &[Member], planned: &[Planned<'_>]) 
     let Ok((results, committed)) = answers else {
         return Came::Failed { error: StoreError::Ambiguous(SILENT.to_owned()), broken: true };
     };
-    // The server said of one that it failed, so it committed none: what those after it were told follows from it.
+    // The server reported an error for one, so it committed none: the errors of those after it follow from that.
     let said_no = |(statement, result): (_, &Answer<Done>)| match result {
         Err(error) if fault::is_certain(error) => Some((statement, failed(error))),
         _ => None,
@@ -277,7 +278,7 @@ async fn together(link: &mut Link, members: &[Member], planned: &[Planned<'_>]) 
     Came::Written(done.into_iter().map(|(_, done)| done).collect())
 }
 
-/// Puts the one that failed behind those that did not.
+/// Moves the member that failed to the end.
 fn put_last(mut members: Vec<Member>, failed: Option<usize>) -> Vec<Member> {
     if let Some(failed) = failed {
         let failed = members.remove(failed);

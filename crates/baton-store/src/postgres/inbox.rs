@@ -1,4 +1,4 @@
-//! Messages to runs, from any process.
+//! The inbox in PostgreSQL: messages to runs, from any process.
 
 use baton_core::id::{RunId, Tenant};
 use baton_core::run::Message;
@@ -17,7 +17,7 @@ use crate::view::{Posted, RunRow};
 
 /// The number of an input that was posted before.
 pub(super) const POSTED: &str = "SELECT n FROM inbox WHERE tenant = $1 AND run = $2 AND input_hash = $3";
-/// Messages of a run beyond a number; one row without any if the run is there and they are not.
+/// Messages of a run after a number; one row of nulls if the run exists and has none.
 pub(super) const INBOX: &str = "SELECT i.n, i.body, i.crc FROM runs r
     LEFT JOIN inbox i ON i.tenant = r.tenant AND i.run = r.run AND i.n > $3
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY i.n";
@@ -56,7 +56,7 @@ impl PgStore {
         );
         match self.shared.group.run(work).await {
             Ok(done) if !done.rows.is_empty() => return number(&done.rows[0], 0),
-            // Refused, or the same input was posted at the same moment.
+            // The message was refused, or the same input was posted at the same moment.
             Ok(_) | Err(Failed::Taken(_)) => {}
             Err(other) => return Err(other.into()),
         }
@@ -66,7 +66,7 @@ impl PgStore {
         }
     }
 
-    /// Posts what a person decided, and takes the decision in the same write.
+    /// Posts a user's decision, and applies it to the approval in the same write.
     async fn take_decision(
         &self,
         tenant: &Tenant,
@@ -79,7 +79,7 @@ impl PgStore {
         let tenant = tenant.clone();
         self.write(move |db| {
             Box::pin(async move {
-                // The run first and then the approval, as a transition has them.
+                // The run is locked before the approval, in the same order as in a transition.
                 let row = locked(db, &tenant, run).await?;
                 if row.status.has_ended() {
                     return Err(not_posted(&row));
@@ -124,7 +124,7 @@ impl PgStore {
     }
 }
 
-/// A run that nobody else changes before this transaction ends.
+/// Reads and locks a run, so that no other transaction changes it before this one ends.
 pub(super) async fn locked(db: &Db<'_>, tenant: &Tenant, run: RunId) -> Result<RunRow, StoreError> {
     let sql = select_run!("WHERE tenant = $1 AND run = $2 FOR UPDATE");
     let row = db.query_opt(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &run.0]).await?;

@@ -1,7 +1,7 @@
-//! Keeping a lease: renewing it, looking at those of others, and giving up those that are gone.
+//! Keeps a lease: renews it, observes those of other owners, and gives up owners that are gone.
 //!
-//! It is a thread of its own, with a runtime and a connection of its own: a busy process does not seem dead, and whoever
-//! makes an owner need not be inside a runtime.
+//! It runs on a thread of its own, with a runtime and a connection of its own: so a busy process does not seem dead,
+//! and an owner can be made outside a runtime.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use super::fault;
 use super::lease::{Place, Renewed, since_boot};
 use crate::error::StoreError;
 
-/// How long letting go of a lease may take.
+/// The deadline for giving up the own lease.
 pub(super) const RETIRE: Duration = Duration::from_secs(2);
 
-/// Renews a lease that is there. A claim does the same in its own statement.
+/// Renews an existing lease. A claim does the same in its own statement.
 const RENEW: &str =
     "UPDATE owners SET beat = beat + 1, expires_at = clock_timestamp() + $2 * interval '1 second'
     WHERE owner = $1";
 const ENLIST: &str = "INSERT INTO owners(owner, machine, lock, started, expires_at, beat)
     VALUES ($1, $3, $4, clock_timestamp(), clock_timestamp() + $2 * interval '1 second', 1)
     ON CONFLICT (owner) DO UPDATE SET beat = owners.beat + 1, expires_at = excluded.expires_at";
-/// An owner that is heard of again did not crash: what was counted against its runs is taken back. Locked in the order
-/// of runs, as every group of writes has them.
+/// Takes back the crashes that were counted against the runs of an owner that is heard again: it did not crash. Rows
+/// are locked in the order of runs, as in every group of writes.
 const TAKE_BACK: &str = "WITH c AS (
       UPDATE claims SET lost_by = NULL WHERE lost_by = $1 RETURNING tenant, run, counted),
     l AS (
@@ -37,9 +37,9 @@ const TAKE_BACK: &str = "WITH c AS (
     UPDATE runs SET attempts = greatest(runs.attempts - 1, 0) FROM l
     WHERE runs.tenant = l.tenant AND runs.run = l.run";
 const EVERYBODY: &str = "SELECT owner, beat FROM owners";
-/// Unless it was heard of meanwhile. Waits for those who are about to claim a run of it.
+/// Gives up an owner, unless it was heard meanwhile. Waits for transactions that are about to claim one of its runs.
 const FORGET: &str = "DELETE FROM owners WHERE owner = $1 AND beat = $2";
-/// Who is gone has crashed with the runs that it held.
+/// Counts a crash for each run that was claimed from an owner that is gone by now.
 const COUNT: &str = "WITH c AS (
       UPDATE claims SET counted = true WHERE lost_by IS NOT NULL AND NOT counted
       AND NOT EXISTS (SELECT 1 FROM owners WHERE owner = claims.lost_by) RETURNING tenant, run),
@@ -48,12 +48,12 @@ const COUNT: &str = "WITH c AS (
       WHERE r.status < 3 ORDER BY r.run FOR NO KEY UPDATE OF r)
     UPDATE runs SET attempts = runs.attempts + 1 FROM l WHERE runs.tenant = l.tenant AND runs.run = l.run";
 
-/// What is asked of the database again and again, for those who look at plans.
+/// The statements that run again and again, for the tests of their plans.
 #[cfg(test)]
 pub(super) const ASKED: [(&str, &str); 4] =
     [("renew", RENEW), ("take back", TAKE_BACK), ("forget", FORGET), ("count", COUNT)];
 
-/// Writes a lease and renews it until it is told to stop.
+/// Writes a lease and renews it until it is stopped.
 pub(super) struct Keeper {
     pub(super) dial: Dial,
     pub(super) place: Place,
@@ -91,9 +91,9 @@ impl Keeper {
         });
     }
 
-    /// A connection, over which the lease was written.
+    /// Opens a connection, and writes the lease over it.
     async fn begin(&self) -> Result<Client, String> {
-        let (client, _) = self.dial.connect().await?; // it is served as long as there is a client
+        let (client, _) = self.dial.connect().await?; // a task serves it as long as the client exists
         self.renew(&client).await?;
         Ok(client)
     }
@@ -102,7 +102,7 @@ impl Keeper {
         let said = |error: tokio_postgres::Error| fault::said(&error);
         let (seconds, asked, began) = (self.lease.as_secs_f64(), since_boot(), Instant::now());
         if client.execute(RENEW, &[&self.owner.0, &seconds]).await.map_err(said)? == 0 {
-            // New, or given up by somebody meanwhile.
+            // The owner is new, or was given up by another process meanwhile.
             let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
                 [&self.owner.0, &seconds, &self.machine, &self.lock];
             client.execute(ENLIST, &values).await.map_err(said)?;
@@ -112,7 +112,7 @@ impl Keeper {
         self.look_around(client, began).await.map_err(said)
     }
 
-    /// Looks who else is heard of, after this process was at a moment.
+    /// Observes the beats of other owners, after this process renewed its own lease.
     async fn look_around(&self, client: &Client, renewed: Instant) -> Result<(), tokio_postgres::Error> {
         let mut all: Vec<(Uuid, i64)> = Vec::new();
         for row in client.query(EVERYBODY, &[]).await? {
@@ -121,7 +121,7 @@ impl Keeper {
         let gone = self.place.beats().round(&all, renewed, Instant::now());
         for (owner, beat) in gone {
             if self.place.sees_lock_of(client, owner).await? {
-                continue; // it is stopped, or cut off from the database: on this machine that is known
+                continue; // it is stopped, or cut off from the database: its lock on this machine shows that
             }
             if client.execute(FORGET, &[&owner, &beat]).await? > 0 {
                 tracing::warn!(owner = %OwnerId(owner), "an owner that was not heard of for long is given up");
@@ -130,7 +130,7 @@ impl Keeper {
         client.execute(COUNT, &[]).await.map(drop)
     }
 
-    /// Renews three times a lease, over a new connection where the old one is lost; never ends by itself.
+    /// Renews three times per lease, over a new connection where the old one is lost; it never ends by itself.
     async fn renew_on(&self, client: &mut Option<Client>) {
         let pause = self.lease / 3;
         loop {

@@ -1,4 +1,4 @@
-//! Keys of requests: what was begun under a key is begun once.
+//! Idempotency keys in PostgreSQL: work that was begun under a key is begun only once.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::time::Timestamp;
@@ -10,15 +10,15 @@ use super::{Db, PgStore, outbox};
 use crate::error::StoreError;
 use crate::service::{AuditEvent, KeyRow, NewKey};
 
-/// What is known of a key that has not expired.
+/// A key that has not expired.
 pub(crate) const KEY: &str = "SELECT body_hash, run, owner, answer FROM keys
     WHERE tenant = $1 AND route = $2 AND key = $3 AND expires_at > $4";
 
-/// Gives the work on a key to somebody else.
+/// Gives the work on a key to another owner.
 const RETAKE: &str = "UPDATE keys SET owner = $5
     WHERE tenant = $1 AND route = $2 AND key = $3 AND owner = $4 AND answer IS NULL";
 
-/// Says what came of the work on a key.
+/// Stores the answer of a key.
 const ANSWER: &str = "UPDATE keys SET answer = $5
     WHERE tenant = $1 AND route = $2 AND key = $3 AND owner = $4 AND answer IS NULL";
 
@@ -89,8 +89,8 @@ impl PgStore {
     }
 }
 
-/// Takes a key, in place of one that has expired; answers what is known of it if it was used before, and then
-/// changes nothing. Whoever takes the same key waits until this transaction ends.
+/// Takes a key, in place of one that has expired. If it was used before, nothing changes, and the stored key is
+/// returned. Others that take the same key wait until this transaction ends.
 pub(crate) async fn take(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -112,7 +112,7 @@ pub(crate) async fn take(
     }
     let statement = db.prepare_cached(KEY).await?;
     let row = db.query_opt(&statement, &[&tenant.as_str(), route, key, &now.0]).await?;
-    // It was there a moment ago, and its row is locked: it still is.
+    // The conflicting row was there a moment ago and is locked, so it still exists.
     let gone = || StoreError::Unavailable("the key changed while it was taken".to_owned());
     Ok(Some(key_row(&row.ok_or_else(gone)?)?))
 }

@@ -1,8 +1,8 @@
-//! Lanes: how much of the pool's connections a kind of work may take.
+//! Lanes: limits on the share of the pool that a kind of work may use.
 //!
-//! Claims, cancels, decisions and the questions around them are soon done and must not wait for what may take long. So
-//! lists and clearances have at most half of the connections, and together with reads of content (entries, logs, long
-//! outputs) at most three quarters; the rest is left to what is prompt, which may also take all that nobody uses.
+//! Claims, cancels, decisions and the reads around them are short and must not wait for long work. So lists and garbage
+//! collection use at most half of the connections, and together with reads of content (entries, logs, long outputs) at
+//! most three quarters; the rest is left to prompt work, which may use all idle connections.
 
 use std::time::Duration;
 
@@ -14,37 +14,37 @@ use super::connect::WAIT;
 use super::{PgStore, Shared, fault};
 use crate::error::StoreError;
 
-/// See the module.
+/// The kind of work; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// What is soon done, and what a run or a person waits for.
+    /// Short work that a run or a user waits for.
     Prompt,
-    /// What was said and done, of any length.
+    /// Reads of entries, logs and outputs, of any length.
     Content,
-    /// Lists, sums, and what is thrown away.
+    /// Lists, sums and garbage collection.
     Leisure,
 }
 
-/// The places of the lanes that are bounded.
+/// The semaphores of the limited lanes.
 pub(super) struct Lanes {
-    /// Everything that is not prompt has one of these.
+    /// Permits of all work that is not prompt.
     content: Semaphore,
-    /// What is done at leisure has one of these, too.
+    /// Further permits, which work at leisure needs as well.
     leisure: Semaphore,
 }
 
-/// What is given back when a connection is.
+/// The permits of a connection, which are returned together with it.
 pub(super) type Places<'a> = (Option<SemaphorePermit<'a>>, Option<SemaphorePermit<'a>>);
 
 impl Lanes {
-    /// Of a pool of so many connections.
+    /// The lanes of a pool with this many connections.
     pub(super) fn of(connections: usize) -> Lanes {
         let semaphore = |places: usize| Semaphore::new(places.max(1));
         Lanes { content: semaphore(connections * 3 / 4), leisure: semaphore(connections / 2) }
     }
 
     async fn places(&self, lane: Lane) -> Result<Places<'_>, StoreError> {
-        // Always in this order, so that nobody waits in a circle.
+        // The order is always the same, so that no two callers wait for each other.
         let leisure = match lane {
             Lane::Leisure => Some(place(&self.leisure, WAIT).await?),
             Lane::Prompt | Lane::Content => None,
@@ -65,7 +65,7 @@ async fn place(of: &Semaphore, longest: Duration) -> Result<SemaphorePermit<'_>,
 }
 
 impl Shared {
-    /// A connection, and what has to be kept for as long as it is used.
+    /// Takes a connection from the pool, with the permits that are held for as long as it is used.
     pub(super) async fn connection(&self, lane: Lane) -> Result<(Object, Places<'_>), StoreError> {
         let places = self.lanes.places(lane).await?;
         let connection = self.pool.get().await.map_err(|error| fault::no_connection(&error))?;
@@ -74,12 +74,12 @@ impl Shared {
 }
 
 impl PgStore {
-    /// The same store, for lists, sums, and what is thrown away.
+    /// The same store, in the lane of lists, sums and garbage collection.
     pub(super) fn at_leisure(&self) -> PgStore {
         PgStore { shared: self.shared.clone(), lane: Lane::Leisure }
     }
 
-    /// The same store, for what was said and done.
+    /// The same store, in the lane of entries, logs and outputs.
     pub(super) fn for_content(&self) -> PgStore {
         PgStore { shared: self.shared.clone(), lane: Lane::Content }
     }

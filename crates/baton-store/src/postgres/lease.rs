@@ -1,9 +1,9 @@
-//! Who lives: the lock of a file on its machine, and elsewhere a lease that its owner renews.
+//! Liveness of owners: on its own machine the lock of a file, and elsewhere a lease that the owner renews.
 //!
-//! On the machine of an owner the lock of its file says whether it lives: while it is held, nothing else counts, and
-//! when it can be taken, its process is gone. Elsewhere an owner counts as alive unless a lease has passed without its
-//! being heard of, by the clock of whoever asks ([`super::beats`]). No clock of another machine plays a part, the
-//! database's least of all: a clock that is set forward makes nobody seem dead. Leases are kept by a thread of their own
+//! On the machine of an owner the lock of its file decides: while it is held, nothing else counts, and when it can be
+//! taken, its process is gone. Elsewhere an owner counts as alive unless a lease has passed without a new beat, by the
+//! clock of the process that asks ([`super::beats`]). No clock of another machine plays a part, the database's least of
+//! all: a clock that is set forward makes no owner seem dead. Leases are kept by a thread of their own
 //! ([`super::keeper`]).
 
 use std::os::unix::fs::MetadataExt;
@@ -24,13 +24,13 @@ use crate::error::StoreError;
 use crate::live::{self, LifeLock};
 use crate::runs::Life;
 
-/// How long making an owner may take.
+/// The deadline for making an owner.
 const ENLIST: Duration = Duration::from_secs(10);
 
-/// What is known of an owner.
+/// The row of an owner.
 pub(super) const OWNER: &str = "SELECT machine, lock, beat FROM owners WHERE owner = $1";
 
-/// This machine, the folder of its lock files, and who was heard of.
+/// The liveness of owners as seen from here: this machine, the folder of its lock files, and the observed beats.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     folder: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes the folder if it is not there.
+    /// Creates the folder if it does not exist.
     pub(super) fn new(folder: &Path, lease: Duration) -> std::io::Result<Place> {
         live::private_folder(folder)?;
         live::private_folder(&folder.join("live"))?;
@@ -47,15 +47,15 @@ impl Place {
         Ok(Place { folder: std::fs::canonicalize(folder)?, machine: machine(), beats })
     }
 
-    /// Who was heard of.
+    /// The observed beats.
     pub(super) fn beats(&self) -> MutexGuard<'_, Beats> {
         self.beats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of an owner, from its row of [`OWNER`].
+    /// The state of an owner, from its row of [`OWNER`].
     pub(super) fn life(&self, owner: OwnerId, row: Option<&Row>) -> Result<Life, StoreError> {
         let Some(row) = row else {
-            // It took back its lease, or was given up by somebody who cannot see its lock.
+            // The owner gave up its lease, or was given up by a process that cannot see its lock.
             return Ok(of_lock(live::is_alive(&self.folder, owner)));
         };
         let (machine, lock): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
@@ -76,12 +76,12 @@ impl Place {
         Ok(self.life_by_lock(row.try_get(0)?, row.try_get(1)?) == Some(Life::Lives))
     }
 
-    /// What the lock of an owner says, if it can be seen from here.
+    /// The state of an owner by its lock, if that can be seen from here.
     fn life_by_lock(&self, machine: &str, lock: &str) -> Option<Life> {
         if machine != self.machine {
             return None;
         }
-        // A path means the same file only where its folder is the same one: containers may share a machine.
+        // A path names the same file only if its folder is the same one: containers may share a machine.
         let (folder, path) = lock.split_once(' ')?;
         let path = Path::new(path);
         (folder_of(path).as_deref() == Some(folder)).then(|| of_lock(live::is_held(path)))
@@ -92,30 +92,31 @@ fn of_lock(is_held: bool) -> Life {
     if is_held { Life::Lives } else { Life::Dead }
 }
 
-/// The folder of a file by its numbers, whatever it is called.
+/// The folder of a file by its device and inode, independent of its path.
 fn folder_of(file: &Path) -> Option<String> {
     let folder = std::fs::metadata(file.parent()?).ok()?;
     Some(format!("{}:{}", folder.dev(), folder.ino()))
 }
 
-/// This machine since it was started.
+/// The identity of this machine since it was booted.
 fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let paths = ["/etc/machine-id", "/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname"];
     paths.map(read).join("/")
 }
 
-/// When a lease was renewed last, as its owner knows it.
+/// The time of the last renewal of a lease, as its owner knows it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Renewed {
     at: Arc<AtomicU64>,
-    /// How often it was renewed only when it could have run out already.
+    /// How many times the lease was renewed only after it could have run out.
     lapses: Arc<AtomicU64>,
 }
 
 impl Renewed {
-    /// The lease began no earlier than when the database was asked for it, and is known of since it answered. That the
-    /// one before may have run out by then is noted first, so that nobody sees the new one without it.
+    /// Notes a renewal. The lease began no earlier than its request to the database, and is known since the answer. If
+    /// the one before may have run out by then, that is noted first, so that no reader sees the new lease without the
+    /// lapse.
     pub(super) fn note(&self, asked: Duration, answered: Duration, lease: Duration) {
         let before = Duration::from_millis(self.at.load(SeqCst));
         if !before.is_zero() && before + lease <= answered {
@@ -129,7 +130,7 @@ impl Renewed {
     }
 }
 
-/// A clock that goes on while the machine sleeps, as everybody else's does.
+/// A clock that goes on while the machine sleeps, as the clocks of other machines do.
 pub(super) fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -139,13 +140,13 @@ pub(super) fn since_boot() -> Duration {
     Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
 }
 
-/// A living owner. Dropping it takes back its lease and then its lock.
+/// A living owner. Dropping it gives up its lease and then its lock.
 #[derive(Debug)]
 pub(crate) struct Lease {
     renewed: Renewed,
     length: Duration,
     stop: Option<oneshot::Sender<()>>,
-    /// Behind a lock only so that threads may share the whole.
+    /// A lock only makes the whole shareable between threads.
     ended: Mutex<mpsc::Receiver<()>>,
     _lock: LifeLock,
 }
@@ -156,7 +157,7 @@ impl Lease {
         self.renewed.is_within(self.length)
     }
 
-    /// How often it may have run out so far.
+    /// How many times it may have run out so far.
     pub(crate) fn lapses(&self) -> u64 {
         self.renewed.lapses.load(SeqCst)
     }
@@ -211,13 +212,13 @@ impl PgStore {
         life.unwrap_or(Life::Lives) == Life::Lives
     }
 
-    /// Makes an owner count as dead although it holds its lock: on a file that nobody finds.
+    /// Makes an owner count as dead although it holds its lock: the locked file has lost its name.
     #[cfg(feature = "failpoints")]
     pub(crate) fn bury(&self, owner: OwnerId) {
         live::bury(&self.shared.place.folder, owner);
     }
 
-    /// As if nobody had been heard of for so many leases while this process looked. For tests.
+    /// Simulates that this process observed silence of all owners for this many leases. For tests.
     #[cfg(feature = "failpoints")]
     pub(crate) fn unheard(&self, leases: u32) {
         self.shared.place.beats().unheard(leases);
@@ -228,14 +229,14 @@ impl PgStore {
 mod tests {
     use super::*;
 
-    /// `(asked, answered)` of renewals of a lease of ten seconds, and how often it may have run out.
+    /// Pairs `(asked, answered)` of renewals of a lease of ten seconds, and how many times it may have run out.
     #[test]
     fn a_lease_that_was_renewed_too_late_has_lapsed() {
         let table: [(&[(u64, u64)], u64); 6] = [
             (&[(100, 101)], 0),
             (&[(100, 101), (103, 104), (112, 112)], 0),
             (&[(100, 101), (110, 110)], 1),
-            (&[(100, 101), (109, 110)], 1), // it was asked for in time, and perhaps written too late
+            (&[(100, 101), (109, 110)], 1), // it was requested in time, and perhaps written too late
             (&[(100, 109), (109, 109)], 0),
             (&[(100, 101), (120, 121), (125, 126), (150, 151)], 2),
         ];

@@ -1,4 +1,4 @@
-//! What happened once and is remembered, in PostgreSQL.
+//! Marks in PostgreSQL: names of things that happened once.
 
 use super::PgStore;
 use crate::error::StoreError;

@@ -1,7 +1,8 @@
-//! Events on their way, in PostgreSQL: written with what they tell of, sent and sealed afterwards.
+//! Outgoing events in PostgreSQL: written in the same transaction as the change that they report, sent and sealed
+//! later.
 //!
-//! A row leaves when both are done. Whoever does one of them first marks it and then, by a statement of its
-//! own, looks whether the other is done as well: so of two at the same time one sees it.
+//! A row is removed when both are done. Each of the two first marks its part and then, by a statement of its own,
+//! checks whether the other part is done as well: so of two at the same time one sees it.
 
 use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
@@ -15,19 +16,19 @@ use crate::error::StoreError;
 use crate::record;
 use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing};
 
-/// The oldest events beyond a number that are to be sent.
+/// The oldest unsent events after a number.
 pub(super) const UNSENT: &str = "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
     WHERE send AND n > $2 ORDER BY n LIMIT $1";
 
-/// The oldest events of all tenants but some.
+/// The oldest unsent events of all tenants but some.
 pub(super) const UNSENT_BESIDE: &str =
     "SELECT n, tenant, at, correlation, kind, source, payload, crc FROM outbox
     WHERE send AND tenant <> ALL($2) ORDER BY n LIMIT $1";
 
-/// How many there are of those, up to a number.
+/// The number of unsent events, counted up to a limit.
 pub(super) const DEPTH: &str = "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE send LIMIT $1) u";
 
-/// The unsent events from before a moment, and the oldest of those that are too much.
+/// The unsent events from before a moment, and the oldest of those beyond the size limit.
 const TOO_MUCH: &str = "SELECT n FROM (
       SELECT n, at, sum(octet_length(payload)) OVER (ORDER BY n DESC) AS bytes FROM outbox WHERE send) u
     WHERE at < $1 OR bytes > $2::bigint";
@@ -100,7 +101,7 @@ impl PgStore {
                     let rows = db.query(&statement, &[&before.0, &most_bytes]).await?;
                     let numbers: Vec<i64> =
                         rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-                    // Somebody may have sent one of them meanwhile.
+                    // Another process may have sent one of them meanwhile.
                     let count = no_longer_sent(db, &numbers).await?;
                     if count > 0 {
                         note(db, &Tenant::local(), &AuditEvent::dropped(count, now), false).await?;
@@ -112,7 +113,7 @@ impl PgStore {
     }
 }
 
-/// Writes an event down; `external`: it came from outside.
+/// Stores an event; `external` if it came from outside.
 async fn note(db: &Db<'_>, tenant: &Tenant, event: &AuditEvent, external: bool) -> Result<(), StoreError> {
     let sql = "INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send, external)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
@@ -124,7 +125,7 @@ async fn note(db: &Db<'_>, tenant: &Tenant, event: &AuditEvent, external: bool) 
     Ok(())
 }
 
-/// Writes an event of ours down, if there is one.
+/// Stores an event of this service, if there is one.
 pub(super) async fn note_ours(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -149,7 +150,7 @@ fn outgoing(row: &Row) -> Result<Outgoing, StoreError> {
     Ok(Outgoing { n, tenant: name("tenant", row.try_get(1)?)?, event })
 }
 
-/// Events need not be sent any more; answers for how many that is new.
+/// Marks events as sent or dropped; returns how many were unsent before.
 async fn no_longer_sent(db: &Db<'_>, numbers: &[i64]) -> Result<u64, StoreError> {
     let sql = "UPDATE outbox SET send = false WHERE n = ANY($1) AND send";
     let changed = db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;
@@ -157,7 +158,7 @@ async fn no_longer_sent(db: &Db<'_>, numbers: &[i64]) -> Result<u64, StoreError>
     Ok(changed)
 }
 
-/// Removes those events that have nothing left to do.
+/// Removes those events that are both sealed and sent.
 pub(super) async fn remove_done(db: &Db<'_>, numbers: &[i64]) -> Result<(), StoreError> {
     let sql = "DELETE FROM outbox WHERE n = ANY($1) AND sealed AND NOT send";
     db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;

@@ -1,4 +1,4 @@
-//! A transition as values of its statement, encoded by its caller and not by whoever writes.
+//! A transition as values of its statement, encoded by its caller and not by the worker that writes it.
 //!
 //! The order in which values are pushed here is the order in which [`super::statement`] numbers them.
 //! [`super::several`] does the same for many transitions at once.
@@ -41,7 +41,7 @@ pub(super) struct Packed {
     pub(super) audit: Vec<PackedEvent>,
 }
 
-/// Entries, column by column.
+/// Entries as one list per column.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub(super) ids: Vec<Uuid>,
@@ -82,7 +82,7 @@ impl Packed {
         })
     }
 
-    /// Whether a run can begin with it in one statement.
+    /// Whether a run can begin with this transition in one statement.
     pub(super) fn is_plain(&self) -> bool {
         self.rest == Rest::Running
             && self.marked.is_clean()
@@ -90,7 +90,7 @@ impl Packed {
             && !self.entries.ids.is_empty()
     }
 
-    /// Whether it can be written together with others in one statement.
+    /// Whether this transition can be written together with others in one statement.
     pub(super) fn goes_with_others(&self) -> bool {
         !matches!(self.rest, Rest::Suspended { .. }) && self.asked.is_empty()
     }
@@ -161,12 +161,12 @@ impl Packed {
 pub(super) struct Beginning {
     pub(super) first: Packed,
     pub(super) new: NewRun,
-    /// The lane that it writes to.
+    /// The lane that the run writes to.
     pub(super) lane: u32,
-    /// The definition, unless it is known to be there.
+    /// The definition, unless it is known to be stored.
     pub(super) definition: Option<(Vec<u8>, u32)>,
     pub(super) metadata: Vec<u8>,
-    /// The remarks on the thread, if that is made with the run.
+    /// The metadata of the thread, if that is created with the run.
     pub(super) meta: Vec<u8>,
 }
 

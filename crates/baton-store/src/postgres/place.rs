@@ -1,4 +1,4 @@
-//! Where an entry of a thread lies, and which one lies there.
+//! Finds the place of an entry in its thread, and the entry at a place.
 
 use baton_core::id::{EntryId, Tenant, ThreadId};
 use baton_core::thread::Place;
@@ -8,7 +8,7 @@ use super::Db;
 use super::tree::{lane, stored};
 use crate::error::StoreError;
 
-/// Where an entry lies. Ids grow with time, so it is found by halving each lane, however long the thread is.
+/// The place of an entry. Ids grow with time, so each lane is searched by halving, however long the thread is.
 pub(super) const PLACE: &str = "WITH RECURSIVE l(lane) AS (
       SELECT 0 UNION ALL SELECT lane FROM lanes WHERE tenant = $1 AND thread = $2),
     h(lane, below, above) AS (
@@ -28,7 +28,7 @@ pub(super) const PLACE: &str = "WITH RECURSIVE l(lane) AS (
       SELECT lane, idx, id FROM entries WHERE tenant = $1 AND thread = $2 AND entries.lane = h.lane
         AND idx = h.below LIMIT 1) e
     WHERE h.above - h.below = 1 AND e.id = $3 LIMIT 1";
-/// The same for entries whose ids were given by somebody else, and lie in any order.
+/// Like [`PLACE`], for entries whose ids were given by another program and are in no order.
 const PLACE_BY_SCAN: &str =
     "SELECT lane, idx FROM entries WHERE tenant = $1 AND thread = $2 AND id = $3 LIMIT 1";
 

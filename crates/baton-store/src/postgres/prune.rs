@@ -1,7 +1,7 @@
-//! Prune in PostgreSQL: idle branches go, then what nothing reaches.
+//! Prune in PostgreSQL: removes idle branches, then all entries that no branch reaches.
 //!
-//! The tree is locked, so no run begins or ends meanwhile; but those that are active go on writing, each at
-//! the end of its own lane. Such a lane is never cut: there is nothing in it beyond its run.
+//! The tree is locked, so no run begins or ends meanwhile; but active runs go on writing, each at the end of its own
+//! lane. Such a lane is never cut: there is nothing in it beyond its run.
 
 use baton_core::id::{BranchName, Tenant, ThreadId};
 use baton_core::run::RunStatus;
@@ -72,7 +72,7 @@ async fn prune(
     Ok(Pruned { branches, lanes: gone.len() as u64, entries })
 }
 
-/// How far each lane is kept.
+/// The last index that is kept in each lane.
 struct Cut<'a> {
     tenant: &'a Tenant,
     id: &'a ThreadId,
@@ -81,7 +81,7 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// How many entries lie beyond.
+    /// Counts the entries beyond those.
     async fn count(&self, db: &Db<'_>) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM entries e JOIN unnest($3::int[], $4::bigint[]) AS k(lane, keep)
                    ON e.lane = k.lane AND e.idx > k.keep WHERE e.tenant = $1 AND e.thread = $2";
@@ -91,12 +91,12 @@ impl Cut<'_> {
         Ok(row.try_get::<_, i64>(0)? as u64)
     }
 
-    /// Removes them; answers how many there were.
+    /// Removes the entries beyond those; returns how many there were.
     async fn make(&self, db: &Db<'_>) -> Result<u64, StoreError> {
         let sql = "DELETE FROM entries e USING unnest($3::int[], $4::bigint[]) AS k(lane, keep)
                    WHERE e.tenant = $1 AND e.thread = $2 AND e.lane = k.lane AND e.idx > k.keep";
         let entries = db.prepare_cached(sql).await?;
-        // A lane that was cut grows again from there: what is said of its old entries must not stay.
+        // A lane that was cut grows again from there: the marks of its old entries must not stay.
         let sql = "DELETE FROM untrusted u USING unnest($3::int[], $4::bigint[]) AS k(lane, keep)
                    WHERE u.tenant = $1 AND u.thread = $2 AND u.lane = k.lane AND u.idx > k.keep";
         let untrusted = db.prepare_cached(sql).await?;
@@ -107,9 +107,9 @@ impl Cut<'_> {
     }
 }
 
-/// The unfinished runs of a thread: a prune keeps what they reach.
+/// The unfinished runs of a thread: a prune keeps all entries that they reach.
 struct Unfinished {
-    /// Where they have come to.
+    /// The places that they have reached.
     places: Vec<Place>,
     /// The lanes that some of them may be writing to at this moment.
     writing: Vec<u32>,
@@ -125,7 +125,7 @@ impl Unfinished {
             unfinished.places.push(place);
             let status = RunStatus::ALL.get(row.try_get::<_, i16>(2)? as usize);
             if status != Some(&RunStatus::Queued) {
-                unfinished.writing.push(place.lane); // one that waits for its turn writes nothing yet
+                unfinished.writing.push(place.lane); // a queued run writes nothing yet
             }
         }
         Ok(unfinished)

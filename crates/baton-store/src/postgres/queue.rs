@@ -1,7 +1,7 @@
-//! Runs that wait for their branch, in PostgreSQL: a row in `runs` with nothing in it yet, and a place in line.
+//! Queued runs in PostgreSQL: each has a row in `runs` without content, and a position in the queue of its branch.
 //!
-//! Whoever gets in line locks the thread, so places are given in order and no more than there are. How a run
-//! leaves the line and begins is in [`super::start`].
+//! A run is queued under the lock of its thread, so positions are given in order and no more than allowed.
+//! [`super::start`] removes it from the queue when it begins.
 
 use baton_core::budget::Budget;
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
@@ -18,7 +18,7 @@ use crate::record;
 use crate::service::{NewQueued, QueuedRun};
 use crate::view::RunRow;
 
-/// What a run that waits will begin with.
+/// The input of a queued run.
 pub(super) const QUEUED: &str = "SELECT body, crc FROM queued WHERE tenant = $1 AND run = $2";
 
 impl PgStore {
@@ -66,7 +66,7 @@ async fn enqueue(
         serde_json::to_vec(&Budget::default()).map_err(|e| StoreError::corrupt("budget", new.run, e))?;
     insert_run(db, tenant, &row, &budget).await?;
     keep_definition(db, tenant, &new.definition).await?;
-    // Numbers only grow, so the negative of one is lower than all that were given out.
+    // Numbers only grow, so the negative of a new one is lower than all that were given out.
     let sql = match new.first {
         true => {
             "INSERT INTO queued(n, tenant, thread, branch, run, body, crc)
@@ -80,7 +80,7 @@ async fn enqueue(
     Ok(())
 }
 
-/// Refuses where somebody else is next on a branch. Its thread is locked, so nobody gets in line meanwhile.
+/// Refuses a run if another one is next on the branch. The thread is locked, so no run is queued meanwhile.
 pub(super) async fn in_turn(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -95,7 +95,7 @@ pub(super) async fn in_turn(
     crate::runs::in_turn(branch, run, first.map(RunId))
 }
 
-/// Where the branch ends that a run will wait for; its thread is made if it is yet to be made.
+/// The place where the branch of a queued run ends; its thread is created if necessary.
 async fn place(db: &Db<'_>, tenant: &Tenant, new: &NewQueued) -> Result<Place, StoreError> {
     if let Some(made) = new.new_thread.as_ref().filter(|made| made.id == new.thread)
         && add_thread(db, tenant, made).await?

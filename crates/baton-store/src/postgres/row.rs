@@ -1,4 +1,4 @@
-//! Rows of runs to values.
+//! Decodes rows of runs.
 
 use baton_core::budget::Budget;
 use baton_core::id::{OwnerId, RunId};
@@ -54,7 +54,7 @@ pub(super) fn run_row(row: &Row) -> Result<RunRow, StoreError> {
     })
 }
 
-/// What a run used, from its column.
+/// The usage of a run, from its column.
 pub(super) fn budget(run: RunId, row: &Row, column: usize) -> Result<Budget, StoreError> {
     serde_json::from_slice(row.try_get(column)?).map_err(|why| StoreError::corrupt("run", run, why))
 }
@@ -80,7 +80,7 @@ pub(super) fn status(run: RunId, stored: i16) -> Result<RunStatus, StoreError> {
     known.ok_or_else(|| StoreError::corrupt("run", run, "unknown status"))
 }
 
-/// One row of a list: one that cannot be read is left out, so that it harms no other.
+/// One row of a list: a row that cannot be read is left out, so that it affects no other.
 pub(crate) fn listed<T>(row: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match row {
         Err(error @ StoreError::Corrupt { .. }) => {

@@ -1,4 +1,4 @@
-//! What is read of runs.
+//! Reads of runs in PostgreSQL.
 
 use baton_core::id::{OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::{Definition, RunStatus};
@@ -18,7 +18,7 @@ use crate::service::Head;
 use crate::transition::CHECKPOINT_VERSION;
 use crate::view::{ClaimRow, Pulse, RunFilter, RunRow, StepRow, ThreadUsage};
 
-/// A page of runs, newest first. The status stands in the text, because only then an index of some is used.
+/// A page of runs, newest first. The status is part of the text, because only then an index of some statuses is used.
 pub(super) fn listing(status: Option<RunStatus>, on_thread: bool) -> String {
     let wanted = match status {
         Some(RunStatus::Running) => format!("AND {RUNNING}"),
@@ -29,20 +29,20 @@ pub(super) fn listing(status: Option<RunStatus>, on_thread: bool) -> String {
     format!("{LISTED} WHERE tenant = $1 AND run < $2 {wanted} {thread} ORDER BY run DESC LIMIT $3")
 }
 const LISTED: &str = select_run!("");
-/// Runs that somebody drives, and those that somebody should: each kind has an index.
+/// Runs that have an owner, and runs that wait for one: each kind has an index.
 const RUNNING: &str = "run = ANY(ARRAY(
       SELECT run FROM runs WHERE owner IS NOT NULL AND status = 1
       UNION ALL SELECT run FROM runs WHERE owner IS NULL AND status = 1)) AND status = 1";
-/// What the runs of a thread used; one row without any if the thread is there and they are not.
+/// The usage of a thread's runs; one row of nulls if the thread exists and has none.
 pub(super) const USAGE: &str = "SELECT r.run, r.budget FROM threads t
     LEFT JOIN runs r ON r.tenant = t.tenant AND r.thread = t.thread WHERE t.tenant = $1 AND t.thread = $2";
-/// Transitions beyond a number; one row without any if the run is there and they are not.
+/// Transitions of a run after a step; one row of nulls if the run exists and has none.
 pub(super) const STEPS: &str = "SELECT s.* FROM runs r LEFT JOIN LATERAL (
       SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
       WHERE tenant = r.tenant AND run = r.run AND step > $3 ORDER BY step LIMIT $4) s ON true
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY s.step";
-/// The same for those with an event of a number or a later one. Numbers grow with steps, so the last step before it is
-/// found by halving, however long the run is.
+/// Transitions of a run from the one with this event number on, like [`STEPS`]. Numbers grow with steps, so the last
+/// step before it is found by halving, however long the run is.
 pub(super) const STEPS_WITH: &str = "WITH RECURSIVE h(below, above) AS (
       SELECT 0, step + 1 FROM runs WHERE tenant = $1 AND run = $2
       UNION ALL
@@ -56,23 +56,23 @@ pub(super) const STEPS_WITH: &str = "WITH RECURSIVE h(below, above) AS (
       SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
       WHERE tenant = r.tenant AND run = r.run AND step > (SELECT max(below) FROM h) ORDER BY step LIMIT $4) s ON true
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY s.step";
-/// Claims after the first; one row without any if the run is there and they are not.
+/// Claims after the first; one row of nulls if the run exists and has none.
 pub(super) const CLAIMS: &str = "SELECT r.step, c.epoch, c.base_seq FROM runs r
     LEFT JOIN claims c ON c.tenant = r.tenant AND c.run = r.run WHERE r.tenant = $1 AND r.run = $2
     ORDER BY c.epoch";
-/// What a run is pinned to.
+/// A definition by its hash.
 pub(super) const DEFINITION: &str = "SELECT body, crc FROM definitions WHERE tenant = $1 AND hash = $2";
 /// Runs of an owner.
 pub(super) const PULSES: &str = "SELECT run, inbox, watched_until FROM runs WHERE owner = $1";
-/// The same of those alone that were ever written to or watched.
+/// Like [`PULSES`], but only runs that ever got a message or a watcher.
 pub(super) const NEWS: &str = "SELECT run, inbox, watched_until FROM runs
     WHERE owner = $1 AND (inbox > 0 OR watched_until IS NOT NULL)";
-/// Says of many runs that somebody watches. Locked in the order of runs, as every group of writes has them.
+/// Notes that many runs are watched. Rows are locked in the order of runs, as in every group of writes.
 pub(super) const WATCH_ALL: &str = "WITH l AS (
       SELECT r.tenant, r.run FROM unnest($1::text[], $2::uuid[]) x(tenant, run)
       JOIN runs r ON r.tenant = x.tenant AND r.run = x.run ORDER BY r.run FOR NO KEY UPDATE OF r)
     UPDATE runs SET watched_until = $3 FROM l WHERE runs.tenant = l.tenant AND runs.run = l.run";
-/// Where runs have come to, in the order in which they were asked for.
+/// The progress of runs, in the order of the list.
 pub(super) const HEADS: &str = "SELECT x.run, r.epoch, r.seq, r.status
     FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY x(tenant, run, n)
     CROSS JOIN LATERAL (
@@ -86,7 +86,7 @@ impl PgStore {
 
     pub(crate) async fn runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         let limit = filter.limit as usize;
-        // What looks for a part of an id reads many rows to find few.
+        // A search for a part of an id reads many rows to find few.
         let page = if filter.fragment.is_some() { 1000 } else { i64::from(filter.limit).clamp(1, 1000) };
         let mut before = filter.after.map_or(Uuid::max(), |run| run.0);
         let (tenant, thread) = (tenant.as_str(), filter.thread.as_ref().map(ThreadId::as_str));
@@ -151,7 +151,7 @@ impl PgStore {
     pub(crate) async fn claims(&self, tenant: &Tenant, run: RunId) -> Result<Vec<ClaimRow>, StoreError> {
         let rows = self.rows(CLAIMS, &[&tenant.as_str(), &run.0]).await?;
         let first = rows.first().ok_or_else(|| StoreError::not_found("run", run))?;
-        // The first claim is the start, which writes no row; a run that waits for its turn has none yet.
+        // The first claim is the start, which writes no row; a queued run has no claim yet.
         let mut out = Vec::new();
         if number(first, 0)? > 0 {
             out.push(ClaimRow { epoch: 1, base_seq: 0 });
@@ -227,7 +227,7 @@ impl PgStore {
     }
 }
 
-/// The answer of [`STEPS`] and [`STEPS_WITH`].
+/// Decodes the rows of [`STEPS`] and [`STEPS_WITH`].
 fn step_rows(run: RunId, rows: &[Row]) -> Result<Vec<StepRow>, StoreError> {
     let first = rows.first().ok_or_else(|| StoreError::not_found("run", run))?;
     match first.try_get::<_, Option<i32>>(0)? {
@@ -249,7 +249,7 @@ pub(super) fn step_row(run: RunId, row: &Row) -> Result<StepRow, StoreError> {
     })
 }
 
-/// A row of [`DEFINITION`].
+/// Decodes a row of [`DEFINITION`].
 pub(super) fn decoded_definition(hash: &str, row: Option<&Row>) -> Result<Definition, StoreError> {
     let row = row.ok_or_else(|| StoreError::not_found("definition", hash))?;
     record::decode("definition", hash, row.try_get(0)?, checksum(row, 1)?)

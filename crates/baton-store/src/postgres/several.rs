@@ -1,7 +1,7 @@
-//! Transitions of several runs as values of one statement: lists, one item a run.
+//! Transitions of several runs as values of one statement: lists, with one item per run.
 //!
-//! The order in which lists are pushed here is the order in which [`super::statement`] numbers them. Nothing is
-//! copied but numbers; texts and bytes are borrowed from the transitions.
+//! The order in which lists are pushed here is the order in which [`super::statement`] numbers them. Only numbers are
+//! copied; texts and bytes are borrowed from the transitions.
 
 use baton_core::id::BranchName;
 use baton_core::run::RUN_VERSION;
@@ -95,7 +95,7 @@ pub(super) fn begins<'a>(runs: &[&'a Beginning]) -> (Form, Vec<Param<'a>>) {
     (Form::Begins, values)
 }
 
-/// Whether two runs may begin in one statement: on threads of their own, pinned to one definition that is there.
+/// Whether two runs may begin in one statement: on different threads, pinned to one definition that is stored already.
 pub(super) fn may_begin_with(one: &Beginning, other: &Beginning) -> bool {
     may_begin_with_others(one)
         && may_begin_with_others(other)
@@ -110,7 +110,7 @@ fn may_begin_with_others(run: &Beginning) -> bool {
         && run.first.goes_with_others()
 }
 
-/// Their entries; answers the run of each.
+/// Pushes their entries; returns the run of each.
 fn push_entries<'a>(runs: &[&'a Packed], values: &mut Vec<Param<'a>>) -> Vec<&'a Packed> {
     let mut all = Vec::new();
     for run in runs {
@@ -126,7 +126,7 @@ fn push_entries<'a>(runs: &[&'a Packed], values: &mut Vec<Param<'a>>) -> Vec<&'a
     all.into_iter().map(|(run, ..)| run).collect()
 }
 
-/// What the audit trail says of them; answers the run of each event.
+/// Pushes their audit events; returns the run of each event.
 fn push_audit<'a>(runs: &[&'a Packed], values: &mut Vec<Param<'a>>) -> Vec<&'a Packed> {
     let all: Vec<(&'a Packed, &'a PackedEvent)> =
         runs.iter().flat_map(|run| run.audit.iter().map(move |told| (*run, told))).collect();

@@ -1,8 +1,8 @@
-//! How runs begin.
+//! Starts of runs in PostgreSQL.
 //!
-//! Mostly in one statement through the group: on a thread that is made with the run, or on a branch that is
-//! free, ends where the run thinks, and may extend its lane. What that statement refuses, and everything less
-//! common, is a transaction that locks the thread and says what is the matter.
+//! Most runs begin in one statement through the group: on a thread that is created with the run, or on a branch that is
+//! free, ends where the run expects it, and may extend its lane. If that statement refuses, or in a less common case, a
+//! transaction locks the thread and finds the reason.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl PgStore {
         }
     }
 
-    /// In a transaction that locks the thread.
+    /// Begins a run in a transaction that locks the thread.
     async fn start_in_peace(
         &self,
         tenant: &Tenant,
@@ -84,8 +84,8 @@ impl PgStore {
     }
 }
 
-/// Keeps a definition. Whoever throws definitions away locks their rows first, and only then looks whether a
-/// run names them.
+/// Stores a definition. Garbage collection locks the rows of definitions first, and only then checks whether a run
+/// names them.
 pub(crate) async fn keep_definition(db: &Db<'_>, tenant: &Tenant, pinned: &Pinned) -> Result<(), StoreError> {
     let (body, crc) = record::encode(&pinned.definition)?;
     let sql = format!(
@@ -96,7 +96,7 @@ pub(crate) async fn keep_definition(db: &Db<'_>, tenant: &Tenant, pinned: &Pinne
     Ok(())
 }
 
-/// The lane of a run that can begin in one statement.
+/// The lane of a run that can begin in one statement; `None` for all others.
 fn at_once(new: &NewRun, first: &Packed) -> Option<u32> {
     let row = RunRow {
         owner: Some(new.owner),
@@ -115,7 +115,7 @@ fn at_once(new: &NewRun, first: &Packed) -> Option<u32> {
     }
 }
 
-/// Takes the branch for a new run and writes its row; answers the lane that it writes to.
+/// Takes the branch for a new run and writes its row; returns the lane that it writes to.
 async fn begin(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Result<u32, StoreError> {
     let sql = "SELECT 1 FROM runs WHERE tenant = $1 AND run = $2";
     if db.query_opt(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &first.run.0]).await?.is_some() {
@@ -139,9 +139,9 @@ async fn begin(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Re
     Ok(lane)
 }
 
-/// The same for a run that waited for its turn: its row is there. One that ends at once never takes its branch.
+/// Like [`begin`], for a queued run: its row exists. One that ends at once never takes its branch.
 async fn begin_queued(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Result<u32, StoreError> {
-    // The thread before the run, as whoever removes a thread has them.
+    // The thread is locked before the run, in the same order as when a thread is removed.
     tree::hold(db, tenant, &first.thread).await?;
     let row = locked(db, tenant, first.run).await?;
     if row.status != RunStatus::Queued {
@@ -170,7 +170,7 @@ async fn begin_queued(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed
     }
 }
 
-/// Notes the key of a run that begins or gets in line.
+/// Stores the key of a run that begins or is queued.
 pub(super) async fn take_key(
     db: &Db<'_>,
     tenant: &Tenant,
@@ -187,7 +187,7 @@ pub(super) async fn take_key(
     crate::runs::own_key(unused, run, is_in_line)
 }
 
-/// Gives the branch to the run, if it is free, its turn is the run's, and it is where the run thinks it is.
+/// Gives the branch to the run, if it is free, the run is next in its queue, and the head is where the run expects it.
 async fn take_branch(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Result<u32, StoreError> {
     let mut loaded = tree::load(db, tenant, &first.thread, true).await?;
     loaded.not_busy(&new.branch)?;

@@ -1,9 +1,9 @@
 //! The statements of the hot path: each is one write of a run, whole or not at all.
 //!
-//! The part that comes first decides (its row is there or it is not), and everything else is written from its
-//! row. A refused statement therefore changes nothing and answers no row; why it was refused is asked
-//! afterwards, for what the statement saw may be older than what refused it. Which parts a statement has
-//! follows from its form, so that a plain advance does not pay for what it does not need.
+//! The part that comes first decides (it returns a row or none), and everything else is written from its row. A refused
+//! statement therefore changes nothing and returns no row; the reason is found afterwards, because the statement may
+//! have seen older data than its refusal. The form of a statement decides which parts it has, so that a plain advance
+//! does not pay for parts that it does not need.
 
 mod several;
 
@@ -20,15 +20,15 @@ pub(super) enum Form {
     Advances(Shared),
     /// Begins several runs of one definition, each on a thread of its own.
     Begins,
-    /// Posts a message that decides nothing.
+    /// Posts a message that is not a decision.
     Post,
-    /// Lets go of a run.
+    /// Releases a run.
     Release,
-    /// Says that somebody watches.
+    /// Notes that a run is watched.
     Watch,
 }
 
-/// What is written beside the run and its step.
+/// The rows that are written beside the run and its step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Parts {
     pub(super) entries: Rows,
@@ -38,11 +38,11 @@ pub(super) struct Parts {
     pub(super) audit: Rows,
     /// Only where a run begins.
     pub(super) key: bool,
-    /// The same.
+    /// Only where a run begins.
     pub(super) definition: bool,
 }
 
-/// How many rows are written: one needs no list, and most often it is one.
+/// The number of rows to write: one row, the most frequent case, needs no list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) enum Rows {
     #[default]
@@ -61,7 +61,7 @@ impl Rows {
     }
 }
 
-/// What at least one of several transitions writes beside its run, its step and its entries.
+/// The rows that at least one of several transitions writes beside its run, its step and its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Shared {
     /// The first entries with untrusted content or private data.
@@ -70,7 +70,7 @@ pub(super) struct Shared {
     pub(super) ended: bool,
 }
 
-/// How a run stands after a transition.
+/// The status of a run after a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Halt {
     No,
@@ -78,17 +78,17 @@ pub(super) enum Halt {
     Ended,
 }
 
-/// Where a run begins.
+/// The place where a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Origin {
-    /// On a thread that is made with it.
+    /// On a thread that is created with it.
     Fresh,
     /// On a branch that may extend its lane.
     Branch,
 }
 
 impl Form {
-    /// The statement. The numbers of its values are given in the order in which [`super::pack`] puts them.
+    /// The text of the statement. Its values are numbered in the order in which [`super::pack`] pushes them.
     pub(super) fn sql(self) -> String {
         match self {
             Form::Advance(parts, halt) => advance(parts, halt),
@@ -115,14 +115,14 @@ const RELEASE: &str =
 
 const WATCH: &str = "UPDATE runs SET watched_until = $3 WHERE tenant = $1 AND run = $2";
 
-/// Somebody holds the run. Not `IS NOT NULL`: while few are held, PostgreSQL would look for it among all of those, and
+/// The run has an owner. Not `IS NOT NULL`: while few are held, PostgreSQL would look for it among all of those, and
 /// among the ends of all that were held since the last vacuum, instead of by its key.
 pub(super) const HELD: &str = "num_nonnulls(runs.owner) = 1";
 
-/// What becomes of a definition that is there: nothing, but its row is locked, and cannot be thrown away meanwhile.
+/// Leaves a stored definition as it is, but locks its row, so that it cannot be removed meanwhile.
 pub(super) const KEEP: &str = "ON CONFLICT (tenant, hash) DO UPDATE SET kind = 'run' WHERE false";
 
-/// Gives values their numbers.
+/// Numbers the values of a statement.
 struct Values(u32);
 
 impl Values {
@@ -134,7 +134,7 @@ impl Values {
 
 fn advance(parts: Parts, halt: Halt) -> String {
     let mut values = Values(13);
-    // Both are the same in every form that needs either.
+    // Both have the same numbers in every form that needs either.
     let (thread, lane) = match parts.entries != Rows::None || parts.marked || halt == Halt::Ended {
         true => (values.next("text"), values.next("int")),
         false => Default::default(),
@@ -193,8 +193,8 @@ fn advance(parts: Parts, halt: Halt) -> String {
 
 fn begin(origin: Origin, parts: Parts) -> String {
     let mut values = Values(16);
-    // A definition that is brought along is kept below; one that is known is held, so that nobody throws it away
-    // before there is a run that names it. If that has happened already, there is no row, and no run.
+    // A new definition is stored below; a known one is locked, so that garbage collection cannot remove it before there
+    // is a run that names it. If it was removed already, there is no row, and no run.
     let (held, from) = match parts.definition {
         true => ("", ""),
         false => (
@@ -231,7 +231,8 @@ fn begin(origin: Origin, parts: Parts) -> String {
     rest += &entries(parts.entries, "f", "$3::text", "$5::int", "$8::bigint", &mut values);
     rest += &audit(parts.audit, "f", &mut values);
     if parts.key {
-        // One that is there is an error, and undoes the whole: it may have expired, so it is looked at in peace.
+        // An existing key is an error, and undoes the whole statement: it may have expired, so the transaction that
+        // follows decides.
         let _ = write!(
             rest,
             ", k AS (INSERT INTO keys(tenant, route, key, body_hash, run, expires_at)
@@ -282,7 +283,7 @@ fn entries(rows: Rows, from: &str, thread: &str, lane: &str, head: &str, values:
     format!(", e AS (INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc) {written})")
 }
 
-/// Asks people.
+/// Stores the approvals that are requested.
 fn asked(values: &mut Values) -> String {
     let kinds = ["text[]", "text[]", "bigint[]", "bigint[]", "bytea[]", "bigint[]"];
     let lists = kinds.map(|kind| values.next(kind)).join(", ");
@@ -293,7 +294,7 @@ fn asked(values: &mut Values) -> String {
     )
 }
 
-/// Tells the audit trail, in order.
+/// Adds the audit events, in order.
 fn audit(rows: Rows, from: &str, values: &mut Values) -> String {
     let kinds = ["text", "bigint", "text", "text", "bytea", "bigint", "bool"];
     let written = match rows {

@@ -1,5 +1,5 @@
-//! Threads in PostgreSQL. An operation locks and loads the tree, asks the core what it means, and writes what
-//! changed. What is only shown is read by one statement.
+//! Threads in PostgreSQL. An operation locks and loads the tree, lets `baton-core` decide, and writes the changes.
+//! Reads for display are one statement.
 
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::thread::Place;
@@ -18,7 +18,7 @@ use crate::service::AuditEvent;
 use crate::transition::NewThread;
 use crate::view::{BranchView, ForkAt, Rewound, ThreadView};
 
-/// Threads with their branches, one row a branch. Branches and runs are looked for thread by thread, so that a page
+/// Threads with their branches, one row per branch. Branches and runs are looked up thread by thread, so that a page
 /// never reads those of all.
 macro_rules! views {
     ($which:literal) => {
@@ -38,7 +38,7 @@ macro_rules! views {
 }
 /// One thread.
 pub(super) const THREAD: &str = views!("thread = $2");
-/// A page of them, newest first. How many stands in the text, so that the plan is one for few.
+/// A page of threads, newest first. The limit is part of the text, so that the planner expects few rows.
 pub(super) const THREADS: &str = views!("born < $2 ORDER BY born DESC LIMIT 100");
 const PAGE: usize = 100;
 
@@ -236,7 +236,7 @@ impl PgStore {
     }
 }
 
-/// Makes a thread; false if it is there already.
+/// Creates a thread; false if it exists already.
 pub(crate) async fn add_thread(db: &Db<'_>, tenant: &Tenant, new: &NewThread) -> Result<bool, StoreError> {
     let sql = "WITH made AS (
                  INSERT INTO threads(tenant, thread, current, created, ttl_at, meta)
@@ -249,9 +249,9 @@ pub(crate) async fn add_thread(db: &Db<'_>, tenant: &Tenant, new: &NewThread) ->
     Ok(db.execute(&db.prepare_cached(sql).await?, &values).await? > 0)
 }
 
-/// Removes everything of a thread that is locked and has no active run.
+/// Removes all rows of a thread that is locked and has no active run.
 pub(crate) async fn remove_thread(db: &Db<'_>, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
-    // The runs go first: whoever is just writing to one is waited for, and whoever comes later finds none.
+    // The runs are removed first: this waits for transactions that are writing to one, and later ones find none.
     let sql = "DELETE FROM runs WHERE tenant = $1 AND thread = $2 RETURNING run";
     let rows = db.query(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &id.as_str()]).await?;
     let runs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
@@ -273,7 +273,7 @@ async fn all(db: &Db<'_>, sql: &[String], values: &[&(dyn ToSql + Sync)]) -> Res
     Ok(())
 }
 
-/// A thread from its rows of [`views`], at least one.
+/// Decodes a thread from its rows of [`views`], at least one.
 fn view(rows: &[Row]) -> Result<ThreadView, StoreError> {
     let first = &rows[0];
     let id: ThreadId = name("thread", first.try_get(1)?)?;

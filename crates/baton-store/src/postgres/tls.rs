@@ -1,8 +1,8 @@
-//! How a connection is kept from listeners, and whether the server must prove who it is.
+//! Encryption of connections, and verification of the server's certificate.
 //!
-//! `disable` sends everything in the clear; `prefer` and `require` encrypt and believe any certificate, as
-//! libpq does; `verify-full` also wants a certificate that an authority vouches for and that has the host's
-//! name. Only the last one keeps somebody in the middle out.
+//! `disable` sends everything in the clear; `prefer` and `require` encrypt and accept any certificate, as libpq does;
+//! `verify-full` also requires a certificate that an authority vouches for and that has the host's name. Only the last
+//! one keeps out an attacker between client and server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PgError;
 
-/// What the address says of encryption.
+/// The encryption that an address requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TlsMode {
     Disable,
     Prefer,
     Require,
-    /// With the authorities of a file, or those of the system.
+    /// Encrypts and verifies, with the authorities of a file, or those of the system.
     VerifyFull(Option<PathBuf>),
 }
 
@@ -50,7 +50,7 @@ impl TlsMode {
         }
     }
 
-    /// The same in the words of the client library.
+    /// The mode as the client library names it.
     pub(super) fn ssl_mode(&self) -> SslMode {
         match self {
             TlsMode::Disable => SslMode::Disable,
@@ -59,7 +59,7 @@ impl TlsMode {
         }
     }
 
-    /// What makes the encrypted connections.
+    /// The connector of encrypted connections.
     pub(super) fn connector(&self) -> Result<MakeRustlsConnect, PgError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -103,7 +103,7 @@ fn from_system() -> Result<RootCertStore, PgError> {
     Ok(roots)
 }
 
-/// Believes any certificate, as `prefer` and `require` do: the connection is encrypted, and that is all.
+/// Accepts any certificate, as `prefer` and `require` do: the connection is encrypted, but the server is not verified.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

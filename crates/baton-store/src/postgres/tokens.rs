@@ -46,7 +46,7 @@ impl PgStore {
     pub(crate) async fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
         self.write(move |db| {
             Box::pin(async move {
-                // A token that is being added right now is seen, or waits.
+                // The lock waits for a token that is being added, and makes a later one wait.
                 db.batch_execute("LOCK TABLE tokens IN SHARE MODE").await?;
                 let none = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM tokens)";
                 let is_free = db.query_opt(none, &[]).await?.is_some();
@@ -62,7 +62,7 @@ impl PgStore {
     pub(crate) async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
         let mut out = Vec::new();
         for row in self.rows(TOKENS, &[]).await? {
-            out.extend(listed(token(&row))?); // one that cannot be read opens nothing
+            out.extend(listed(token(&row))?); // a token that cannot be read opens nothing
         }
         out.sort_by_key(|token: &Token| token.created);
         Ok(out)
@@ -88,7 +88,7 @@ impl PgStore {
     }
 }
 
-/// Notes that there was a token.
+/// Stores the mark that there was a token.
 async fn mark(db: &Db<'_>) -> Result<(), StoreError> {
     let sql = "INSERT INTO marks(name) VALUES ('tokens') ON CONFLICT DO NOTHING";
     db.execute(&db.prepare_cached(sql).await?, &[]).await?;

@@ -1,8 +1,8 @@
 //! A thread's tree in PostgreSQL: read before anything about its branches is decided.
 //!
-//! Whoever means to change a tree locks it first: the thread's row, then the rows of its branches. Runs begin
-//! and end on the row of their branch and never touch the thread's; so while a tree is locked no run can begin
-//! or end on it. A run that is active goes on writing to its own lane: nobody else may rely on its end.
+//! A transaction that changes a tree locks it first: the thread's row, then the rows of its branches. Runs begin and
+//! end on the row of their branch and never touch the thread's; so while a tree is locked no run can begin or end on
+//! it. A run that is active goes on writing to its own lane, so no other transaction may rely on its end.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl LoadedTree {
         }
     }
 
-    /// Refuses where a run is active anywhere on the thread.
+    /// Refuses if a run is active anywhere on the thread.
     pub(super) fn none_busy(&self) -> Result<(), StoreError> {
         self.busy.keys().next().map_or(Ok(()), |branch| self.not_busy(branch))
     }
@@ -64,21 +64,22 @@ impl LoadedTree {
     }
 }
 
-/// Locks a thread, if it is there: what is locked after it is locked in an order that all agree on.
+/// Locks a thread, if it exists, so that all transactions lock the rows after it in the same order.
 pub(super) async fn hold(db: &Db<'_>, tenant: &Tenant, thread: &ThreadId) -> Result<(), StoreError> {
     let sql = "SELECT FROM threads WHERE tenant = $1 AND thread = $2 FOR UPDATE";
     db.query_opt(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &thread.as_str()]).await?;
     Ok(())
 }
 
-/// Reads a thread's tree in one round trip. With `lock`, nobody else changes it before this transaction ends.
+/// Reads a thread's tree in one round trip. With `lock`, no other transaction changes it before this one ends.
 pub(crate) async fn load(
     db: &Db<'_>,
     tenant: &Tenant,
     thread: &ThreadId,
     lock: bool,
 ) -> Result<LoadedTree, StoreError> {
-    // All statements are known before the first one is sent: what follows the locks sees what they waited for.
+    // All statements are prepared before the first one is sent: those after the locks see the changes that the locks
+    // waited for.
     let current = match lock {
         true => "SELECT current FROM threads WHERE tenant = $1 AND thread = $2 FOR UPDATE",
         false => "SELECT current FROM threads WHERE tenant = $1 AND thread = $2",
@@ -123,7 +124,7 @@ pub(crate) async fn load(
     Ok(loaded)
 }
 
-/// The lane that a branch's next entry goes to, opened if need be. The tree must be locked.
+/// The lane of a branch's next entry; a new lane is opened if necessary. The tree must be locked.
 pub(crate) async fn append_lane(
     db: &Db<'_>,
     tenant: &Tenant,

@@ -1,7 +1,7 @@
-//! Where untrusted content and private data begin in each lane, so that no entry has to be read to know.
+//! The first untrusted and the first private entry of each lane, stored so that no entry has to be read to find them.
 //!
-//! A row is written together with the first such entry of its lane, and removed together with it. What the
-//! rows mean for a branch is part of the statement that reads its end ([`super::entries`]).
+//! A row is written together with the first such entry of its lane, and removed together with it. The statement that
+//! reads the end of a branch derives the marks of the branch from the rows ([`super::entries`]).
 
 use baton_core::id::{Tenant, ThreadId};
 
@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::threads::FirstMarked;
 
 impl PgStore {
-    /// Notes the beginning of every lane, whatever stands there.
+    /// Marks the first entry of every lane, regardless of its content.
     pub(crate) async fn distrust(&self, tenant: &Tenant, id: &ThreadId) -> Result<(), StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
         self.write(move |db| {
@@ -30,7 +30,7 @@ impl PgStore {
     }
 }
 
-/// Takes note of the first marked entries of what was just appended; only the first of each mark in a lane counts.
+/// Stores the first marked entries among those that were just appended; only the first of each mark in a lane counts.
 pub(crate) async fn note(
     db: &Db<'_>,
     tenant: &Tenant,

@@ -1,7 +1,7 @@
-//! Long outputs that nobody names any more.
+//! Removes long outputs that are no longer named anywhere.
 //!
-//! Entries may be packed, so whoever wants to know what they name has to open all of them. That is done page by
-//! page, and ends as soon as everything in question was found to be named.
+//! Entries may be compressed, so all of them have to be decoded to find the names in them. That is done page by page,
+//! and stops as soon as every candidate was found to be named.
 
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
@@ -17,18 +17,18 @@ use crate::postgres::{Db, PgStore};
 use crate::record;
 use crate::service::Unnamed;
 
-/// Blobs that nobody touched since a moment.
+/// Blobs that were not touched since a moment.
 const UNTOUCHED: &str = "SELECT tenant, hash, size FROM blobs WHERE touched_at < $1";
-/// Entries of a tenant after a place.
+/// Entries of a tenant after a cursor.
 const ENTRIES: &str = "SELECT thread, lane, idx, envelope, crc FROM entries
     WHERE tenant = $1 AND (thread, lane, idx) > ($2, $3, $4) ORDER BY thread, lane, idx LIMIT $5";
-/// Steps of a tenant after a place.
+/// Steps of a tenant after a cursor.
 const STEPS: &str = "SELECT run, step, body, crc FROM steps
     WHERE tenant = $1 AND (run, step) > ($2, $3) ORDER BY run, step LIMIT $4";
 
 impl PgStore {
-    /// Removes blobs that nobody touched since a moment and that nothing names; answers how many there were,
-    /// and their bytes.
+    /// Removes blobs that were not touched since a moment and are not named; returns their number and their size in
+    /// bytes.
     pub(super) async fn drop_blobs(
         &self,
         doomed: Doomed,
@@ -100,7 +100,7 @@ impl PgStore {
     }
 }
 
-/// The JSON in a row, whose checksum follows.
+/// The JSON of a row, from this column and the next one, which holds the checksum.
 fn plain(row: &Row, column: usize) -> Result<Vec<u8>, String> {
     let bytes: &[u8] = row.try_get(column).map_err(|e| e.to_string())?;
     let crc = checksum(row, column + 1).map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! One connection that writes, and what it knows how to write.
+//! The connection of a worker, with its prepared statements.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,25 +16,25 @@ use super::super::{Param, SILENT, fault};
 use super::Done;
 use super::plan::Planned;
 
-/// A connection that was idle so long is asked whether it still is one: a statement cannot be repeated.
+/// A connection that was idle for this long is checked before it is used: a statement cannot be repeated.
 const IDLE: Duration = Duration::from_secs(2);
-/// A row that somebody holds for long makes the rest of its group wait no longer than this, or twice as long where it
-/// shared a statement with them. Rows are found by key
-/// and in the order asked for, however few there were when a statement was planned.
+/// The settings of a worker's session. A row that is locked for long makes the rest of its group wait no longer than
+/// this, or twice as long where it shared a statement with them. Rows are found by key and in the order of the list,
+/// however few there were when a statement was planned.
 pub(in super::super) const SESSION: &str =
     "SET lock_timeout = '2s'; SET enable_seqscan = off; SET enable_hashjoin = off;
     SET enable_mergejoin = off; SET jit = off";
 
 pub(super) type Answer<T> = Result<T, tokio_postgres::Error>;
 
-/// A connection of a worker, who serves it while it writes.
+/// The connection of a worker, which serves it while it writes.
 pub(super) struct Link {
     session: Session,
     connection: Unserved,
     pub(super) used: Instant,
 }
 
-/// What can be sent.
+/// The client side of the connection: it sends statements.
 struct Session {
     client: Client,
     prepared: HashMap<Form, Statement>,
@@ -48,7 +48,7 @@ impl Link {
         Ok(Link { session, connection, used: Instant::now() })
     }
 
-    /// Sees to it that a statement can be sent.
+    /// Prepares a statement, unless it is prepared already.
     pub(super) async fn prepare(&mut self, form: Form) -> Result<(), String> {
         let Session { client, prepared } = &mut self.session;
         if let Entry::Vacant(place) = prepared.entry(form) {
@@ -58,9 +58,9 @@ impl Link {
         Ok(())
     }
 
-    /// Whether anybody is at its other end.
+    /// Whether the server is still at the other end.
     pub(super) async fn is_alive(&mut self) -> bool {
-        // Nobody has looked since it was used.
+        // The connection was not polled since it was last used.
         let is_open = std::future::poll_fn(|cx| std::task::Poll::Ready(self.connection.serve(cx))).await;
         if !is_open || self.used.elapsed() < IDLE {
             return is_open;
@@ -74,14 +74,14 @@ impl Link {
         self.connection.along(self.session.transaction(planned)).await
     }
 
-    /// Sends one statement, which was prepared.
+    /// Sends one prepared statement.
     pub(super) async fn send(&mut self, form: Form, values: &[Param<'_>]) -> Answer<Done> {
         self.connection.along(self.session.send(form, values)).await
     }
 }
 
 impl Session {
-    /// Sends BEGIN, all statements and COMMIT before anything is answered. One statement is a transaction by itself.
+    /// Sends BEGIN, all statements and COMMIT before any answer arrives. One statement is a transaction by itself.
     async fn transaction(&self, planned: &[Planned<'_>]) -> (Vec<Answer<Done>>, Answer<()>) {
         if let [only] = planned {
             return (vec![self.send(only.form, only.values.all()).await], Ok(()));
@@ -91,7 +91,7 @@ impl Session {
         pin_mut!(begin, commit);
         let mut sent: Vec<_> =
             planned.iter().map(|p| Box::pin(maybe_done(self.send(p.form, p.values.all())))).collect();
-        // A request goes out when it is first polled: so all are, in order, each time.
+        // A request is sent when it is first polled: so all requests are polled, in order, each time.
         std::future::poll_fn(|cx| {
             let mut done = begin.as_mut().poll(cx).is_ready();
             for statement in &mut sent {

@@ -1,7 +1,7 @@
-//! Which statements write what has queued up.
+//! Plans the statements for the queued writes.
 //!
-//! What is alike goes into one statement for all: transitions, and runs that begin. Everything else goes alone, and after
-//! it, in a transaction of its own: so that each transaction takes the rows of runs in one order, and no two wait for each
+//! Writes of a kind go into one statement: transitions, and runs that begin. All other writes go alone, and after these,
+//! in a transaction of their own: so each transaction takes the rows of runs in one order, and no two wait for each
 //! other.
 
 use std::collections::HashSet;
@@ -14,10 +14,10 @@ use super::super::{Param, several};
 use super::work::Values;
 use super::{Done, Member, Work};
 
-/// How many bytes one statement brings along, about.
+/// The approximate size of one statement's values.
 const MOST_BYTES: usize = 8 << 20;
 
-/// How members are written.
+/// The way in which members are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// As few statements as possible.
@@ -41,7 +41,7 @@ pub(super) fn stages(mut members: Vec<Member>) -> impl Iterator<Item = (Stage, V
 pub(super) struct Planned<'a> {
     pub(super) form: Form,
     pub(super) values: Values<'a>,
-    /// Their places, in the order of the statement's lists.
+    /// The positions of its members, in the order of the statement's lists.
     members: Vec<usize>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn plan(stage: Stage, members: &[Member]) -> Vec<Planned<'_>> {
     }
     let mut planned = Vec::new();
     if begins.len() > 1 {
-        begins.sort_by(|(_, a), (_, b)| a.first.thread.cmp(&b.first.thread)); // their threads are what others may want
+        begins.sort_by(|(_, a), (_, b)| a.first.thread.cmp(&b.first.thread)); // others may lock these threads
         let (places, runs): (Vec<_>, Vec<_>) = begins.into_iter().unzip();
         planned.push(Planned::several(several::begins(&runs), places));
     } else {
@@ -89,7 +89,7 @@ impl<'a> Planned<'a> {
         Planned { form, values, members }
     }
 
-    /// The member that it writes, if it is one.
+    /// The member that it writes, if it writes only one.
     pub(super) fn only(&self) -> Option<usize> {
         match self.members[..] {
             [place] => Some(place),
@@ -97,7 +97,7 @@ impl<'a> Planned<'a> {
         }
     }
 
-    /// What became of each of its members, by place.
+    /// The result of each of its members, by position.
     pub(super) fn done(&self, done: Done, members: &[Member]) -> Vec<(usize, Done)> {
         if let Some(place) = self.only() {
             return vec![(place, done)];

@@ -1,7 +1,7 @@
-//! What waits to be written, and when who writes it.
+//! The queue of writes, and the rule when a worker writes them.
 //!
-//! While a worker writes, another begins only if a whole group waits: what waits for the first to be done is written
-//! with more of its kind, and all the cheaper. One that takes long is not waited for.
+//! While a worker writes, another begins only if a whole group waits: writes that wait for the first to finish are
+//! committed with more of their kind, and so cost less each. A group that takes too long is not waited for.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 use super::Member;
 
-/// How many a group has at most.
+/// The largest size of a group.
 const MOST: usize = 64;
 /// A group that takes longer than this is no longer waited for.
 const OVERDUE: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// The queue of writes; see the module.
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     arrived: Notify,
@@ -31,7 +31,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// When somebody should write what waits.
+    /// The time at which a worker should write the waiting members.
     fn due(&self, now: Instant) -> Option<Instant> {
         let waited_for =
             self.writing.iter().flatten().map(|began| *began + OVERDUE).filter(|until| now < *until);
@@ -62,7 +62,7 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// For so many workers.
+    /// A queue for this many workers.
     pub(super) fn of(workers: usize) -> Queue {
         let waiting = Waiting { members: VecDeque::new(), writing: vec![None; workers], closed: false };
         Queue { waiting: Mutex::new(waiting), arrived: Notify::new() }
@@ -72,7 +72,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a worker is to write; none once the store is gone.
+    /// Waits for the next group of a worker; `None` once the store is gone.
     pub(super) async fn take(&self, worker: usize) -> Option<(Vec<Member>, Turn<'_>)> {
         loop {
             let arrived = self.arrived.notified();
@@ -100,20 +100,20 @@ impl Queue {
         let mut waiting = self.lock();
         waiting.members.push_back(member);
         let nobody_writes = waiting.writing.iter().all(Option::is_none);
-        // Whoever writes looks here when it is done; nobody else is woken for each.
+        // A worker that writes looks here when it is done; no other is woken for each member.
         if nobody_writes || waiting.members.len() == 1 || waiting.members.len() >= MOST {
-            self.arrived.notify_last(); // the one whose connection was in use just now
+            self.arrived.notify_last(); // the worker whose connection was in use just now
         }
     }
 
-    /// Several at once, so that one worker finds them together.
+    /// Pushes several members at once, so that one worker finds them together.
     #[cfg(test)]
     pub(super) fn push_all(&self, members: Vec<Member>) {
         self.lock().members.extend(members);
         self.arrived.notify_one();
     }
 
-    /// Lets workers go when nothing waits any more.
+    /// Lets the workers end when the queue is empty.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_waiters();

@@ -1,4 +1,4 @@
-//! What is written for a run.
+//! The writes that go through the group.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use super::super::statement::Form;
 pub(in super::super) enum Work {
     /// A transition.
     Advance(Box<Packed>),
-    /// Its begin. Whoever asked keeps it, for it may have to begin in another way.
+    /// The start of a run. The caller keeps it, because it may have to begin in another way.
     Begin(Arc<Beginning>),
-    /// Anything else.
+    /// Any other write.
     Plain(Form, RunId, Vec<Param<'static>>),
 }
 
@@ -29,7 +29,7 @@ impl Work {
         }
     }
 
-    /// Whether it can be written with others of its kind, or beside them: it takes no row of a run but in their order.
+    /// Whether it can be written together with others: it locks rows of runs only in their order.
     pub(super) fn goes_with_others(&self) -> bool {
         match self {
             Work::Advance(packed) => packed.goes_with_others(),
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// How many bytes it brings along, about.
+    /// The approximate size of its values in bytes.
     pub(super) fn bytes(&self) -> usize {
         let of = |packed: &Packed| {
             packed.body.0.len() + packed.entries.envelopes.iter().map(Vec::len).sum::<usize>()

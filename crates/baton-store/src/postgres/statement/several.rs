@@ -1,21 +1,21 @@
 //! The statements that write for several runs at once.
 //!
-//! Their values are lists, one item a run or an entry: what a database spends on getting a statement going is spent
-//! once. Which runs were written is what they answer, so each run still stands or is refused by itself. Rows are
-//! locked in the order of the lists, which are sorted by run: a connection that writes has no other joins than
-//! loops, outer list first. So that those stay cheap, what decides has few and short columns, and everything else is
-//! taken from the lists themselves, if its run is among those that were decided for.
+//! Their values are lists, with one item per run or entry: the database's overhead of a statement is spent once. They
+//! return the runs that were written, so each run is still accepted or refused by itself. Rows are locked in the order
+//! of the lists, which are sorted by run: a connection that writes has no other joins than loops, outer list first. To
+//! keep those cheap, the deciding part has few and short columns, and everything else is taken from the lists
+//! themselves, if its run is among the accepted ones.
 
 use super::{HELD, Shared, Values};
 
-/// Lists under names, as values that have numbers.
+/// Named lists, as numbered values.
 struct Lists {
     values: Values,
     named: Vec<(&'static str, String)>,
 }
 
 impl Lists {
-    /// Begins after values that are no lists.
+    /// Begins after this many values that are no lists.
     fn after(values: u32) -> Lists {
         Lists { values: Values(values), named: Vec::new() }
     }
@@ -27,7 +27,7 @@ impl Lists {
         }
     }
 
-    /// Some of them side by side, as the rows of a table.
+    /// Some of the lists side by side, as the rows of a table.
     fn rows(&self, table: &str, names: &str) -> String {
         let list =
             |name: &str| self.named.iter().find(|(known, _)| *known == name).map(|(_, list)| list.as_str());
@@ -36,7 +36,7 @@ impl Lists {
     }
 }
 
-/// What every entry has.
+/// The columns of every entry.
 const ENTRIES: [(&str, &str); 6] = [
     ("e_run", "uuid"),
     ("e_thread", "text"),
@@ -46,7 +46,7 @@ const ENTRIES: [(&str, &str); 6] = [
     ("e_crc", "bigint"),
 ];
 
-/// What every event of the audit trail has.
+/// The columns of every audit event.
 const AUDIT: [(&str, &str); 8] = [
     ("a_run", "uuid"),
     ("a_correlation", "text"),
@@ -151,7 +151,8 @@ pub(super) fn begins() -> String {
     let threads = lists.rows("x", "run, thread, created, ttl_at, meta");
     let runs = lists.rows("x", "run, thread, owner, seq, head, budget, at, metadata");
     let steps = lists.rows("x", "run, seq, frame, body, crc");
-    // A thread says of which run it is, by the list: each has one. The definition is held, as where one run begins alone.
+    // A thread belongs to the run that has it in the list, because each run has its own thread. The definition is
+    // locked, as where one run begins alone.
     format!(
         "WITH d AS (SELECT 1 FROM definitions WHERE tenant = $1 AND hash = $2::text FOR KEY SHARE),
          f AS (INSERT INTO threads(tenant, thread, current, created, ttl_at, meta)
@@ -178,7 +179,7 @@ fn names(columns: &[(&str, &str)]) -> String {
     columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Appends the entries of runs that were decided for.
+/// Appends the entries of accepted runs.
 fn entries(tenant: &str, lane: &str, rows: &str, decided: &str) -> String {
     format!(
         ", e AS (INSERT INTO entries(tenant, thread, lane, idx, id, run, envelope, crc)
@@ -187,7 +188,7 @@ fn entries(tenant: &str, lane: &str, rows: &str, decided: &str) -> String {
     )
 }
 
-/// Tells the audit trail of them.
+/// Adds the audit events of accepted runs.
 fn audit(tenant: &str, rows: &str, decided: &str) -> String {
     format!(
         ", o AS (INSERT INTO outbox(tenant, correlation, at, kind, source, payload, crc, send)
