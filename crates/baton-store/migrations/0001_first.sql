@@ -1,4 +1,4 @@
--- Version 1. Ordinary rowid tables: rows are appended, whatever the keys. No foreign keys, and no index
+-- Version 1. Ordinary rowid tables: rows are appended, independent of the order of keys. No foreign keys, and no index
 -- on a column that an advance changes (step, seq, inbox, head, budget).
 
 CREATE TABLE threads (
@@ -39,7 +39,7 @@ CREATE INDEX runs_of_thread ON runs (tenant, thread);
 CREATE INDEX runs_held ON runs (owner) WHERE owner IS NOT NULL;
 CREATE INDEX runs_unfinished ON runs (tenant, status) WHERE status < 3;
 
--- One row a transition: the checkpoint, its events and its outcomes.
+-- One row per transition: the checkpoint, its events and its outcomes.
 CREATE TABLE steps (
   tenant TEXT NOT NULL, run BLOB NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, frame TEXT NOT NULL,
   first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
@@ -75,14 +75,14 @@ CREATE TABLE blobs (
   UNIQUE (tenant, hash)
 );
 
--- What a request's idempotency key led to.
+-- Idempotency keys of requests, and the runs that they led to.
 CREATE TABLE keys (
   tenant TEXT NOT NULL, route TEXT NOT NULL, key TEXT NOT NULL, body_hash TEXT NOT NULL, run BLOB,
   expires_at INTEGER NOT NULL,
   UNIQUE (tenant, route, key)
 );
 
--- Events on their way to other services, and the chain of all that were sent and received.
+-- Outgoing events to other services, and the chain of all events that were sent and received.
 CREATE TABLE outbox (
   n INTEGER PRIMARY KEY, tenant TEXT NOT NULL, correlation TEXT NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL
 );

@@ -1,5 +1,5 @@
--- Version 2. The first entry of a lane that holds untrusted content: a lane without one has no row, so
--- where such content begins on a branch is known without reading entries. Version 1 knew no such entries.
+-- Version 2. The first entry of each lane that holds untrusted content. A lane without such content has no row, so the
+-- place where it begins on a branch is known without reading entries. Version 1 had no such entries.
 
 CREATE TABLE untrusted (
   tenant TEXT NOT NULL, thread TEXT NOT NULL, lane INTEGER NOT NULL, idx INTEGER NOT NULL,

@@ -1,11 +1,11 @@
--- Version 3. What a service keeps. The tables keys, outbox and audit of version 1 were never written to; they
--- begin here.
+-- Version 3. The tables of a service. The tables keys, outbox and audit of version 1 were never written to; they begin
+-- here.
 
 DROP TABLE keys;
 DROP TABLE outbox;
 DROP TABLE audit;
 
--- What a request's idempotency key led to: a run, or the answer of whoever works on it.
+-- Idempotency keys of requests, each with the run that it led to, or with the answer of the owner that works on it.
 CREATE TABLE keys (
   tenant TEXT NOT NULL, route TEXT NOT NULL, key TEXT NOT NULL, body_hash TEXT NOT NULL, run BLOB, owner BLOB,
   answer BLOB, expires_at INTEGER NOT NULL,
@@ -13,8 +13,8 @@ CREATE TABLE keys (
 );
 CREATE INDEX keys_by_expiry ON keys (expires_at);
 
--- Runs that wait for their branch, in order of n, which is negative for those that went before others. Their
--- rows in runs have status 0.
+-- Queued runs, which wait for their branch in order of n; n is negative for those that went before others. Their rows
+-- in runs have status 0.
 CREATE TABLE queued (
   n INTEGER PRIMARY KEY, tenant TEXT NOT NULL, run BLOB NOT NULL, thread TEXT NOT NULL, branch TEXT NOT NULL,
   body BLOB NOT NULL, crc INTEGER NOT NULL,
@@ -22,9 +22,9 @@ CREATE TABLE queued (
 );
 CREATE INDEX queued_in_line ON queued (tenant, thread, branch, n);
 
--- Events that are to be sent, or to be added to the chain, or both; a row goes when neither is left to do. Its
--- number is never used again: whoever sent it may say so twice. The digest is the event's, so that the chain
--- can be sealed without reading bodies; bytes is the length of the body.
+-- Events that are to be sent, or to be added to the chain, or both; a row is removed when both are done. Its number is
+-- never used again: a sender may report it as sent twice. The digest is the event's, so that the chain can be sealed
+-- without reading bodies; bytes is the length of the body.
 CREATE TABLE outbox (
   n INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, at INTEGER NOT NULL, correlation TEXT NOT NULL,
   kind TEXT NOT NULL, source TEXT NOT NULL, digest TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
@@ -40,13 +40,13 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_of_tenant ON audit (tenant, n);
 
--- Who may come in; the tokens themselves are not kept.
+-- API tokens: their hashes and rights, not the tokens themselves.
 CREATE TABLE tokens (
   id TEXT NOT NULL, hash TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
   UNIQUE (id), UNIQUE (hash)
 );
 
--- An input is posted once: under the hash of its id.
+-- An input is posted once, under the hash of its id.
 ALTER TABLE inbox ADD COLUMN input_hash TEXT;
 CREATE UNIQUE INDEX inbox_inputs ON inbox (tenant, run, input_hash) WHERE input_hash IS NOT NULL;
 

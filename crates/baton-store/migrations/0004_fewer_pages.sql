@@ -1,7 +1,7 @@
--- Version 4. A commit writes each page that it changed as a whole, however little that was: so every commit changes
--- fewer of them.
+-- Version 4. A commit writes each page that it changed as a whole, even for a small change: so every commit changes
+-- fewer pages.
 
--- Threads and runs have numbers, and what there is most of names them by these: its indexes are a third as large.
+-- Threads and runs have numbers, and the largest tables refer to them by these: their indexes are a third as large.
 ALTER TABLE threads RENAME TO old_threads;
 CREATE TABLE threads (
   n INTEGER PRIMARY KEY, tenant TEXT NOT NULL, thread TEXT NOT NULL, current TEXT NOT NULL,
@@ -12,7 +12,7 @@ INSERT INTO threads SELECT rowid, tenant, thread, current, created, ttl_at, meta
 DROP TABLE old_threads;
 CREATE INDEX threads_with_an_end ON threads (ttl_at) WHERE ttl_at IS NOT NULL;
 
--- One index for the runs that somebody drives, and those that somebody should.
+-- One index for the runs that have an owner, and for those that wait for one.
 ALTER TABLE runs RENAME TO old_runs;
 CREATE TABLE runs (
   n INTEGER PRIMARY KEY, tenant TEXT NOT NULL, run BLOB NOT NULL, thread TEXT NOT NULL, branch TEXT NOT NULL,
@@ -50,14 +50,15 @@ DROP TABLE old_steps;
 -- The first claim of a run is its start, and has no row.
 DELETE FROM claims WHERE epoch = 1;
 
--- Which events are in the chain: those up to a number. They are sealed in the order in which they were written.
+-- The end of the sealed events: all events up to this number are in the chain. They are sealed in the order in which
+-- they were written.
 CREATE TABLE chain (sealed INTEGER NOT NULL);
 INSERT INTO chain SELECT coalesce(
   (SELECT min(n) - 1 FROM outbox WHERE sealed = 0),
   max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0), coalesce((SELECT max(n) FROM outbox), 0)));
 
--- Events that are to be sent, or to be added to the chain, or both; a row goes when neither is left to do. No number
--- is used twice: what has gone is in the chain, and numbers go on after that.
+-- Events that are to be sent, or to be added to the chain, or both; a row is removed when both are done. No number is
+-- used twice: removed events are in the chain, and numbers continue after those.
 ALTER TABLE outbox RENAME TO old_outbox;
 CREATE TABLE outbox (
   n INTEGER PRIMARY KEY, tenant TEXT NOT NULL, at INTEGER NOT NULL, correlation TEXT NOT NULL, kind TEXT NOT NULL,

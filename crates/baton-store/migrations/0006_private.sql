@@ -1,5 +1,5 @@
 -- Version 6. Beside the first entry of a lane with untrusted content (private = 0), the first one with private data
--- (private = 1). What older versions read is not known to be free of it: where content is untrusted, it counts as private.
+-- (private = 1). Older versions did not record private data: where content is untrusted, it counts as private.
 
 CREATE TABLE first_marked (
   tenant TEXT NOT NULL, thread TEXT NOT NULL, lane INTEGER NOT NULL, idx INTEGER NOT NULL,

@@ -1,6 +1,6 @@
--- Version 1. Made in the current schema. No foreign keys, and no index on a column that an advance changes
--- (step, seq, inbox, head, budget), so that an advance rewrites its row in place. Moments are milliseconds,
--- except for leases, which are in the database's own time. Checksums are unsigned, so they are bigint.
+-- Version 1. The tables are created in the current schema. No foreign keys, and no index on a column that an advance
+-- changes (step, seq, inbox, head, budget), so that an advance rewrites its row in place. Times are milliseconds,
+-- except for those of leases, which are in the database's own time. Checksums are unsigned, so they are bigint.
 
 CREATE TABLE threads (
   tenant text NOT NULL, thread text NOT NULL, born bigserial NOT NULL, current text NOT NULL, created bigint NOT NULL,
@@ -51,7 +51,7 @@ CREATE INDEX runs_let_go ON runs (run) WHERE status = 1 AND owner IS NULL;
 CREATE INDEX runs_asleep ON runs (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (ended, tenant, run) WHERE ended IS NOT NULL;
 
--- One row a transition: the checkpoint, its events and its outcomes.
+-- One row per transition: the checkpoint, its events and its outcomes.
 CREATE TABLE steps (
   tenant text NOT NULL, run uuid NOT NULL, step int NOT NULL, epoch int NOT NULL, frame text NOT NULL,
   first_seq bigint NOT NULL, last_seq bigint NOT NULL, body bytea NOT NULL, crc bigint NOT NULL,
@@ -93,7 +93,7 @@ CREATE TABLE blobs (
 );
 CREATE INDEX blobs_untouched ON blobs (touched_at);
 
--- What a request's idempotency key led to: a run, or an owner's work and its answer.
+-- Idempotency keys of requests, each with the run that it led to, or with its owner and the answer.
 CREATE TABLE keys (
   tenant text NOT NULL, route text NOT NULL, key text NOT NULL, body_hash text NOT NULL, run uuid, owner uuid,
   answer bytea, expires_at bigint NOT NULL,
@@ -101,7 +101,7 @@ CREATE TABLE keys (
 );
 CREATE INDEX keys_by_age ON keys (expires_at);
 
--- Runs that wait for their turn, in order of n, which is negative for those that went before others.
+-- Queued runs, which wait for their branch in order of n; n is negative for those that went before others.
 CREATE TABLE queued (
   n bigserial NOT NULL, tenant text NOT NULL, thread text NOT NULL, branch text NOT NULL, run uuid NOT NULL,
   body bytea NOT NULL, crc bigint NOT NULL,
@@ -109,7 +109,7 @@ CREATE TABLE queued (
 );
 CREATE INDEX queued_on_branch ON queued (tenant, thread, branch, n);
 
--- Events on their way to other services and into the chain.
+-- Outgoing events to other services, and into the chain.
 CREATE TABLE outbox (
   n bigserial PRIMARY KEY, tenant text NOT NULL, correlation text NOT NULL, at bigint NOT NULL, kind text NOT NULL,
   source text NOT NULL, payload bytea NOT NULL, crc bigint NOT NULL, send boolean NOT NULL, sealed boolean NOT NULL DEFAULT false
@@ -117,20 +117,21 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_unsealed ON outbox (n) WHERE NOT sealed;
 CREATE INDEX outbox_unsent ON outbox (n) WHERE send;
 
--- The chain of all that was sent and received. A row's seal is the hash of all its other columns; the next row
--- names it.
+-- The chain of all events that were sent and received. The seal of a row is the hash of all its other columns; the next
+-- row names it.
 CREATE TABLE audit (
   n bigint PRIMARY KEY, tenant text NOT NULL, at bigint NOT NULL, correlation text NOT NULL, kind text NOT NULL,
   source text NOT NULL, digest text NOT NULL, prev text NOT NULL, seal text NOT NULL
 );
 CREATE INDEX audit_of_tenant ON audit (tenant, n);
 
--- Who may come in; the tokens themselves are not kept.
+-- API tokens: their hashes and rights, not the tokens themselves.
 CREATE TABLE tokens (
   id text PRIMARY KEY, hash text NOT NULL UNIQUE, body bytea NOT NULL, crc bigint NOT NULL
 );
 
--- Who lives: a row is renewed by its owner. On its own machine the lock of its file says it sooner.
+-- The leases of owners: each row is renewed by its owner. On its own machine the lock of its file shows sooner that it
+-- is gone.
 CREATE TABLE owners (
   owner uuid PRIMARY KEY, machine text NOT NULL, lock text NOT NULL, started timestamptz NOT NULL,
   expires_at timestamptz NOT NULL

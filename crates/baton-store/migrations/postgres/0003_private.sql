@@ -1,5 +1,5 @@
--- Version 3. Beside the first entry of a lane with untrusted content, the first one with private data. What older versions
--- read is not known to be free of it: where content is untrusted, it counts as private.
+-- Version 3. Beside the first entry of a lane with untrusted content, the first one with private data. Older versions
+-- did not record private data: where content is untrusted, it counts as private.
 
 ALTER TABLE untrusted ADD COLUMN private boolean NOT NULL DEFAULT false;
 ALTER TABLE untrusted DROP CONSTRAINT untrusted_pkey;

@@ -204,7 +204,7 @@ fn ended_runs(db: &Connection, before: Timestamp, from: i64) -> Result<RunPage, 
     Ok((last, page))
 }
 
-/// Removes runs; answers how many.
+/// Removes runs; returns how many.
 fn remove_runs(db: &Connection, mut runs: Vec<(Tenant, RunId)>, is_told: bool) -> Result<u64, StoreError> {
     if is_told {
         let untold: HashSet<_> = calls::untold(db)?.into_iter().collect();
