@@ -9,17 +9,17 @@ use crate::home::Home;
 use crate::pen::Pen;
 use crate::values::{approval, new_thread, run, tenant};
 
-/// Copies have numbers from here on.
+/// The number of the first copied row.
 pub(crate) const FIRST: u64 = 1000;
-/// One in so many has failed.
+/// One run of this many has failed.
 const FAILED: u64 = 16;
-/// One in so many waits for a person.
+/// One run of this many waits for an approval.
 const SUSPENDED: u64 = 5;
 /// Definitions that runs are pinned to.
 const DEFINITIONS: u64 = 50;
 
-/// The runs that are copied: one that ended well (1), one that failed (2), and one that waits for a person (3). Number
-/// 4 has a long log, on a long thread.
+/// Starts the runs that are copied: one that ended well (1), one that failed (2), and one that waits for an approval
+/// (3). Number 4 has a long log, on a long thread.
 pub(crate) async fn templates(store: &Store) {
     let owner = store.enlist().unwrap();
     for n in 1..=4 {
@@ -37,7 +37,7 @@ pub(crate) async fn templates(store: &Store) {
     }
 }
 
-/// Which template a copy is of, as an expression of its number `k`.
+/// The template of a copy, as an expression of its number `k`.
 fn template() -> String {
     format!("(CASE WHEN k % {FAILED} = 7 THEN 2 WHEN k % {SUSPENDED} = 1 THEN 3 ELSE 1 END)")
 }
@@ -123,7 +123,7 @@ pub(crate) fn postgres(home: &Home, size: u64) {
     ));
 }
 
-/// Gives a process a thousand runs.
+/// Makes a process the owner of a thousand runs.
 pub(crate) fn held(home: &Home, owner: OwnerId) {
     let (first, last) = (1_u64 << 60, (1_u64 << 60) + 999);
     let columns = "tenant, thread, branch, lane, epoch, step, seq, inbox, head, attempts, definition, min_version, budget,

@@ -1,7 +1,7 @@
-//! `cargo bench --bench sizes`: what a question costs when much is stored, beside what it costs when little is.
+//! `cargo bench --bench sizes`: compares the cost of each query on a large store with its cost on a small one.
 //!
-//! Stores are filled by SQL with 1,000, 100,000 and 1,000,000 runs (`BENCH_SIZES` sets other numbers), and each
-//! question is asked of all of them in turns. Every figure is a ratio to the smallest, because machines are noisy.
+//! Stores are filled by SQL with 1,000, 100,000 and 1,000,000 runs (`BENCH_SIZES` sets other numbers), and each query
+//! runs on all of them in turns. Every figure is a ratio to the smallest, because machines are noisy.
 
 #![allow(
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! The questions, and how long each takes.
+//! The queries, and the time that each takes.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::home::Home;
 use crate::pen::Pen;
 use crate::values::{at, new_thread, run, tenant, thread};
 
-/// How often each question is asked; the slowest of the fastest quarter counts, because whatever else goes on only
-/// slows down.
+/// The number of times each query runs. The slowest of the fastest quarter counts, because other load only slows it
+/// down.
 const TIMES: u64 = 40;
 
-/// A store with so many runs.
+/// A store with this many runs.
 pub(crate) struct Filled {
-    // Gone before what it lives in.
+    // Dropped before the store and the folder that it depends on.
     pub(crate) owner: Owner,
     pub(crate) home: Home,
     pub(crate) size: u64,
@@ -44,10 +44,10 @@ impl Filled {
     }
 }
 
-/// Asks stores of several sizes, in turns.
+/// Runs the queries on stores of several sizes, in turns.
 pub(crate) struct Bench {
     pub(crate) stores: Vec<Filled>,
-    /// Each question with its time at every size.
+    /// Each query with its time at every size.
     pub(crate) figures: Vec<(String, Vec<Duration>)>,
 }
 
@@ -69,7 +69,7 @@ impl Bench {
         self.figures.push((name.to_owned(), quick.collect()));
     }
 
-    /// Asks everything.
+    /// Runs all queries.
     pub(crate) async fn ask_all(&mut self) {
         self.idle().await;
         self.lists().await;
@@ -78,7 +78,7 @@ impl Bench {
         self.held().await;
     }
 
-    /// What a process asks that has nothing to do.
+    /// The queries of an idle process.
     async fn idle(&mut self) {
         self.ask("idle: runs that are due", async |of, _| {
             assert!(of.store().due(at(2000)).await.unwrap().is_empty());
@@ -137,7 +137,7 @@ impl Bench {
         }
     }
 
-    /// Questions about one of many.
+    /// Queries about one of many rows.
     async fn single(&mut self) {
         self.ask("read a run", async |of, n| drop(of.store().run(&of.tenant, of.run(n)).await.unwrap()))
             .await;
@@ -181,7 +181,7 @@ impl Bench {
         .await;
     }
 
-    /// What a process asks that drives a thousand runs, ten times a second.
+    /// The queries of a process that drives a thousand runs, ten times per second.
     async fn held(&mut self) {
         self.stores.iter().for_each(|filled| crate::fill::held(&filled.home, filled.owner.id));
         self.ask("1,000 held runs: all", async |of, _| {
@@ -194,7 +194,7 @@ impl Bench {
         .await;
     }
 
-    /// What changes something.
+    /// Writes.
     async fn writes(&mut self) {
         self.ask("write a run: start, step, end", async |of, n| {
             let n = (1 << 100) + u128::from(n);
@@ -218,7 +218,7 @@ impl Bench {
     }
 }
 
-/// A store of a size.
+/// A store of one size.
 pub(crate) async fn filled(home: Home, fill: fn(&Home, u64), size: u64) -> Filled {
     crate::fill::templates(&home.store).await;
     fill(&home, size);

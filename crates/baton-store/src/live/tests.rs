@@ -27,7 +27,7 @@ fn an_owner_lives_as_long_as_its_lock() {
     assert_eq!((is_alive(folder.path(), owner), files(folder.path())), (false, vec![]));
 }
 
-/// Whoever clears away meanwhile finds no file that is there and not yet locked.
+/// A process that removes dead owners' files meanwhile never finds a file before it is locked.
 #[test]
 fn nobody_is_taken_for_dead_while_it_comes_to_life() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! What can only be seen from inside: how statements are carried out.
+//! Tests that need the inside of the store: the plans of its statements.
 
 #[path = "../../tests/it/postgres_server.rs"]
 pub(super) mod server;
@@ -20,7 +20,7 @@ pub(super) async fn store(writers: usize) -> (PgStore, Schema, tempfile::TempDir
     (PgStore::connect(&schema.url, options).await.unwrap(), schema, folder)
 }
 
-/// Rows of every table that hot statements touch, enough for an index to be worth it.
+/// Rows of every table that hot statements touch, enough that an index is worth using.
 const MANY: &str = "
 INSERT INTO threads(tenant, thread, current, created, meta)
   SELECT 't' || n % 3, 'th' || n, 'main', n, '{}' FROM generate_series(1, 4000) n;
@@ -73,7 +73,7 @@ fn writes() -> Vec<(String, String)> {
     forms.into_iter().map(|form| (format!("{form:?}"), form.sql())).collect()
 }
 
-/// What processes ask again and again.
+/// The statements that processes run again and again.
 fn reads() -> Vec<(String, String)> {
     let reads = [
         ("run", row::RUN),
@@ -124,7 +124,7 @@ fn reads() -> Vec<(String, String)> {
     reads
 }
 
-/// How a connection means to carry out a statement, whatever its values are.
+/// The plan of a connection for a statement, for all values.
 async fn planned(db: &tokio_postgres::Client, name: &str, sql: &str) -> String {
     db.batch_execute(&format!("PREPARE hot AS {sql}")).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let count = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'hot'";
@@ -164,8 +164,8 @@ async fn no_hot_statement_reads_a_whole_table() {
     }
 }
 
-/// A plan is made when tables may still be empty and is kept while they grow. Loops find rows by key and lock them
-/// in the order of the list that they go through.
+/// A plan is made when tables may still be empty, and is kept while they grow. Loops find rows by key and lock them in
+/// the order of their list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_write_depends_on_how_few_rows_there_were() {
     let (store, _schema, _folder) = store(1).await;

@@ -23,7 +23,7 @@ fn one_that_does_not_move_is_named_and_those_behind_it_go_on_when_it_does() {
         assert!(holder.to_string().starts_with(&me) || cfg!(not(target_os = "linux")), "{holder}");
     }
     drop(inside);
-    // Its thread stands in line all the time, and has the turn soon: how soon is the system's business.
+    // Its thread is still in the queue and gets the turn soon: how soon is up to the operating system.
     let entered = std::iter::repeat_with(|| second.enter()).find_map(Result::ok).unwrap();
     drop(entered);
     drop(first.enter().unwrap());
@@ -37,7 +37,7 @@ fn a_turn_that_nobody_wants_any_more_is_given_back() {
     let inside = first.enter().unwrap();
     second.enter().unwrap_err();
     drop(inside);
-    drop(first.enter().unwrap()); // behind the second, which has it and does not use it
+    drop(first.enter().unwrap()); // behind the second, which gets the turn and does not use it
     let inside = first.enter().unwrap();
     second.enter().unwrap_err();
     drop(second);
@@ -45,7 +45,7 @@ fn a_turn_that_nobody_wants_any_more_is_given_back() {
     drop(first.enter().unwrap());
 }
 
-/// All of them come in, one at a time, and those who wait are not overtaken for ever.
+/// All of them get a turn, one at a time, and waiting ones are not overtaken for ever.
 #[test]
 fn many_writers_share_the_turns() {
     const TURNS: u32 = 200;

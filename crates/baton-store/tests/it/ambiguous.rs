@@ -1,4 +1,4 @@
-//! A store that does not say whether it wrote: read back, never blindly repeated.
+//! Ambiguous writes: they are read back, never repeated blindly.
 
 use std::sync::Arc;
 
@@ -78,9 +78,9 @@ async fn a_start_that_nobody_knows_of_is_found_by_its_run(home: Home) {
                 assert!(store.run(&tenant(), run(1)).await.is_err());
             }
             Err(StoreError::Ambiguous(_)) if store.run(&tenant(), run(1)).await.is_err() => undone += 1,
-            // It ends with one that was done, when all else was seen.
+            // The loop ends with a start that was done, after all other results were seen.
             Err(StoreError::Ambiguous(_)) if lost > 0 && undone > 0 => break,
-            // Written: take it back, and throw the die again.
+            // The start was written: it is undone, and tried again.
             Ok(_) | Err(StoreError::Ambiguous(_)) => {
                 let mut pen = pen.clone();
                 pen.written(&pen.says("go"));

@@ -1,4 +1,4 @@
-//! Two writers, each with handles of its own: for a file, two processes in all but name.
+//! Two writers, each with handles of its own: for a file, they are like two processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ on_every_store!(
 const ROUNDS: u32 = 40;
 const SHARED: u128 = 1;
 
-/// What a writer got of the run that both fight for: the claims it won, and the steps it wrote under them.
+/// The share of one writer in the shared run: the claims it won, and the steps it wrote under them.
 #[derive(Default)]
 struct Won {
     epochs: Vec<u32>,
     steps: Vec<(u32, u32)>,
 }
 
-/// Writes to a run of its own, and every other round takes the shared run and tries to write to it.
+/// Writes to a run of its own, and each round also tries to claim the shared run and to write to it.
 async fn writer(store: Store, owner: Owner, n: u128) -> Won {
     let id = format!("t{n}");
     talk(&store, &id, 1).await;
@@ -92,7 +92,7 @@ async fn two_writers_never_break_a_run(home: Home) {
     }
 }
 
-/// The steps of a run with their epochs, after seeing that nothing is missing of its log and its entries.
+/// The steps of a run with their epochs, after checking that its log and its entries have no gap.
 async fn gapless(store: &Store, n: u128, id: &str) -> Vec<(u32, u32)> {
     let steps = store.steps(&tenant(), run(n), 0, 9999).await.unwrap();
     assert!(steps.iter().map(|step| step.step).eq(1..=steps.len() as u32), "steps");

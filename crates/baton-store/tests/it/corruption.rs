@@ -1,4 +1,4 @@
-//! A row that cannot be read harms one run or one thread, is named, and harms no other.
+//! A row that cannot be read affects one run or one thread, is named in the error, and affects no other.
 //!
 //! Each test flips a bit of one row behind the store's back, so this is about the stores that have rows.
 
@@ -17,7 +17,7 @@ use crate::values::{
 
 const DAMAGED: &str = "its checksum does not fit: the file was damaged";
 
-/// Makes one test a store that can be damaged of every function named.
+/// Makes one test per damageable store of every function named.
 macro_rules! on_every_store_with_rows {
     ($($name:ident),* $(,)?) => {
         on_store!(sqlite: $($name),*);

@@ -1,4 +1,4 @@
-//! Runs that somebody should drive and nobody living does.
+//! Due runs: those that should be driven and have no living owner.
 
 use baton_core::run::RunStatus;
 use baton_store::{ClaimMode, DueFrom, Owner, Store, StoreError, Transition};
@@ -90,7 +90,7 @@ async fn a_run_that_has_ended_is_never_due(home: Home) {
     assert_eq!(due(store, 9999).await, [0; 0]);
 }
 
-/// A page says what a run is like, so that nobody has to read it to leave it alone.
+/// A page describes each run well enough that a process can skip it without reading it.
 async fn all_that_is_due_comes_page_by_page_and_once(home: Home) {
     let (store, elsewhere) = (&home.store, home.elsewhere());
     let living = store.enlist().unwrap();

@@ -1,4 +1,4 @@
-//! What is read of a run's log: events by number, transitions by step, runs by what is asked for.
+//! Reads of a run's log: events by number, transitions by step, runs by filter.
 
 use baton_core::event::NumberedEvent;
 use baton_core::run::RunStatus;

@@ -1,5 +1,5 @@
-//! What a store in a folder promises beyond the others: private files, data that stays, owners that
-//! other processes can tell apart from dead ones.
+//! Promises of a store in a folder beyond those of the others: private files, data that survives, and owners that other
+//! processes can tell apart from dead ones.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -50,7 +50,7 @@ async fn nobody_else_can_read_the_data() {
     assert_eq!(found, expected.map(|(name, mode)| (name.to_owned(), mode)).into());
 }
 
-/// A number that is free again may be the next thread's or run's: nothing that had it may be left.
+/// A number that is free again may be given to the next thread or run: no row with that number may be left.
 #[tokio::test]
 async fn what_a_thread_leaves_behind_is_nothing_under_its_number_and_those_of_its_runs() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ async fn what_was_written_is_there_when_the_folder_is_opened_again() {
     pen.commit(&reopened, pen.ends(RunStatus::Ok)).await.unwrap();
 }
 
-/// The last handle is gone, with its writing thread and its connections.
+/// The last handle is dropped, with its writer's thread and its connections.
 #[tokio::test]
 async fn a_store_that_was_closed_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ async fn an_owner_lives_for_every_process_until_it_is_gone() {
     assert_eq!(left.len(), 3, "the gate, the room and one life: {left:?}");
 }
 
-/// Looking is harmless: whoever looks at the same time as another does not take it for the owner.
+/// Checking an owner is harmless: two processes that check at the same time do not take each other for the owner.
 #[tokio::test]
 async fn those_who_look_do_not_take_each_other_for_the_owner() {
     let home = Home::sqlite();

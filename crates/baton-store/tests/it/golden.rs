@@ -1,6 +1,6 @@
 //! Stored data of every released version stays readable: files of each version, read by this build.
 //!
-//! A folder holds what a version of the database brought: its file, and the records that came with it. The
+//! A folder holds the additions of one database version: its file, and the records that came with it. The
 //! files of an older version never change. Until the first release, those of the newest one follow the
 //! format: delete `tests/golden/v6` and run this module with `UPDATE=1` to write them anew.
 
@@ -62,7 +62,7 @@ fn entries() -> Vec<(String, Entry)> {
     first.chain(governed).chain(marked).collect()
 }
 
-/// Reads a record as this build does, compares it, and writes it to the same JSON again.
+/// Reads a record with this build, compares it, and writes it to the same JSON again.
 fn same<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, expected: &T) {
     let stored = parsed(&stored(name, || pretty(&serde_json::to_value(expected).unwrap())));
     let read: T = serde_json::from_value(stored.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -79,7 +79,7 @@ fn envelopes_are_read_and_written_alike() {
     }
 }
 
-/// Another zstd may pack the same text into other bytes; what it says is what counts.
+/// Another zstd may compress the same text into other bytes; only the decompressed text counts.
 #[test]
 fn a_compressed_envelope_is_read() {
     let entry = samples::long_entry();
@@ -113,18 +113,18 @@ fn records_are_read_and_written_alike() {
     same("v6/usage.json", &Usage { estimated: true, ..governed::budget().usage() });
 }
 
-/// The state in a checkpoint is one that its flow goes on from.
+/// A flow can go on from the state in a checkpoint.
 #[test]
 fn a_turn_goes_on_from_its_stored_state() {
     let flow = Flow::restore(governed::setting(), governed::state()).unwrap();
     let mut data = parsed(governed::state().data.get().as_bytes());
-    // What is empty is not written any more.
+    // Empty lists are no longer written.
     data["receipt"].as_object_mut().unwrap().retain(|_, calls| calls != &Value::Array(vec![]));
     let today = FlowRecord::new("turn", 3, &data);
     assert_eq!((flow.record(), flow.waiting()), (today, governed::waiting()));
 }
 
-/// Runs find their definition by this hash: it must not change, whatever the order of fields.
+/// Runs find their definition by this hash: it must not change with the order of fields.
 #[test]
 fn the_hash_of_a_definition_is_what_it_was() {
     for (version, definition) in [("v1", samples::definition()), ("v2", governed::definition())] {
@@ -139,7 +139,7 @@ fn version(path: &std::path::Path) -> i64 {
     db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// A store on a copy of a version's file, and where the file was copied to before it was changed.
+/// Opens a store on a copy of a version's file; returns the path of its backup as well.
 fn opened(folder: &tempfile::TempDir, name: &str) -> (Store, Option<PathBuf>) {
     fs::copy(file(name), folder.path().join("baton.db")).unwrap();
     let opened = SqliteStore::open(folder.path()).unwrap();
@@ -190,7 +190,7 @@ async fn a_file_of_version_2_is_copied_brought_up_to_date_read_and_written_to() 
         end.map(|end| (end.untrusted, end.private)).unwrap()
     };
     let begins = [begins("main").await, begins("after").await, begins("clean").await];
-    let both = |index| (Some(index), Some(index)); // of what version 2 read it is not known whether it was private
+    let both = |index| (Some(index), Some(index)); // version 2 did not record whether it was private
     assert_eq!(begins, [both(2), both(2), both(3)]);
     governed::go_on(&store).await;
     governed::go_on(&expected).await;
@@ -209,7 +209,7 @@ async fn a_file_of_version_3_is_copied_brought_up_to_date_read_and_written_to() 
     is_what_was_served(&store, Trail::Older, of_unknown_privacy).await;
 }
 
-/// Whoever sent an event may say so twice: its number must not be another's by then.
+/// A sender may report an event as sent twice: its number must not belong to another event by then.
 #[tokio::test]
 async fn the_numbers_of_events_go_on_from_version_3_even_where_none_is_left() {
     let sealed = "UPDATE outbox SET sealed = 1";
@@ -261,7 +261,7 @@ async fn a_file_of_version_6_is_opened_read_and_written_to() {
     is_what_was_served(&store, Trail::Known, |dump| dump).await;
 }
 
-/// Whether a file's trail was sealed by a version that noted where its rows came from.
+/// Whether a file's trail was sealed by a version that recorded the origin of its rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Trail {
     Older,
@@ -287,7 +287,7 @@ async fn is_what_was_served(store: &Store, trail: Trail, as_read: fn(Dump) -> Du
     assert!(grown[4..].iter().all(|row| row.external.is_some()));
 }
 
-/// What is kept. Rows of an older trail have other hashes, and so have all that follow them.
+/// The stored service data. Rows of an older trail have other hashes, and so have all that follow them.
 async fn kept(store: &Store, trail: Trail) -> served::Kept {
     let mut kept = served::kept(store).await;
     if trail == Trail::Older {
@@ -306,7 +306,7 @@ async fn whole(store: &Store, head: Option<&str>) -> String {
     end.head
 }
 
-/// What a dump does not show of the first runs: events, definitions, what is due, blobs.
+/// Compares the parts of the first runs that a dump does not show: events, definitions, due runs, blobs.
 async fn reads_alike(store: &Store, expected: &Store, runs: u128) {
     for n in 1..=runs {
         let hash = store.run(&tenant(), run(n)).await.unwrap().definition;
@@ -319,7 +319,8 @@ async fn reads_alike(store: &Store, expected: &Store, runs: u128) {
     assert_eq!(store.blob(&tenant(), &blob).await, Ok(Some(samples::BLOB.to_vec())));
 }
 
-/// What this build finds in data of a version that did not note private data: where content is untrusted, it may be.
+/// The dump of this build for data of a version that did not record private data: where content is untrusted, it may be
+/// private.
 fn of_unknown_privacy(mut dump: Dump) -> Dump {
     for (_, lines) in &mut dump.threads {
         lines.iter_mut().for_each(|(_, end, _)| end.private = end.untrusted);
@@ -327,7 +328,7 @@ fn of_unknown_privacy(mut dump: Dump) -> Dump {
     dump
 }
 
-/// What this build writes, as an older one wrote it: its runs could be driven by that one, too.
+/// A dump of this build as if an older one had written it: the older build could drive its runs, too.
 fn written_by(run_version: u32, checkpoint_version: u32, mut dump: Dump) -> Dump {
     for run in &mut dump.runs {
         run.row.min_version = run_version;

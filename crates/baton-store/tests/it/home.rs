@@ -1,4 +1,4 @@
-//! A store with everything that its tests may ask of it, and all that it holds as one value.
+//! A store with the helpers of its tests, and all its data as one value.
 
 use baton_core::id::{BranchName, Tenant};
 use baton_core::run::Approval;
@@ -75,10 +75,10 @@ fn connect(schema: &Schema, folder: &TempDir) -> Store {
     Store::Postgres(block_in_place(|| Handle::current().block_on(connected)).unwrap())
 }
 
-/// A thread with all that stands on its branches.
+/// A thread with all entries of its branches.
 pub(crate) type Lines = (ThreadView, Vec<(BranchName, BranchEnd, Vec<PlacedEntry>)>);
 
-/// Everything that a tenant has, for comparing before with after.
+/// All data of a tenant, for comparing before with after.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Dump {
     pub(crate) threads: Vec<Lines>,
@@ -94,12 +94,12 @@ pub(crate) struct RunDump {
     pub(crate) inbox: Vec<Posted>,
 }
 
-/// Everything that the usual tenant has.
+/// All data of the usual tenant.
 pub(crate) async fn dump(store: &Store) -> Dump {
     dump_of(store, &tenant()).await
 }
 
-/// All that stands on the branches of a thread.
+/// All entries of the branches of a thread.
 pub(crate) async fn lines(store: &Store, tenant: &Tenant, view: ThreadView) -> Lines {
     let mut lines = Vec::new();
     for branch in &view.branches {

@@ -168,8 +168,8 @@ async fn an_edit_puts_other_arguments_in_their_place(home: Home) {
     assert_eq!(store.inbox(&tenant(), run(1), 0).await, Ok(vec![Posted { n: 1, message }]));
 }
 
-/// Where the question is whether a call happened, an edit says what came of it: that reaches the run, and
-/// the approval still shows what ran.
+/// If the question is whether a call happened, an edit holds its outcome: the run gets it, and the approval still shows
+/// the arguments that ran.
 async fn what_came_of_a_call_leaves_its_arguments_as_they_are(home: Home) {
     let store = &home.store;
     let (_owner, mut pen) = started(store).await;

@@ -1,8 +1,7 @@
-//! What every store does, whatever keeps the rows: one behaviour suite, run against each of them.
+//! The behaviour of every store, independent of the back end: one suite, run against each of them.
 //!
-//! A module's tests are plain functions that take a `Home`; `on_every_store` makes one test a
-//! store of each. What only a file can do or suffer is in `files`, and what only
-//! a server can in `postgres`.
+//! A module's tests are plain functions that take a `Home`; `on_every_store` makes one test per store of each. Tests
+//! that only apply to a file are in `files`, and those that only apply to a server in `postgres`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -23,7 +22,7 @@ macro_rules! on_store {
     };
 }
 
-/// Makes one test a store of every function named.
+/// Makes one test per store of every function named.
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
         on_store!(memory: $($name),*);

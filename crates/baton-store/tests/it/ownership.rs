@@ -1,4 +1,4 @@
-//! Whose writes count: starting, claiming, losing and letting go of a run.
+//! Ownership: starting, claiming, losing and releasing a run, and the writes that count.
 
 use baton_core::budget::Budget;
 use baton_core::run::{ApprovalStatus, RUN_VERSION, RunStatus};
@@ -165,8 +165,8 @@ async fn a_transition_writes_everything_or_nothing(home: Home) {
     assert_eq!(store.approval(&tenant(), "ap").await, Ok(approval("ap", pen.run)));
 }
 
-/// Every way of having lost a run: an old claim, a step that was already written or was skipped, a run
-/// that was let go of, suspended or ended. Each answers `Fenced`, and not one row is different after it.
+/// Every way of having lost a run: an old claim, a step that was already written or was skipped, a run that was
+/// released, suspended or ended. Each returns `Fenced`, and no row is different after it.
 async fn whoever_lost_a_run_changes_nothing(home: Home) {
     let store = &home.store;
     let (owner, other) = (store.enlist().unwrap(), store.enlist().unwrap());

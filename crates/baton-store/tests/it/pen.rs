@@ -1,4 +1,4 @@
-//! The writing end of a run: what an owner knows of the run that it drives.
+//! The writing end of a run: the state that an owner keeps of the run that it drives.
 
 use baton_core::budget::Budget;
 use baton_core::event::Event;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::values::{assistant, at, branch, definition, entry_id, run, tenant, thread, user, warning};
 
-/// Knows where a run stands, and makes its next transition.
+/// Keeps the position of a run, and makes its next transition.
 #[derive(Debug, Clone)]
 pub(crate) struct Pen {
     pub(crate) run: RunId,
@@ -41,7 +41,7 @@ impl Pen {
         pen
     }
 
-    /// The pen of whoever claimed a run.
+    /// The pen of an owner that claimed a run.
     pub(crate) fn of(claimed: &Claimed) -> Pen {
         let row = &claimed.row;
         Pen {
@@ -98,7 +98,7 @@ impl Pen {
         }
     }
 
-    /// The next transition of a run that says one thing more.
+    /// The next transition of a run, with one more message.
     pub(crate) fn says(&self, text: &str) -> Transition {
         self.next(vec![assistant(text)], vec![warning(text)])
     }
@@ -124,7 +124,7 @@ impl Pen {
     }
 }
 
-/// What is kept at a step.
+/// The checkpoint of a step.
 pub(crate) fn checkpoint(step: u32, head: i64, events: Vec<Event>) -> Checkpoint {
     Checkpoint {
         v: CHECKPOINT_VERSION,

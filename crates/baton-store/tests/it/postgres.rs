@@ -1,4 +1,4 @@
-//! What only PostgreSQL can do or suffer.
+//! Tests that only apply to PostgreSQL.
 
 mod lanes;
 mod leases;

@@ -1,8 +1,8 @@
 //! A PostgreSQL server for tests: one for all of them, made on first use, and one of its own where a test needs it.
 //!
-//! The shared server is started under a lock by whoever comes first. Every process that uses it holds a shared
-//! lock on a file; a small loop outside of the tests stops the server, and removes its data, when nobody has
-//! held that lock for a minute. Each test has a schema and a role of its own, named in the address it gets.
+//! The first test process starts the shared server, under a lock. Every process that uses it holds a shared lock on a
+//! file; a small loop outside of the tests stops the server, and removes its data, when no process has held that lock
+//! for a minute. Each test has a schema and a role of its own, named in the address it gets.
 //!
 //! Needs nothing but the standard library and PostgreSQL's own programs, so that other crates can include it.
 
@@ -26,7 +26,7 @@ const SETTINGS: [&str; 6] = [
     "full_page_writes=on",
 ];
 
-/// Ends the server that nobody uses: asks every ten seconds, and stops at the sixth time.
+/// Ends a server that is no longer used: checks every ten seconds, and stops it at the sixth time.
 const SUPERVISOR: &str = r#"
 idle=0
 while [ "$idle" -lt 6 ]; do
@@ -44,7 +44,7 @@ exec 9>&-
 exec sh -c "$SUPERVISOR"
 "#;
 
-/// Ends the server of a test that is gone without having stopped it.
+/// Ends the server of a test that ended without stopping it.
 const LAST_RESORT: &str = r#"
 flock --shared "$DATA/test" true
 $AS "$BIN/pg_ctl" -D "$DATA/data" -m immediate stop
@@ -76,13 +76,13 @@ impl Schema {
         Schema { url: format!("{url}&options=-csearch_path%3D{name}"), name, port }
     }
 
-    /// Has the server do something, inside the schema.
+    /// Runs SQL on the server, inside the schema.
     pub(crate) fn run(&self, sql: &str) -> String {
         psql(self.port, &format!("SET search_path = {}; {sql}", self.name))
     }
 
-    /// Ends every session of the role and lets none begin: nothing is written to the schema any more, and nothing in it
-    /// is locked.
+    /// Ends every session of the role and lets none begin: then the schema is no longer written to, and none of its
+    /// rows is locked.
     fn shut(&self) {
         psql(self.port, &format!("ALTER ROLE {} NOLOGIN", self.name));
         let ended =
@@ -103,7 +103,7 @@ impl Drop for Schema {
 
 /// A server of its own, for tests that stop it or start it differently. It ends with the value.
 pub(crate) struct OwnServer {
-    /// Where it keeps everything.
+    /// The folder of all its files.
     pub(crate) folder: PathBuf,
     /// Its port, also after a restart.
     pub(crate) port: u16,
@@ -157,12 +157,12 @@ impl OwnServer {
         address(self.port)
     }
 
-    /// Has it do something.
+    /// Runs SQL on it.
     pub(crate) fn run(&self, sql: &str) -> String {
         psql(self.port, sql)
     }
 
-    /// Runs a program in its folder as the user that the server runs as.
+    /// Runs a program in its folder, as the user of the server.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = as_server(Path::new(program));
         command.current_dir(&self.folder);
@@ -222,7 +222,7 @@ fn outside(script: &str, control: &Path, folder: &Path) {
     assert!(begun.expect("setsid, of util-linux").success(), "nobody would stop the server");
 }
 
-/// Where processes find the shared server: beside what cargo built.
+/// The folder where processes find the shared server: beside cargo's build output.
 fn control() -> PathBuf {
     let exe = std::env::current_exe().expect("the path of the test");
     let target = exe.ancestors().nth(3).expect("a test below target/PROFILE/deps");
@@ -237,7 +237,7 @@ fn open(path: &Path) -> File {
     options.open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A new folder that the server's user owns and can reach, wherever the project lies.
+/// A new folder that the server's user owns and can reach, independent of the project's own folder.
 fn new_folder() -> PathBuf {
     let mut made = as_server(Path::new("mktemp"));
     made.args(["--directory", "--tmpdir", "baton-test-postgres-XXXXXX"]);
@@ -257,7 +257,7 @@ fn start<'a>(folder: &Path, port: u16, more: impl Iterator<Item = &'a str>) {
     }
     let mut started = pg("pg_ctl");
     started.arg("-D").arg(folder.join("data")).arg("-l").arg(folder.join("log"));
-    // It would hold on to our pipes, so it gets none.
+    // The server would inherit and keep our pipes, so it gets none.
     let status = started
         .args(["-w", "-t", "60", "-o", &options, "start"])
         .stdin(Stdio::null())
@@ -287,7 +287,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Has a server do something; answers what it said, without decoration.
+/// Runs SQL on a server; returns its plain output.
 pub(crate) fn psql(port: u16, sql: &str) -> String {
     done(&mut asking(port, sql)).trim_end().to_owned()
 }
@@ -301,7 +301,7 @@ fn asking(port: u16, sql: &str) -> Command {
     psql
 }
 
-/// Asks until it is so; fails if it never is. Asking a server takes a while, so this does not spin.
+/// Checks until the condition holds; fails if it never does. Asking a server takes a while, so this does not spin.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !holds() {
@@ -315,7 +315,7 @@ fn pg(program: &str) -> Command {
     as_server(&binaries().join(program))
 }
 
-/// Servers refuse to run as root, so root runs them as `postgres`, whom Debian's package brings.
+/// Servers refuse to run as root, so root runs them as `postgres`, a user of Debian's package.
 #[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 fn as_server(program: &Path) -> Command {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -338,7 +338,7 @@ fn done(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The folder of PostgreSQL's programs: Debian's newest, or where the path leads.
+/// The folder of PostgreSQL's programs: Debian's newest, or the one on the path.
 fn binaries() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {

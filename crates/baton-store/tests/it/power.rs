@@ -1,7 +1,7 @@
-//! A loss of power, and a disk whose sync fails: everything that was acknowledged is there afterwards, whole.
+//! A loss of power, and a disk whose sync fails: all acknowledged data is there afterwards, whole.
 //!
-//! SIGKILL leaves the page cache in place, so it cannot show this. Here SQLite writes through a file system of the tests that
-//! forgets everything that was not synced, or keeps any part of it.
+//! SIGKILL leaves the page cache in place, so it cannot show this. Here SQLite writes through a file system of the
+//! tests that loses all data that was not synced, or keeps any part of it.
 
 mod disk;
 
@@ -19,7 +19,7 @@ fn rounds() -> u64 {
     if std::env::var_os("BATON_FULL").is_some() { 1_000 } else { 60 }
 }
 
-/// How many writes [`write`] knows.
+/// The number of writes in [`write`].
 const WRITES: usize = 24;
 
 /// A store, and the run that is written to it.
@@ -61,7 +61,7 @@ impl Story {
     }
 }
 
-/// All states that the story goes through, from empty to its end.
+/// All states that the story passes through, from empty to its end.
 async fn states(owner: baton_core::id::OwnerId) -> Vec<Dump> {
     let mut story = Story { store: Store::memory(), owner, pen: None };
     let mut states = vec![dump(&story.store).await];
@@ -78,7 +78,7 @@ fn sound(folder: &std::path::Path) {
     assert_eq!(said, "ok");
 }
 
-/// What is found after the power was cut.
+/// The data that is found after the power was cut.
 async fn found(disk: &Disk, rng: &mut TestRng) -> Dump {
     let folder = tempfile::tempdir().unwrap();
     disk.survivors(folder.path(), rng);
@@ -144,7 +144,7 @@ async fn a_write_whose_sync_fails_is_not_acknowledged_and_can_be_made_again() {
     }
 }
 
-/// The test's own disk must be able to lose something: a store that does not sync would not pass.
+/// The test's own disk must be able to lose data: a store that does not sync would not pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_does_not_sync_loses_what_it_acknowledged() {
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);

@@ -1,5 +1,5 @@
-//! Where private data begins on a branch. It is a mark of its own: what is untrusted need not be private, and what is
-//! private need not be untrusted. Random trees are in `property`.
+//! The place where private data begins on a branch. It is a mark of its own: untrusted content need not be private, and
+//! private data need not be untrusted. Random trees are in `property`.
 
 use baton_core::run::RunStatus;
 use baton_core::thread::Entry;
@@ -19,13 +19,13 @@ on_every_store!(
     an_imported_thread_is_private_from_its_first_entry,
 );
 
-/// Where untrusted content and private data begin.
+/// The places where untrusted content and private data begin.
 async fn begin(store: &Store, on: &str) -> (Option<i64>, Option<i64>) {
     let end = store.end(&tenant(), &thread("t"), Some(&branch(on))).await.unwrap();
     (end.untrusted, end.private)
 }
 
-/// A branch that goes on with a call and what it brought: two entries.
+/// Appends a call and its result to a branch: two entries.
 async fn brings(store: &Store, on: &str, n: u32, result: fn(&str) -> Entry) {
     let id = format!("c{n}");
     for (n, entry) in (n..).zip([call(&id), result(&id)]) {

@@ -1,4 +1,4 @@
-//! Random sequences of operations on one thread: every store does the same.
+//! Random sequences of operations on one thread: every store behaves the same.
 //!
 //! The memory store is compared with a naive model that copies on every fork, and the others with the memory
 //! store. Sequences follow from their seed alone; a failure names the seed and prints the sequence.
@@ -20,7 +20,7 @@ use model::Model;
 use op::{Op, sequence};
 use play::Player;
 
-/// How many sequences run side by side, so that one fsync serves many.
+/// The number of sequences that run side by side, so that one fsync serves many.
 const AT_ONCE: usize = 64;
 
 fn how_many() -> u64 {

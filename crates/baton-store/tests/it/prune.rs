@@ -1,4 +1,4 @@
-//! Prune: what goes, what stays, and that a dry run says the same.
+//! Prune: the rows that are removed, those that stay, and that a dry run reports the same.
 
 use baton_core::run::RunStatus;
 use baton_store::{ForkAt, NewRun, PruneRequest, Pruned, Slice, Store, StoreError};
@@ -18,7 +18,7 @@ on_every_store!(
     a_prune_beside_runs_takes_nothing_of_theirs,
 );
 
-/// Prunes twice: a dry run first, which must change nothing and say what then happens.
+/// Prunes twice: first a dry run, which must change nothing and report the result of the second.
 async fn prune(store: &Store, idle_before: Option<u64>, keep: &[&str]) -> Pruned {
     let keep = keep.iter().map(|name| branch(name)).collect();
     let mut request = PruneRequest { idle_before: idle_before.map(at), keep, dry_run: true };
@@ -124,7 +124,7 @@ async fn an_unknown_thread_is_not_pruned(home: Home) {
     assert_eq!(error, Err(StoreError::NotFound { what: "thread", id: "t".to_owned() }));
 }
 
-/// Another process prunes all the time while runs begin, write and end, each in the lane that it was told.
+/// Another process prunes all the time while runs begin, write and end, each in the lane that it was given.
 async fn a_prune_beside_runs_takes_nothing_of_theirs(home: Home) {
     let (store, elsewhere) = (&home.store, home.elsewhere());
     let owner = store.enlist().unwrap();

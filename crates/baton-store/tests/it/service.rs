@@ -1,4 +1,4 @@
-//! What a service keeps beside threads and runs.
+//! The data that a service keeps beside threads and runs.
 
 mod audit;
 mod calls;
@@ -30,7 +30,7 @@ pub(crate) fn new_key(key: &str, expires_ms: u64) -> NewKey {
     }
 }
 
-/// What is known of a key that led to a run.
+/// The row of a key that led to a run.
 pub(crate) fn led_to(key: &str, run: RunId) -> KeyRow {
     KeyRow { body_hash: format!("hash of {key}"), run: Some(run), owner: None, answer: None }
 }
@@ -63,7 +63,7 @@ pub(crate) fn event(n: u64, send: bool) -> AuditEvent {
     }
 }
 
-/// How many rows a table has; none where there are no tables.
+/// The number of rows of a table; `None` where there are no tables.
 fn counted(home: &Home, table: &str) -> i64 {
     let sql = format!("SELECT count(*) FROM {table}");
     match home.store {
@@ -73,7 +73,7 @@ fn counted(home: &Home, table: &str) -> i64 {
     }
 }
 
-/// Changes what is stored behind the store's back.
+/// Changes stored data behind the store's back.
 fn tamper(home: &Home, sql: &str) {
     match home.store {
         Store::Postgres(_) => drop(home.schema().run(sql)),

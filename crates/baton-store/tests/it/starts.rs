@@ -1,5 +1,5 @@
-//! The ways in which a run begins: with its thread, on the lane that its branch had, or after a closer look. A store
-//! may have a short way for some of them; what comes of it is the same.
+//! The ways in which a run begins: with its thread, on the lane that its branch had, or in a transaction. A store may
+//! have a short way for some of them; the result is the same.
 
 use baton_core::id::OwnerId;
 use baton_core::run::RunStatus;
@@ -102,7 +102,7 @@ async fn a_run_that_knows_its_lane_begins_like_any_other(home: Home) {
     assert_eq!(one.1, two.1);
 }
 
-/// Between the look at a branch and the start, somebody else may have taken back as much as they wrote.
+/// Between the read of a branch and the start, another process may have rewound as much as it wrote.
 async fn a_run_that_follows_another_begins_only_where_that_one_ended(home: Home) {
     let store = &home.store;
     let owner = store.enlist().unwrap();
@@ -121,7 +121,8 @@ async fn a_run_that_follows_another_begins_only_where_that_one_ended(home: Home)
     assert_eq!(store.start(&tenant(), new, first(&next)).await, Ok(0));
 }
 
-/// Its branch went on and came back: what was appended meanwhile is still there, so the run opens a lane.
+/// The branch went on and was rewound: the entries that were appended meanwhile are still there, so the run opens a
+/// lane.
 async fn a_lane_that_is_no_longer_at_its_tip_is_not_extended(home: Home) {
     let store = &home.store;
     let owner = store.enlist().unwrap();
@@ -213,7 +214,7 @@ async fn a_key_is_used_once_whichever_way_a_run_begins(home: Home) {
         assert_eq!(refused, Err(StoreError::KeyUsed(Box::new(used.clone()))));
         assert_eq!(dump(store).await, before);
     }
-    // When it has expired it is free again.
+    // An expired key is free again.
     let new = NewRun { key: Some(key(90)), at: at(50), ..with_lane(store, &on_branch, owner.id).await };
     store.start(&tenant(), new, first(&on_branch)).await.unwrap();
     let now = KeyRow { run: Some(run(2)), ..used };

@@ -1,5 +1,5 @@
-//! Every write, failing in each way in which a store can fail: refused, not done and unknown, done and unknown. What was
-//! not done changes nothing and can be asked for again; what was done is not done twice by that.
+//! Every write, with each kind of failure: refused, ambiguous and not done, ambiguous and done. A write that was not
+//! done changes nothing and can be retried; a retry does not repeat a write that was done.
 
 mod stage;
 
@@ -12,10 +12,10 @@ use baton_store::{FaultyStore, Mishap, Store, StoreError, WRITES};
 use crate::home::Home;
 use stage::Stage;
 
-/// What is done again if it is asked for again: an entry that is pushed twice was said twice. Nothing in Baton repeats it.
+/// The writes that a retry repeats: an entry that is pushed twice is there twice. Baton itself never retries a push.
 const REPEATED: [&str; 1] = ["push"];
 
-/// What a run itself writes: on PostgreSQL, where a store of its own takes half a second, the others are tried with
+/// The writes of a run itself: on PostgreSQL, where a store of its own takes half a second, the others are tried with
 /// `BATON_FULL=1`.
 const OF_A_RUN: [&str; 6] = ["claim", "commit", "decide", "enqueue", "release", "start"];
 
@@ -26,7 +26,7 @@ fn is_tried(home: &Home, write: &str) -> bool {
 
 on_every_store!(a_write_that_failed_in_any_way_can_be_asked_for_again);
 
-/// Asks for a write on a store that fails it in this way.
+/// Calls a write on a store that fails it in this way.
 async fn failing(stage: &Stage, write: &'static str, mishap: Mishap) -> Result<(), StoreError> {
     let faulty = Arc::new(FaultyStore::new(stage.store.clone(), 0, 0));
     faulty.plan(write, 1, mishap);
@@ -57,7 +57,7 @@ async fn a_write_that_failed_in_any_way_can_be_asked_for_again(home: Home) {
     }
 }
 
-/// Every method of the store whose SQLite version writes, by the source of both.
+/// Every method of the store whose SQLite version writes, according to the source of both.
 fn written_in_the_source() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let surface = methods(&std::fs::read_to_string(source.join("lib.rs")).unwrap());
@@ -81,7 +81,7 @@ fn written_in_the_source() -> BTreeSet<String> {
     writing.into_iter().filter(|name| surface.contains_key(name)).collect()
 }
 
-/// The `async` methods of a file, by name, with what they do.
+/// The `async` methods of a file, by name, with their bodies.
 fn methods(source: &str) -> BTreeMap<String, String> {
     let starts = source.split("async fn ").skip(1);
     let method = |text: &str| {

@@ -1,4 +1,4 @@
-//! Tenants do not see each other: the same ids in another tenant are not there.
+//! Tenants do not see each other: the same ids in another tenant do not exist.
 
 use baton_core::id::Tenant;
 use baton_core::run::{Choice, RunStatus};
@@ -16,7 +16,7 @@ fn other() -> Tenant {
     "other".parse().unwrap()
 }
 
-/// Every method that names a thing, asked by a stranger: each says that there is no such thing.
+/// Every method that names an object, called by another tenant: each returns that there is no such object.
 async fn strangers_answers(store: &Store, pen: &Pen) -> Vec<StoreError> {
     let (t, id, main, n) = (&other(), &thread("t"), &branch("main"), pen.run);
     let owner = store.enlist().unwrap();

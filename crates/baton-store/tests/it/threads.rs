@@ -1,4 +1,4 @@
-//! Threads and what is pushed to them.
+//! Threads, and the entries that are pushed to them.
 
 use baton_core::run::RunStatus;
 use baton_core::thread::entry::AgentCall;
@@ -364,7 +364,7 @@ async fn however_many_calls_are_open_the_end_of_a_branch_knows_them(home: Home) 
     }
 }
 
-/// The branch went on and came back before the run began: its lane holds more than the branch.
+/// The branch went on and was rewound before the run began: its lane holds more than the branch.
 async fn what_was_said_of_a_lane_does_no_harm_when_it_is_no_longer_true(home: Home) {
     let store = &home.store;
     let t = thread("t");

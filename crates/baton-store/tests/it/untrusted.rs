@@ -1,5 +1,5 @@
-//! Where untrusted content begins on a branch, whatever forks, rewinds and prunes did to it. Random trees
-//! are in `property`.
+//! The place where untrusted content begins on a branch, after any forks, rewinds and prunes. Random trees are in
+//! `property`.
 
 use baton_core::run::RunStatus;
 use baton_core::thread::{Entry, Place};
@@ -42,7 +42,7 @@ async fn fork(store: &Store, from: &str, place: ForkAt, name: &str) -> Place {
     store.fork(&tenant(), &thread("t"), Some(&branch(from)), &place, branch(name), at(50)).await.unwrap()
 }
 
-/// A branch that goes on with a call and what it brought: two entries.
+/// Appends a call and its result to a branch: two entries.
 async fn fetch(store: &Store, on: &str, first: u32) {
     let id = format!("c{first}");
     push(store, on, first, [call(&id), untrusted(&id)]).await;
@@ -266,7 +266,7 @@ async fn another_tenants_thread_of_the_same_name_is_clean(home: Home) {
     assert_eq!(dump(store).await, before);
 }
 
-/// A row for each lane that has such an entry, and none that outlives it.
+/// A row for each lane that has such an entry, and none that outlives the entry.
 #[tokio::test]
 async fn a_file_holds_one_row_for_each_lane_with_untrusted_content() {
     let home = Home::sqlite();

@@ -1,4 +1,4 @@
-//! What all runs of a thread used together.
+//! The usage of all runs of a thread together.
 
 use baton_core::budget::Budget;
 use baton_core::run::RunStatus;
@@ -31,7 +31,7 @@ fn budget(n: u32) -> Budget {
     }
 }
 
-/// A run that has used this, and ends.
+/// A run that has this usage, and ends.
 async fn ran(store: &Store, n: u128, on: &str, used: Budget) {
     let owner = store.enlist().unwrap();
     let mut pen = Pen::start(store, owner.id, n, (on, "main")).await;
@@ -99,7 +99,7 @@ async fn a_renamed_thread_has_used_the_same(home: Home) {
     assert_eq!(usage(store, "t").await, Ok(ThreadUsage::default()));
 }
 
-/// The index that makes it cheap is the one that is used: other threads' runs are not looked at.
+/// The expected index is used: runs of other threads are not read.
 #[test]
 fn a_file_looks_only_at_the_runs_of_the_thread() {
     let home = Home::sqlite();

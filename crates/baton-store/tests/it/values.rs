@@ -57,19 +57,19 @@ pub(crate) fn result(id: &str) -> Entry {
     entry("ToolResult", json!({"tool_call_id": id, "tool_name": "f", "result": "done"}))
 }
 
-/// What a tool brought from people whom nobody here chose.
+/// A tool result from unknown authors.
 pub(crate) fn untrusted(id: &str) -> Entry {
     let data = json!({"tool_call_id": id, "tool_name": "f", "result": "a page", "untrusted": true});
     Entry::from_stored("ToolResult", 3, data).unwrap()
 }
 
-/// What a tool brought that is private, and that nobody else wrote.
+/// A tool result that is private, and that no stranger wrote.
 pub(crate) fn private(id: &str) -> Entry {
     let data = json!({"tool_call_id": id, "tool_name": "f", "result": "a note", "private": true});
     Entry::from_stored("ToolResult", 4, data).unwrap()
 }
 
-/// What a tool brought that is private, and that somebody else may have written: a file.
+/// A tool result that is private, and that a stranger may have written: a file.
 pub(crate) fn file(id: &str) -> Entry {
     let data =
         json!({"tool_call_id": id, "tool_name": "f", "result": "a file", "untrusted": true, "private": true});
@@ -147,7 +147,7 @@ pub(crate) fn new_thread(id: &str, ms: u64) -> NewThread {
     NewThread { id: thread(id), at: at(ms), ttl_at: None, meta: json!({}) }
 }
 
-/// Makes a thread whose main branch has so many messages, with ids and moments 1, 2, 3 …
+/// Makes a thread whose main branch has this many messages, with ids and times 1, 2, 3 …
 pub(crate) async fn talk(store: &Store, id: &str, messages: u32) {
     store.create_thread(&tenant(), new_thread(id, 0)).await.unwrap();
     push_many(store, id, "main", 1, messages).await;

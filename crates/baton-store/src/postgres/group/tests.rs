@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 mod several;
 
-/// Runs 1, 2 and 3, held by somebody.
+/// Runs 1, 2 and 3, which have an owner.
 const RUNS: &str = "INSERT INTO runs(tenant, run, thread, branch, lane, status, owner, epoch, step, seq, inbox, head,
     attempts, definition, min_version, budget, created, metadata)
   SELECT 't', ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'th', 'main', 0, 1, gen_random_uuid(), 1, 1, 1, 0,
@@ -44,7 +44,7 @@ async fn together(store: &PgStore, works: Vec<Work>) -> Vec<Result<u64, Failed>>
     out
 }
 
-/// The runs that have messages, and how many transactions wrote those.
+/// The runs that have messages, and the number of transactions that wrote those.
 fn posted(schema: &Schema) -> String {
     schema.run(
         "SELECT coalesce(string_agg(right(run::text, 1), ',' ORDER BY run), ''), count(DISTINCT xmin::text)
@@ -86,7 +86,7 @@ async fn a_failing_member_harms_no_neighbour() {
     );
 }
 
-/// Its connection is cut while the group waits for a row: nobody can know what became of it.
+/// The worker's connection is cut while the group waits for a row: it is not known whether the group was committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_was_sent_over_a_connection_that_broke_is_not_known_of() {
     let (store, schema, _folder) = store(1).await;
@@ -117,7 +117,7 @@ async fn whoever_was_sent_over_a_connection_that_broke_is_not_known_of() {
     assert!(matches!(again[..], [Ok(1), Ok(1)]), "over a new connection: {again:?}");
 }
 
-/// A row that somebody holds makes its neighbours wait for a moment, and not for as long as it is held.
+/// A row that is locked for long makes its neighbours wait for a moment, and not for as long as it is locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_is_held_does_not_hold_up_its_neighbours() {
     let (store, schema, _folder) = store(1).await;

@@ -1,4 +1,4 @@
-//! A run that begins, as small as it can be.
+//! The start of a run, as small as possible.
 
 use baton_core::budget::Budget;
 use baton_core::flow::{FlowRecord, Node};

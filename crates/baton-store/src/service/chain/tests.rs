@@ -77,7 +77,7 @@ fn a_first_row_that_follows_something_is_named() {
     assert_eq!(verify(moved, None), Err(BrokenChain::Changed { n: 1 }));
 }
 
-/// The same chain as versions before `external` sealed it.
+/// The same chain as sealed by versions before `external`.
 fn older(mut rows: Vec<AuditRow>) -> Vec<AuditRow> {
     let mut prev = AuditRow::FIRST.to_owned();
     for row in &mut rows {
@@ -108,7 +108,7 @@ fn where_a_row_came_from_is_part_of_its_hash() {
     }
 }
 
-/// What a walk finds whose chain had one end before it, and another after.
+/// The result of verifying a chain that had one end before the walk, and another after it.
 fn walk(rows: Vec<AuditRow>, before: &ChainEnd, after: &ChainEnd) -> Result<String, BrokenChain> {
     let mut verifier = Verifier::new(None).sealed(before.clone());
     for row in &rows {

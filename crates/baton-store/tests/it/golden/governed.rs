@@ -1,4 +1,4 @@
-//! What the golden files of version 2 say: what policies, trust and people's answers brought.
+//! The samples in the golden files of version 2: policies, trust and the answers of users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(super) fn definition_in_folders() -> Definition {
     Definition { roots: ["/srv/notes", "/srv/data"].map(str::to_owned).into(), ..definition() }
 }
 
-/// A person is asked whether a call happened, and says what came of it.
+/// An approval about whether a call happened, and its outcome.
 pub(super) fn asked() -> Approval {
     Approval {
         id: "ou-c-1-1".to_owned(),
@@ -98,7 +98,7 @@ pub(super) fn answer() -> Message {
     }
 }
 
-/// A turn that asked about a call, with everything that version 3 of its state can say.
+/// A turn that asked about a call, with every field that version 3 of its state has.
 pub(super) fn state() -> FlowRecord {
     let stage =
         json!({"stage": "outcome", "n": 4, "approval_id": "ou-c-1-1", "deadline": AT, "edited_by": "ap-1"});
@@ -160,8 +160,8 @@ pub(super) fn checkpoint() -> Checkpoint {
     }
 }
 
-/// Beside what version 1 has: a thread with untrusted content, a branch that is clean, and a run that
-/// waits for somebody to say what came of a call.
+/// Adds to the data of version 1 a thread with untrusted content, a branch without it, and a run that waits for the
+/// outcome of a call.
 pub(super) async fn fill(store: &Store) {
     samples::fill(store).await;
     let owner = store.enlist().unwrap();
@@ -184,7 +184,7 @@ pub(super) async fn fill(store: &Store) {
     pen.commit(store, Transition { asked, rest, ..asks }).await.unwrap();
 }
 
-/// The person answers, and the run comes to its end.
+/// The user answers, and the run ends.
 pub(super) async fn go_on(store: &Store) {
     samples::go_on(store).await;
     let owner = store.enlist().unwrap();

@@ -1,4 +1,4 @@
-//! What the golden files of version 1 say: every type, every field.
+//! The samples in the golden files of version 1: every type, every field.
 
 use baton_core::budget::{Budget, Limits};
 use baton_core::effect::{BlobRef, CutReason, Effect, EffectKind, Purpose, Trim, View, Wait};
@@ -24,7 +24,7 @@ use crate::values::{at, branch, entry, input, new_thread, numbered, run, tenant,
 pub(super) const AT: Timestamp = Timestamp(1_767_225_600_123);
 pub(super) const BLOB: &[u8] = b"a long output";
 
-/// What came after the file of version 1 was written.
+/// Entry types that were added after the file of version 1 was written.
 pub(super) fn later_entries() -> [(&'static str, Entry); 1] {
     let reasoning = json!({"model": "anthropic/c", "wire": "anthropic", "blocks": [{"type": "thinking", "signature": "s"}]});
     let data = json!({"content": "so", "reasoning": reasoning});
@@ -183,7 +183,7 @@ pub(super) fn definition() -> Definition {
     }
 }
 
-/// The same run by roles, with everything that a rendering can say.
+/// The same definition by roles, with every field that a rendering has.
 pub(super) fn definition_by_roles() -> Definition {
     let candidate = Candidate {
         model: "ollama/llama3.2:3b".to_owned(),
@@ -204,7 +204,7 @@ pub(super) fn definition_by_roles() -> Definition {
     }
 }
 
-/// A model call as far down its ladder as it gets, and what it says of the window.
+/// A model call on the last rung of its ladder, and its account of the context window.
 pub(super) fn checkpoint_of_a_question() -> Checkpoint {
     let model = |n, purpose, trim| Effect {
         n,
@@ -265,7 +265,7 @@ fn effects() -> [EffectKind; 4] {
     ]
 }
 
-/// One of every event; pieces of text stand in blocks.
+/// One of every event; pieces of text are stored as blocks.
 fn events() -> Vec<Event> {
     let delta = |effect, text: &str, reasoning| Event::Delta {
         effect,
@@ -388,7 +388,7 @@ async fn begin(store: &Store, owner: baton_core::id::OwnerId, n: u128, on: &str)
     pen
 }
 
-/// The run that waits is decided about, claimed and brought to its end.
+/// Decides the approval of the run that waits, claims it and drives it to its end.
 pub(super) async fn go_on(store: &Store) {
     let owner = store.enlist().unwrap();
     let (_, edit) = messages().swap_remove(3);

@@ -1,5 +1,4 @@
-//! What version 3 of the database brought: keys, a run that waits for its turn, events on their way and in the
-//! chain, tokens.
+//! The samples of version 3 of the database: keys, a queued run, outgoing and sealed events, tokens.
 
 use baton_core::id::{OwnerId, RunId, Tenant};
 use baton_core::run::RunStatus;
@@ -20,7 +19,7 @@ fn worker() -> OwnerId {
     OwnerId(Uuid::from_u128(77))
 }
 
-/// Beside what version 2 has: every table of a service with a row in each of its states.
+/// Adds to the data of version 2 every table of a service, with a row in each of its states.
 pub(super) async fn fill(store: &Store) {
     governed::fill(store).await;
     let waits = NewQueued { key: Some(new_key("led to a run", 900)), ..new_queued(4, LINE) };
@@ -45,7 +44,7 @@ pub(super) async fn fill(store: &Store) {
     store.add_token(&Token { expires_at: None, agents: vec![], ..token("t-2", 2) }, None).await.unwrap();
 }
 
-/// All of it as one value.
+/// All service data as one value.
 #[derive(Debug, PartialEq)]
 pub(super) struct Kept {
     keys: Vec<Option<KeyRow>>,
@@ -79,7 +78,7 @@ pub(super) async fn kept(store: &Store) -> Kept {
     }
 }
 
-/// Everything that was left to do is done.
+/// Finishes all pending work.
 pub(super) async fn go_on(store: &Store) {
     governed::go_on(store).await;
     let again = store.post(&tenant(), run(4), input("and"), None, at(60)).await;

@@ -1,4 +1,4 @@
-//! Slow reads fill what they may of the pool, and what runs and people wait for goes past them.
+//! Slow reads fill their share of the pool, and prompt work of runs and users goes past them.
 
 use baton_core::run::{Choice, Message};
 use baton_store::{ClaimMode, DueFrom, GcRequest, Store, Transition};
@@ -10,7 +10,7 @@ use crate::postgres_server::until;
 use crate::service::{new_key, new_queued};
 use crate::values::{approval, at, decision, run, talk, tenant};
 
-/// Reads of each kind that somebody else's lock holds up, far more than there are connections.
+/// Reads of each kind that wait for a lock of another session, far more than there are connections.
 fn slow_reads(store: &Store) -> JoinSet<()> {
     let mut reads = JoinSet::new();
     for _ in 0..20 {

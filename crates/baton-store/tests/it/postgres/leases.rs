@@ -1,4 +1,4 @@
-//! Who lives, by the lease and by the lock.
+//! Liveness of owners, by the lease and by the lock.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn claim(store: &Store, owner: OwnerId) -> Result<u32, StoreError> {
     claimed.map(|claimed| claimed.row.attempts)
 }
 
-/// A run that an owner holds, and somebody else who would have it.
+/// A run that has an owner, and a second owner that wants to claim it.
 async fn held(home: &Home) -> (baton_store::Owner, Store, baton_store::Owner) {
     let owner = home.store.enlist().unwrap();
     talk(&home.store, "t", 1).await;
@@ -29,13 +29,13 @@ async fn held(home: &Home) -> (baton_store::Owner, Store, baton_store::Owner) {
     (owner, elsewhere, other)
 }
 
-/// As if every process were on a machine of its own: no lock is seen from elsewhere.
+/// Simulates that every process is on a machine of its own: no lock can be seen from another one.
 const APART: &str = "
     CREATE FUNCTION apart() RETURNS trigger LANGUAGE plpgsql AS
       'BEGIN NEW.machine := NEW.owner::text; RETURN NEW; END';
     CREATE TRIGGER apart BEFORE INSERT OR UPDATE ON owners FOR EACH ROW EXECUTE FUNCTION apart();
     UPDATE owners SET beat = beat";
-/// Owners in this table can write to theirs no more.
+/// Owners in this table can no longer write to theirs.
 const MUTE: &str = "
     CREATE TABLE muted (owner uuid);
     CREATE FUNCTION mute() RETURNS trigger LANGUAGE plpgsql AS
@@ -81,7 +81,7 @@ impl Apart {
         self.stores[1].due(at(0)).await.unwrap().into_iter().map(|(_, run)| run).collect()
     }
 
-    /// Who was not heard of when the run was claimed, and whether it counts as a crash.
+    /// The owner that was silent when the run was claimed, and whether that counts as a crash.
     fn lost(&self) -> String {
         self.schema.run("SELECT lost_by, counted FROM claims")
     }
@@ -164,7 +164,7 @@ async fn a_claim_renews_the_claimers_lease_and_claims_nothing_without_one() {
     assert_eq!(after.parse::<i64>().unwrap(), beat.parse::<i64>().unwrap() + 1);
 }
 
-/// A process that is stopped, or that the database hears nothing of, on a machine where its lock is seen.
+/// A process that is stopped, or cut off from the database, on a machine where its lock can be seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_held_says_more_than_any_silence() {
     let home = Home::postgres();
@@ -180,7 +180,7 @@ async fn a_lock_that_is_held_says_more_than_any_silence() {
     assert_eq!(claim(&elsewhere, other.id).await, Err(refused));
 }
 
-/// Nobody could renew a lease meanwhile, and everybody finds all the others silent when it is back.
+/// No process could renew a lease meanwhile, and each finds all others silent when the database is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_away_for_longer_than_a_lease_costs_nobody_a_run() {
     let (server, folder) = (OwnServer::start(&[]), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! Servers that go away, that cannot be trusted, and that somebody else has brought up to date.
+//! Servers that go away, that cannot be trusted, or whose tables another process has upgraded.
 
 use baton_store::{PgError, PgOptions, PgStore, RunFilter, Store, StoreError};
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ async fn connections_that_are_cut_while_they_are_idle_cost_nothing() {
         server.run(&format!("SELECT pg_terminate_backend(pid) {ours}"));
         until("all are gone", || server.run(&format!("SELECT count(*) {ours}")) == "0");
         assert_eq!(runs(&store).await, Ok(1), "round {round}");
-        // A statement that may have been written is never repeated by itself: the writer is asked to.
+        // A statement that may have been written is never repeated automatically: that is left to the caller.
         match store.commit(&tenant(), &pen.says("on")).await {
             Ok(()) => pen.written(&pen.clone().says("on")),
             Err(error) => panic!("round {round}: {error}"),
@@ -158,7 +158,7 @@ fn pen_at() -> baton_core::time::Timestamp {
     crate::values::at(9)
 }
 
-/// The clean-up of the tests themselves: a process that is still leaving, in a transaction of its own, is in nobody's way,
+/// The clean-up of the tests themselves: a process that is still ending, with a transaction open, does not block it,
 /// and a schema that cannot be dropped fails its test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_is_dropped_although_a_session_still_holds_its_tables() {

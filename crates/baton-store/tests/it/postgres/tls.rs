@@ -1,4 +1,4 @@
-//! Encryption, and who may answer at the other end.
+//! Encryption, and verification of the server.
 
 use baton_store::{PgOptions, PgStore};
 

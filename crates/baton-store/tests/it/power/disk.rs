@@ -1,7 +1,7 @@
-//! A disk that can fail: a layer of SQLite's own file system (a VFS) that knows for each file what was synced, refuses to write
-//! or to sync from a chosen moment on, and can say what is left after the power was cut.
+//! A disk that can fail: a layer of SQLite's own file system (a VFS) that records the synced data of each file, refuses
+//! to write or to sync from a chosen moment on, and can show the data that is left after the power was cut.
 //!
-//! It concerns the folders that a test names, and passes everything else through. SQLite takes a VFS as a table of C
+//! It applies to the folders that a test names, and passes everything else through. SQLite takes a VFS as a table of C
 //! functions, which is why this one file may use `unsafe`; every pointer here was handed over by SQLite for the time of
 //! the call.
 #![allow(unsafe_code, reason = "a VFS is a table of C functions")]
@@ -48,9 +48,9 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<PathBuf, Image>,
-    /// How many more changes and syncs are made; then the power is gone. `None`: no limit.
+    /// The number of further changes and syncs before the power is cut. `None`: no limit.
     left: Option<u64>,
-    /// How many syncs fail from now on.
+    /// The number of syncs that fail from now on.
     failing_syncs: u32,
     made: u64,
 }
@@ -70,7 +70,7 @@ impl Disk {
         disk
     }
 
-    /// Cuts the power after so many more changes and syncs.
+    /// Cuts the power after this many more changes and syncs.
     pub(super) fn cut_after(&self, changes: u64) {
         self.state().left = Some(changes);
     }
@@ -80,12 +80,13 @@ impl Disk {
         self.state().failing_syncs = count;
     }
 
-    /// How many changes and syncs were made so far.
+    /// The number of changes and syncs so far.
     pub(super) fn made(&self) -> u64 {
         self.state().made
     }
 
-    /// Writes into a folder what a machine finds after a loss of power: everything that was synced, and of the rest any part.
+    /// Writes the files that a machine finds after a loss of power into a folder: all synced data, and any part of the
+    /// rest.
     pub(super) fn survivors(&self, folder: &Path, rng: &mut TestRng) {
         use proptest::prelude::Rng;
         for (path, image) in &self.state().files {
@@ -111,7 +112,7 @@ impl Disk {
         self.state.lock().unwrap()
     }
 
-    /// Counts one change or sync; false once the power is gone.
+    /// Counts one change or sync; false once the power is cut.
     fn has_power(&self) -> bool {
         let mut state = self.state();
         if state.left == Some(0) {
@@ -259,7 +260,7 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, length: sqlite3_int64) ->
     unsafe { open.real.xTruncate.unwrap()(file, length) }
 }
 
-/// Nothing is synced for real: what outlives a loss of power is kept in memory.
+/// Files are never really synced: the data that outlives a loss of power is kept in memory.
 unsafe extern "C" fn sync(file: *mut sqlite3_file, _flags: c_int) -> c_int {
     let open = of(file);
     if open.disk.sync(&open.path) { SQLITE_OK } else { SQLITE_IOERR_FSYNC }

@@ -11,7 +11,7 @@ use super::play::{Done, fetched, id, run_number};
 use crate::home::Lines;
 use crate::values::{assistant, branch, user};
 
-/// What can be seen of an outcome without knowing of lanes.
+/// The result of an operation, as far as it does not depend on lanes.
 pub(super) type Seen = Result<Told, &'static str>;
 
 #[derive(Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub(super) enum Told {
     Pruned { branches: Vec<BranchName>, entries: u64 },
 }
 
-/// What a store answered, as the model would say it.
+/// The result of a store, in the terms of the model.
 pub(super) fn seen(outcome: &Result<Done, StoreError>) -> Seen {
     match outcome {
         Ok(Done::Nothing) => Ok(Told::Nothing),
@@ -47,7 +47,7 @@ pub(super) fn seen(outcome: &Result<Done, StoreError>) -> Seen {
     }
 }
 
-/// A branch as it looks from outside: name, origin, whether a run is on it, entries, its tail, and where
+/// A branch as seen from outside: name, origin, whether a run is on it, entries, its tail, and the places where
 /// untrusted content and private data begin.
 pub(super) type Shape =
     (BranchName, Option<(BranchName, i64)>, Option<u128>, Vec<EntryId>, Tail, [Option<i64>; 2]);
@@ -75,7 +75,7 @@ pub(super) struct Model {
     seed: u64,
     current: BranchName,
     lines: BTreeMap<BranchName, Line>,
-    /// Every entry that was not pruned, with all that led to it.
+    /// Every entry that was not pruned, with all entries before it.
     paths: BTreeMap<EntryId, Vec<EntryId>>,
     entries: BTreeMap<EntryId, Entry>,
 }

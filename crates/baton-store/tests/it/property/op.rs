@@ -8,7 +8,7 @@ use crate::values::{assistant, branch, call, entry, file, private, result, untru
 const LENGTH: usize = 30;
 const NAMES: [&str; 5] = ["main", "a", "b", "c", "d"];
 
-/// What is done to a thread. A branch that is absent means the current one.
+/// An operation on a thread. A missing branch means the current one.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
     Push {
@@ -31,7 +31,7 @@ pub(super) enum Op {
         keep: Vec<BranchName>,
         dry_run: bool,
     },
-    /// A run begins on a branch, writes to it, brings something untrusted in, ends.
+    /// A run begins on a branch, writes to it, appends untrusted content, and ends.
     Start(BranchName),
     Write(BranchName),
     Fetch(BranchName),
@@ -46,8 +46,8 @@ pub(super) enum At {
     EntryOf(usize),
 }
 
-/// SplitMix64: a good enough die, the same on every machine. Beside it, a rough idea of what is there by
-/// now, so that most operations find something to do; what is not there is asked for now and then.
+/// SplitMix64: a good enough die, the same on every machine. It also keeps a rough idea of the existing objects, so
+/// that most operations find something to do; missing ones are requested now and then.
 struct Die {
     state: u64,
     there: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! Plays operations on a store, as whoever holds the threads and the runs would.
+//! Plays operations on a store, in place of the callers that own the threads and the runs.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::op::{At, Op};
 use crate::pen::Pen;
 use crate::values::{assistant, at, call, entry_id, file, run, tenant, untrusted, user};
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Debug, PartialEq)]
 pub(super) enum Done {
     Nothing,
@@ -36,7 +36,7 @@ pub(super) fn id(seed: u64, n: usize, i: usize) -> EntryId {
     entry_id((u128::from(seed) << 64) + ((n as u128) << 16) + i as u128)
 }
 
-/// What a run appends that brings something untrusted in, by turns something private, too.
+/// The entries of a run with untrusted content, every other time with private data as well.
 pub(super) fn fetched(n: usize) -> Vec<Entry> {
     let id = format!("fetch-{n}");
     let brought = if n.is_multiple_of(2) { untrusted(&id) } else { file(&id) };
@@ -128,7 +128,7 @@ impl Player {
         Ok(Done::Index(head))
     }
 
-    /// With ids and moments that follow from the operation.
+    /// Gives a transition the ids and times that follow from the operation.
     fn stamped(&self, n: usize, mut transition: Transition) -> Transition {
         for (i, new) in transition.entries.iter_mut().enumerate() {
             (new.id, new.at) = (id(self.seed, n, i), at(n as u64));

@@ -1,4 +1,4 @@
-//! The chain: one row an event, each naming the one before.
+//! The chain: one row per event, each naming the one before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ on_every_store!(
     another_policy_is_told_of_once,
 );
 
-/// So many events, every third of which is theirs.
+/// Receives this many events, every third of which is from the other tenant.
 async fn received(store: &Store, count: u64) {
     for n in 1..=count {
         let tenant = if n % 3 == 0 { theirs() } else { tenant() };
@@ -84,7 +84,7 @@ async fn two_who_seal_at_once_make_one_chain(home: Home) {
     let seal = |store: Store| {
         let sealed = sealed.clone();
         tokio::spawn(async move {
-            // Whoever finds that the other is at it has sealed nothing.
+            // A call that finds the other one sealing has sealed nothing.
             while sealed.load(Ordering::SeqCst) < 40 {
                 sealed.fetch_add(store.seal(2).await.unwrap(), Ordering::SeqCst);
             }
@@ -101,7 +101,7 @@ async fn two_who_seal_at_once_make_one_chain(home: Home) {
     verify(rows, None).unwrap();
 }
 
-/// An event of a run and one from outside that says exactly the same.
+/// An event of a run and an identical one from outside.
 async fn only_what_was_received_is_marked_as_external(home: Home) {
     let store = &home.store;
     let owner = store.enlist().unwrap();
@@ -133,13 +133,13 @@ async fn another_policy_is_told_of_once(home: Home) {
         assert_eq!(store.note_policy(hash, event(1, true)).await, Ok(is_told), "{hash}");
         assert_eq!(elsewhere.note_policy(hash, event(2, true)).await, Ok(false), "{hash}");
     }
-    // An event of ours that is to be sent: one for each change.
+    // Each change of the policy left one event to be sent.
     let told: Vec<_> = store.outbox(0, 9).await.unwrap().into_iter().map(|it| it.event.payload).collect();
     let expected = ["a", "b"].map(|previous| serde_json::json!({"n": 1, "previous": previous}));
     assert_eq!(told, expected);
 }
 
-/// Whatever column of whatever row is changed, that row is named.
+/// If any column of any row is changed, the error names that row.
 async fn whatever_is_changed_is_named(home: Home) {
     received(&home.store, 4).await;
     home.store.seal(9).await.unwrap();
@@ -172,7 +172,7 @@ async fn whatever_is_changed_is_named(home: Home) {
         let sql = format!("DELETE FROM audit WHERE n >= {n}");
         assert_eq!(found(&sql, None).await, Err(BrokenChain::Missing { n }), "its end is gone");
     }
-    // Whoever knows of the note of its end changes that, too; only a hash that is elsewhere shows it then.
+    // A writer who knows the noted end of the chain changes that, too; only a hash kept elsewhere shows it then.
     tamper(&home, "CREATE TABLE kept_end AS SELECT * FROM chain");
     tamper(&home, "UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit WHERE n = 3)");
     let cut = "DELETE FROM audit WHERE n = 4";

@@ -1,4 +1,4 @@
-//! Runs whose tool calls are yet to be told to the audit trail.
+//! The queue of runs whose tool calls are not in the audit trail yet.
 
 use baton_core::run::RunStatus;
 use baton_store::{
@@ -21,12 +21,12 @@ on_every_store!(
     what_has_had_its_time_stays_while_its_calls_are_not_told_of,
 );
 
-/// The event of a run that rests.
+/// The event of a run that was suspended or ended.
 fn rest(n: u128, kind: &str, send: bool) -> AuditEvent {
     AuditEvent { kind: kind.to_owned(), payload: json!({"run_id": run(n)}), ..event(1, send) }
 }
 
-/// As if the run had been suspended, and had gone on at once.
+/// Simulates that the run was suspended, and went on at once.
 async fn suspended(store: &Store, pen: &mut Pen) {
     let audit = vec![rest(1, "agent.suspended", false)];
     pen.commit(store, Transition { audit, ..pen.says("more") }).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_run_is_queued_when_its_rest_is_sealed_whether_that_is_sent_or_not(hom
     assert_eq!((queue(&first), first.len()), (vec![(1, true, 0), (2, true, 0)], 2));
     assert_eq!(store.add_calls(&first, call(7)).await, Ok(true));
     let unsent = elsewhere.outbox(0, 99).await.unwrap();
-    store.sent(&[unsent[0].n]).await.unwrap(); // between sealing it and telling of it
+    store.sent(&[unsent[0].n]).await.unwrap(); // after it was sealed and before its calls are added
     assert_eq!(queue(&rested(store).await), [(3, true, 0), (4, true, 0)]);
     let last = rested(store).await;
     assert_eq!(store.add_calls(&last, DerivedCalls::default()).await, Ok(true));
@@ -145,7 +145,7 @@ async fn an_event_from_outside_queues_no_run(home: Home) {
     store.receive(&tenant(), rest(1, "agent.completed", false), None).await.unwrap();
     store.receive(&theirs(), rest(1, "agent.suspended", false), None).await.unwrap();
     assert!(rested(store).await.is_empty());
-    // Of a run that is gone nothing is known, and of an event that names none, nothing can be.
+    // A removed run has no data, and an event that names no run cannot have any.
     let audit = vec![
         rest(2, "agent.failed", false),
         AuditEvent { payload: json!({}), ..rest(1, "agent.failed", false) },

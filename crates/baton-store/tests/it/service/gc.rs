@@ -1,4 +1,4 @@
-//! What is thrown away, and what stays.
+//! Garbage collection: the rows that are removed, and those that stay.
 
 use baton_core::id::{OwnerId, Tenant};
 use baton_core::json::sha256_hex;
@@ -32,7 +32,7 @@ fn request(now_ms: u64) -> GcRequest {
     GcRequest { now: at(now_ms), runs_before: None, blobs_before: None, dry_run: false }
 }
 
-/// What goes: told beforehand without changing anything, and then done.
+/// Collects twice: first a dry run, which must change nothing and report the result of the second.
 async fn collect(store: &Store, request: GcRequest) -> Collected {
     let before = dump(store).await;
     let told = store.gc(&GcRequest { dry_run: true, ..request }).await.unwrap();
@@ -161,7 +161,7 @@ async fn definitions_go_with_the_last_run_that_names_them(home: Home) {
     assert_eq!(elsewhere.gc(&older(101)).await, Ok(Collected { runs: 1, ..NOTHING }));
     let gone = StoreError::NotFound { what: "definition", id: hash.clone() };
     assert_eq!(store.definition(&tenant(), &hash).await, Err(gone));
-    // Whoever knew it to be there keeps it again.
+    // A caller that knew it to be stored stores it again.
     ended(store, 3, "t1", 300).await;
     assert_eq!(elsewhere.definition(&tenant(), &hash).await, Ok(definition()));
     elsewhere.gc(&older(400)).await.unwrap();
@@ -222,7 +222,7 @@ async fn long_outputs_go_when_nothing_names_them(home: Home) {
     }
 }
 
-/// What goes in the same sweep keeps nothing alive: not in the doing, and not in the telling.
+/// Rows that are removed in the same collection keep nothing alive, neither in a dry run nor in a real one.
 async fn what_would_go_names_nothing(home: Home) {
     let store = &home.store;
     let old = put(store, &tenant(), b"old", 0).await;
@@ -277,7 +277,7 @@ async fn more_than_fits_into_one_write_goes(home: Home) {
     assert_eq!(runs(store).await, [0; 0]);
 }
 
-/// Nobody knows what an entry names that cannot be read.
+/// The names in an entry that cannot be read are not known.
 async fn nothing_goes_that_a_damaged_entry_may_name(home: Home) {
     let store = &home.store;
     let (ours, foreign) = (put(store, &tenant(), b"a", 0).await, put(store, &theirs(), b"a", 0).await);

@@ -1,4 +1,4 @@
-//! Keys of requests: what was begun under a key is begun once.
+//! Idempotency keys: work that was begun under a key is begun only once.
 
 use baton_core::id::{OwnerId, Tenant};
 use baton_core::run::RunStatus;

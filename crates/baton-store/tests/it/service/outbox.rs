@@ -1,4 +1,4 @@
-//! Events on their way: written with what they tell of, sent and sealed afterwards.
+//! Outgoing events: written in the same transaction as the change that they report, sent and sealed later.
 
 use baton_core::id::Tenant;
 use baton_core::run::RunStatus;
@@ -26,7 +26,7 @@ async fn outbox(store: &Store) -> Vec<AuditEvent> {
     store.outbox(0, 1000).await.unwrap().into_iter().map(|outgoing| outgoing.event).collect()
 }
 
-/// A run that says these things of itself, one a transition after the first.
+/// A run with these audit events, one in each transition after the first.
 async fn told(store: &Store, events: &[AuditEvent]) -> Pen {
     let owner = store.enlist().unwrap();
     talk(store, "t", 1).await;
@@ -83,7 +83,7 @@ async fn what_was_sent_is_not_sent_again(home: Home) {
     assert_eq!(store.seal(2).await, Ok(2));
     elsewhere.sent(&numbers[1..2]).await.unwrap();
     assert_eq!(outbox(store).await, [event(3, true)], "sent after it was sealed");
-    // Whoever is not sure says it again; numbers that nobody knows say nothing.
+    // A sender that is not sure reports a number again; unknown numbers have no effect.
     elsewhere.sent(&[numbers[0], numbers[1], 99_999]).await.unwrap();
     elsewhere.sent(&[]).await.unwrap();
     assert_eq!((outbox(store).await, store.seal(9).await), (vec![event(3, true)], Ok(1)));
@@ -172,7 +172,7 @@ async fn what_is_dropped_before_it_is_sealed_is_sealed_all_the_same(home: Home) 
     assert_eq!(store.seal(9).await, Ok(0));
 }
 
-/// What is stored of the outbox: rows that have nothing left to do are gone.
+/// The stored rows of the outbox: rows that were both sent and sealed are removed.
 async fn a_row_leaves_when_it_was_sent_and_sealed(home: Home) {
     let store = &home.store;
     told(store, &[1, 2, 3].map(|n| event(n, n != 3))).await;

@@ -1,4 +1,4 @@
-//! Runs that wait for their turn: the line, and who is next.
+//! Queued runs: their order, and the one that is next.
 
 use baton_core::id::RunId;
 use baton_core::run::{Message, RunStatus};
@@ -316,7 +316,7 @@ async fn those_who_are_first_in_line_come_page_by_page_and_once(home: Home) {
         let thread = format!("t{n}");
         talk(store, &thread, 1).await;
         for place in 0..2 {
-            // The last one goes before all others everywhere.
+            // The last run goes before all others on every branch.
             let new = new_queued(n + 10 * place, (&thread, "main"));
             store.enqueue(&tenant(), NewQueued { first: n == 7, ..new }).await.unwrap();
         }

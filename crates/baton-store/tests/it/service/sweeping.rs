@@ -1,5 +1,5 @@
-//! Throwing away while others work: nothing goes that somebody has just begun to use, and nothing stays that
-//! has nothing left to do.
+//! Garbage collection during other work: data that another process has just begun to use stays, and finished data does
+//! not.
 
 use baton_core::id::OwnerId;
 use baton_core::run::{Definition, RunStatus};
@@ -21,7 +21,7 @@ async fn mortal(store: &Store, n: u128) -> String {
     id
 }
 
-/// Begins a run, or gets one in line, under a definition that no other run has.
+/// Begins or queues a run, under a definition that no other run has.
 async fn begin(store: &Store, n: u128) -> Result<String, StoreError> {
     let on = format!("t{n}");
     let definition = Pinned::new(Definition { system: format!("Be {n}."), ..definition() });

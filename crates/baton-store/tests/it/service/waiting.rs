@@ -1,4 +1,4 @@
-//! The turn of a run that waited: how it begins, or ends without having had it.
+//! The start of a queued run, or its end without having begun.
 
 use baton_core::budget::Budget;
 use baton_core::id::OwnerId;
@@ -25,7 +25,7 @@ on_every_store!(
 
 const MAIN: (&str, &str) = ("t", "main");
 
-/// The first transition of a run that waited, and what it begins as.
+/// The first transition of a queued run, and the values of its start.
 async fn turn(store: &Store, owner: OwnerId, n: u128, on: (&str, &str)) -> (Pen, NewRun, Transition) {
     let pen = Pen::for_new(store, n, on).await;
     let first = pen.next(vec![user("go")], vec![warning("begun")]);
@@ -33,7 +33,7 @@ async fn turn(store: &Store, owner: OwnerId, n: u128, on: (&str, &str)) -> (Pen,
     (pen, new, first)
 }
 
-/// Begins a run that waited.
+/// Begins a queued run.
 pub(crate) async fn take_turn(
     store: &Store,
     owner: OwnerId,
@@ -46,7 +46,7 @@ pub(crate) async fn take_turn(
     Ok(pen)
 }
 
-/// Ends a run that waits.
+/// Ends a queued run.
 pub(crate) async fn cancel(store: &Store, n: u128, on: (&str, &str)) -> Result<(), StoreError> {
     let row = store.run(&tenant(), run(n)).await?;
     let owner = OwnerId(uuid::Uuid::from_u128(99));
@@ -72,7 +72,7 @@ async fn a_run_begins_with_its_turn(home: Home) {
     talk(store, "t", 1).await;
     store.enqueue(&tenant(), new_queued(1, MAIN)).await.unwrap();
     let waiting = store.run(&tenant(), run(1)).await.unwrap();
-    // What was said meanwhile comes first.
+    // Entries that were pushed meanwhile come first.
     store.push(&tenant(), &thread("t"), None, numbered(9, user("meanwhile"))).await.unwrap();
     let mut pen = take_turn(&elsewhere, owner.id, 1, MAIN).await.unwrap();
     let expected = RunRow {

@@ -1,4 +1,4 @@
-//! A store in which every write has something to do.
+//! A store in which every write has an effect.
 
 use baton_core::json::sha256_hex;
 use baton_core::run::{Choice, RunStatus};
@@ -18,19 +18,19 @@ use crate::values::{
 const KEYS: [&str; 3] = ["ours", "theirs", "new"];
 const BLOB: &[u8] = b"a long output";
 
-/// Threads `t` with a run that works, `u` with one that has ended, `v` with one whose owner died, `w` with one that was
-/// claimed from the dead, and `gone`, whose time is over; keys, tokens and events.
+/// Threads `t` with a run that is driven, `u` with one that has ended, `v` with one whose owner died, `w` with one that
+/// was claimed from a dead owner, and `gone`, which is past its time to live; keys, tokens and events.
 pub(crate) struct Stage {
     pub(crate) store: Store,
     owner: Owner,
     other: Owner,
-    /// The run that works.
+    /// The run that is driven.
     pen: Pen,
-    /// Under which epoch the run on `w` is held.
+    /// The epoch under which the run on `w` is held.
     epoch: u32,
 }
 
-/// Everything of a store that a write may change.
+/// All data of a store that a write may change.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Everything {
     dump: Dump,
@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// Makes a write, on this store or on another one over it. Asked for again, it is the same: of the same ids.
+    /// Makes a write, on this store or on another one over it. A retry is the same write, with the same ids.
     pub(crate) async fn make(&self, store: &Store, write: &str) -> Result<(), StoreError> {
         match write {
             "claim" | "commit" | "decide" | "enqueue" | "forgive" | "release" | "start" | "watch"
@@ -199,7 +199,7 @@ impl Stage {
     }
 }
 
-/// What the audit trail is told beside a write.
+/// The audit event that is recorded with a write.
 fn told() -> AuditEvent {
     event(4, true)
 }

@@ -1,4 +1,4 @@
-//! Several runs in one statement come to the same as each alone.
+//! Several runs in one statement have the same result as each alone.
 
 use baton_core::id::{EntryId, OwnerId, Tenant};
 use baton_core::run::RunStatus;
@@ -58,7 +58,7 @@ fn entry(n: u128, index: u128, kind: &str, body: Value) -> NewEntry {
     NewEntry { id: EntryId(Uuid::from_u128(n * 100 + index)), at: Timestamp(2), entry }
 }
 
-/// The second transition of the nth run: each writes something else.
+/// The second transition of the nth run: each writes other rows.
 fn second(n: u128) -> Transition {
     let mut second = Transition {
         run: RunId(Uuid::from_u128(n)),
@@ -99,11 +99,11 @@ fn begins() -> Vec<Work> {
     (1..=5).map(begin).collect()
 }
 
-/// Everything that is in the tables, and how many transactions wrote steps.
+/// All rows of the tables, and the number of transactions that wrote steps.
 fn everything(schema: &Schema) -> (Vec<String>, String) {
     let tables = ["threads", "branches", "entries", "untrusted", "runs", "steps", "outbox"];
     let rows = |table: &str| {
-        // Numbers that are given in order of arrival are not compared.
+        // Numbers that are given in the order of arrival are not compared.
         let row = "to_jsonb(x) - 'born' - 'n'";
         schema.run(&format!("SELECT string_agg(({row})::text, E'\\n' ORDER BY {row}) FROM {table} x"))
     };
@@ -200,7 +200,7 @@ async fn two_that_want_the_same_run_or_thread_do_not_share_a_statement() {
     assert_eq!(schema.run("SELECT count(*) FROM steps"), "4");
 }
 
-/// Otherwise its row would be taken after those of later runs, and two groups could wait for each other.
+/// Otherwise its row would be locked after those of later runs, and two groups could wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_goes_alone_has_a_transaction_of_its_own() {
     let (store, schema, _folder) = store(1).await;
