@@ -180,7 +180,7 @@ pub(super) async fn inspect(db: &Client) -> Result<(), PgError> {
     Ok(())
 }
 
-/// Takes the parameters out of an address that the client library does not know.
+/// Takes the parameters that the client library does not know out of an address.
 fn without_tls(url: &str) -> Result<(String, TlsMode), PgError> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return Err(PgError::Address("it must begin with postgres:// or postgresql://".to_owned()));

@@ -17,7 +17,7 @@ use super::fault;
 use super::lease::{Place, Renewed, since_boot};
 use crate::error::StoreError;
 
-/// The deadline for giving up the own lease.
+/// The deadline for giving up a lease.
 pub(super) const RETIRE: Duration = Duration::from_secs(2);
 
 /// Renews an existing lease. A claim does the same in its own statement.

@@ -1,4 +1,4 @@
-//! Liveness of owners: on its own machine the lock of a file, and elsewhere a lease that the owner renews.
+//! Liveness of owners: by the lock of a file on an owner's own machine, and elsewhere by a lease that it renews.
 //!
 //! On the machine of an owner the lock of its file decides: while it is held, nothing else counts, and when it can be
 //! taken, its process is gone. Elsewhere an owner counts as alive unless a lease has passed without a new beat, by the

@@ -158,7 +158,7 @@ async fn no_longer_sent(db: &Db<'_>, numbers: &[i64]) -> Result<u64, StoreError>
     Ok(changed)
 }
 
-/// Removes those events that are both sealed and sent.
+/// Removes those events that are sealed and need not be sent any more.
 pub(super) async fn remove_done(db: &Db<'_>, numbers: &[i64]) -> Result<(), StoreError> {
     let sql = "DELETE FROM outbox WHERE n = ANY($1) AND sealed AND NOT send";
     db.execute(&db.prepare_cached(sql).await?, &[&numbers]).await?;

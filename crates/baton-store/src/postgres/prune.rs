@@ -1,4 +1,4 @@
-//! Prune in PostgreSQL: removes idle branches, then all entries that no branch reaches.
+//! Prune in PostgreSQL: removes idle branches, then all entries that no branch or unfinished run reaches.
 //!
 //! The tree is locked, so no run begins or ends meanwhile; but active runs go on writing, each at the end of its own
 //! lane. Such a lane is never cut: there is nothing in it beyond its run.

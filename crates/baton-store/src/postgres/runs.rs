@@ -56,7 +56,7 @@ pub(super) const STEPS_WITH: &str = "WITH RECURSIVE h(below, above) AS (
       SELECT step, epoch, frame, first_seq, last_seq, body, crc FROM steps
       WHERE tenant = r.tenant AND run = r.run AND step > (SELECT max(below) FROM h) ORDER BY step LIMIT $4) s ON true
     WHERE r.tenant = $1 AND r.run = $2 ORDER BY s.step";
-/// Claims after the first; one row of nulls if the run exists and has none.
+/// Claims after the first; one row without a claim if the run exists and has none.
 pub(super) const CLAIMS: &str = "SELECT r.step, c.epoch, c.base_seq FROM runs r
     LEFT JOIN claims c ON c.tenant = r.tenant AND c.run = r.run WHERE r.tenant = $1 AND r.run = $2
     ORDER BY c.epoch";

@@ -1,4 +1,4 @@
-//! Prune in SQLite: removes idle branches, then all entries that no branch reaches.
+//! Prune in SQLite: removes idle branches, then all entries that no branch or unfinished run reaches.
 
 use baton_core::id::{Tenant, ThreadId};
 use baton_core::thread::Place;

@@ -191,7 +191,7 @@ pub(super) fn run_row(row: &Row<'_>) -> Result<RunRow, StoreError> {
     })
 }
 
-/// Where a run stands, from its column.
+/// The status of a run, from its column.
 pub(super) fn status(run: RunId, column: u8) -> Result<RunStatus, StoreError> {
     let status = RunStatus::ALL.get(usize::from(column)).copied();
     status.ok_or_else(|| StoreError::corrupt("run", run, "unknown status"))
