@@ -102,7 +102,7 @@ pub(crate) async fn begin(
         };
         let _ = tell.send((submitted, gone));
     };
-    tokio::spawn(submitting.in_current_span());
+    tokio::spawn(Box::pin(submitting).in_current_span()); // boxed: it is large, and a task is moved several times
     let (submitted, gone) = told.await.map_err(|_| internal("the task that begins a run is gone"))?;
     let (submitted, from) = submitted?;
     let (run, handle) = match submitted {
