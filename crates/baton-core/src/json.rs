@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -47,8 +48,8 @@ pub fn is_deeper_than(value: &Value, depth: usize) -> bool {
     depth == 0 || children.any(|child| is_deeper_than(child, depth - 1))
 }
 
-/// The canonical text of a value: keys sorted, no white space.
-pub fn canonical(value: &Value) -> String {
+/// The canonical text of a value: keys sorted, no white space. The fields of a type of ours have to stand in that order.
+pub fn canonical(value: &impl Serialize) -> String {
     // serde_json's map is ordered by key (the `preserve_order` feature is banned by the tidy test), and a value
     // that was read as JSON can always be written. This way it is written without the detour of `Display`.
     serde_json::to_string(value).unwrap_or_default()

@@ -131,18 +131,25 @@ impl AuditEvent {
         self.payload["previous"] = json!(before.trim_start_matches(POLICY_MARK));
     }
 
-    /// The body that is exchanged between services.
-    pub fn body(&self) -> Value {
-        json!({
-            "correlation_id": self.correlation, "event_type": self.kind, "source": self.source,
-            "payload": self.payload,
-        })
+    /// The body that services exchange, as its one canonical text.
+    pub fn body(&self) -> String {
+        let AuditEvent { correlation, kind, source, payload, .. } = self;
+        canonical(&Body { correlation_id: correlation, event_type: kind, payload, source })
     }
 
-    /// The digest that the chain holds of the event: the hash of its body's canonical text.
+    /// The digest that the chain holds of the event: the hash of its body.
     pub fn digest(&self) -> String {
-        sha256_hex(canonical(&self.body()).as_bytes())
+        sha256_hex(self.body().as_bytes())
     }
+}
+
+/// See [`AuditEvent::body`]. Its fields stand in the order of their names, as in every canonical text.
+#[derive(Serialize)]
+struct Body<'a> {
+    correlation_id: &'a str,
+    event_type: &'a str,
+    payload: &'a Value,
+    source: &'a str,
 }
 
 /// The prefix of a policy's mark.
@@ -211,18 +218,13 @@ impl AuditRow {
     /// The hash that the next row names; it vouches for this row and all before it. A row from before `external` was
     /// recorded has the hash that it had then.
     pub fn hash(&self) -> String {
-        let mut fields = vec![
-            json!(self.n),
-            json!(self.tenant.as_str()),
-            json!(self.at.0),
-            json!(self.correlation),
-            json!(self.kind),
-            json!(self.source),
-            json!(self.digest),
-            json!(self.prev),
-        ];
-        fields.extend(self.external.map(Value::Bool));
-        sha256_hex(canonical(&Value::Array(fields)).as_bytes())
+        let AuditRow { n, tenant, at, correlation, kind, source, external, digest, prev, seal: _ } = self;
+        let (tenant, at) = (tenant.as_str(), at.0);
+        let text = match external {
+            Some(external) => canonical(&(n, tenant, at, correlation, kind, source, digest, prev, external)),
+            None => canonical(&(n, tenant, at, correlation, kind, source, digest, prev)),
+        };
+        sha256_hex(text.as_bytes())
     }
 }
 

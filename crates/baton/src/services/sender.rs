@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use baton_core::id::Tenant;
-use baton_core::json::{canonical, sha256_hex};
+use baton_core::json::sha256_hex;
 use baton_core::time::Timestamp;
 use baton_core::turns::by_turns;
 use baton_engine::{Clock, Engine, SystemClock};
@@ -298,7 +298,7 @@ impl Sender {
 
 /// The key and the body of an event: the very text whose digest the chain holds, so that it is written only once.
 fn written(n: i64, event: &AuditEvent) -> (String, Vec<u8>) {
-    let body = canonical(&event.body()).into_bytes();
+    let body = event.body().into_bytes();
     let digest = sha256_hex(&body);
     (format!("{}-{n}", digest.get(..32).unwrap_or(&digest)), body)
 }

@@ -1,8 +1,10 @@
 use baton_core::id::Tenant;
+use baton_core::json::{canonical, sha256_hex};
 use baton_core::time::Timestamp;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::service::Unsealed;
+use crate::service::{AuditEvent, Unsealed};
 
 fn chain(count: i64) -> Vec<AuditRow> {
     let (mut end, mut rows) = (ChainEnd::default(), Vec::new());
@@ -40,6 +42,32 @@ fn a_whole_chain_answers_its_head() {
     }
     assert_eq!(verify([], None), Ok(AuditRow::FIRST.to_owned()));
     assert_eq!(verify(rows, Some(AuditRow::FIRST)), Ok(head));
+}
+
+/// As whoever checks a trail by other means does it: the list of the fields, as text without spaces.
+#[test]
+fn a_row_is_hashed_as_the_list_of_its_fields() {
+    for row in chain(2).into_iter().chain(older(chain(2))) {
+        let AuditRow { n, tenant, at, correlation, kind, source, external, digest, prev, .. } = &row;
+        let mut fields = json!([n, tenant, at.0, correlation, kind, source, digest, prev]);
+        fields.as_array_mut().unwrap().extend(external.map(Value::Bool));
+        assert_eq!(row.hash(), sha256_hex(fields.to_string().as_bytes()));
+    }
+}
+
+#[test]
+fn an_event_is_sent_and_digested_as_the_canonical_text_of_its_body() {
+    let payload = json!({"z": [1, 2.5, null], "a": {"y": "é\n", "b": true}});
+    let event = AuditEvent {
+        at: Timestamp(1),
+        correlation: "c".to_owned(),
+        kind: "k".to_owned(),
+        source: "s\"".to_owned(),
+        payload: payload.clone(),
+        send: true,
+    };
+    let body = json!({"source": "s\"", "payload": payload, "event_type": "k", "correlation_id": "c"});
+    assert_eq!((event.body(), event.digest()), (canonical(&body), sha256_hex(canonical(&body).as_bytes())));
 }
 
 #[test]
