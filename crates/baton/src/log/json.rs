@@ -1,14 +1,19 @@
 //! One JSON object per line: `ts`, `level`, `target`, `msg`, then the other fields, under names that never change.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 
 use baton_engine::{Clock, SystemClock};
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+/// What most lines need, in bytes.
+const USUAL: usize = 512;
 
 /// See the module.
 pub(super) struct Lines;
@@ -27,29 +32,34 @@ where
         let mut fields = Fields::default();
         event.record(&mut fields);
         let about = event.metadata();
-        let (ts, level) = (SystemClock.now().to_string(), about.level().as_str());
-        let known = [
-            ("ts", ts.as_str()),
-            ("level", level),
-            ("target", about.target()),
-            ("msg", fields.message.as_str()),
-        ];
-        for (nth, (name, value)) in known.into_iter().enumerate() {
-            let before = if nth == 0 { "{" } else { "," };
-            write!(writer, "{before}\"{name}\":{}", Value::from(value))?;
+        let mut line = Vec::with_capacity(USUAL);
+        let ts = SystemClock.now();
+        member(&mut line, "{", "ts", &ts);
+        member(&mut line, ",", "level", about.level().as_str());
+        member(&mut line, ",", "target", about.target());
+        member(&mut line, ",", "msg", &fields.message);
+        for (name, value) in fields.others {
+            member(&mut line, ",", name, &value);
         }
-        for (name, value) in &fields.others {
-            write!(writer, ",{}:{value}", Value::from(name.as_str()))?;
-        }
-        writeln!(writer, "}}")
+        line.extend_from_slice(b"}\n");
+        writer.write_str(str::from_utf8(&line).map_err(|_| fmt::Error)?)
     }
+}
+
+/// Writes a name and its value.
+fn member(line: &mut Vec<u8>, before: &str, name: &str, value: &(impl Serialize + ?Sized)) {
+    line.extend_from_slice(before.as_bytes());
+    // The fields of an event are texts, numbers and booleans, which can always be written.
+    let _ = serde_json::to_writer(&mut *line, name);
+    line.push(b':');
+    let _ = serde_json::to_writer(line, value);
 }
 
 /// The fields of one event.
 #[derive(Default)]
 struct Fields {
     message: String,
-    others: Map<String, Value>,
+    others: BTreeMap<&'static str, Value>,
 }
 
 impl Fields {
@@ -63,7 +73,7 @@ impl Fields {
             "ts" | "level" | "target" | "msg" => return,
             other => other,
         };
-        self.others.insert(name.to_owned(), value);
+        self.others.insert(name, value);
     }
 }
 
