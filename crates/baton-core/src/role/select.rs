@@ -127,7 +127,7 @@ pub fn select(decision: &Decision, message: &str) -> Selected {
 
 fn by_question(message: &str) -> (&'static str, &'static str) {
     let text = message.trim();
-    let words: Vec<String> = words(text).collect();
+    let words: Vec<String> = words(text).map(plain).collect();
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let questions = text.chars().filter(|c| is_question_mark(*c)).count();
     if text.lines().count() > 1 || text.contains("```") || words.len() > LONG {
@@ -155,10 +155,21 @@ fn is_question_mark(c: char) -> bool {
     matches!(c, '?' | '？' | '؟')
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
-    let word =
-        |word: &str| word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    text.split_whitespace().map(word).filter(|word: &String| !word.is_empty())
+/// The words of a text, as they stand there. What has neither letter nor digit is none.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric))
+}
+
+/// A word as the lists have it: its letters and digits, in lower case.
+fn plain(word: &str) -> String {
+    let mut plain = String::with_capacity(word.len());
+    for c in word.chars().filter(|c| c.is_alphanumeric()) {
+        match c.is_ascii() {
+            true => plain.push(c.to_ascii_lowercase()),
+            false => plain.extend(c.to_lowercase()),
+        }
+    }
+    plain
 }
 
 /// The query to search for, if a request asks to look something up.
@@ -169,7 +180,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 /// file, causes no search.
 pub fn look_up(message: &str) -> Option<String> {
     let text = message.trim();
-    if text.lines().count() > 1 || words(text).count() > LONG {
+    if text.lines().count() > 1 || words(text).nth(LONG).is_some() {
         return None;
     }
     let query = begins_with(text).or_else(|| ends_with(text))?;
