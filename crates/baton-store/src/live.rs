@@ -3,7 +3,7 @@
 //! An owner holds a lock on `live/INCARNATION`; it is dead exactly when that lock can be taken. Nothing
 //! here depends on a clock, so a stopped process counts as alive until it is really gone.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,9 @@ use baton_core::id::OwnerId;
 #[derive(Debug)]
 pub(crate) struct LifeLock {
     path: PathBuf,
-    file: File,
+    _file: File,
+    /// What tells its file from every other.
+    numbers: (u64, u64),
 }
 
 impl LifeLock {
@@ -27,7 +29,8 @@ impl LifeLock {
         let file = private_file(&unborn)?;
         file.lock()?;
         std::fs::rename(&unborn, &path)?;
-        Ok(LifeLock { path, file })
+        let numbers = numbers(&file.metadata()?);
+        Ok(LifeLock { path, _file: file, numbers })
     }
 }
 
@@ -39,12 +42,12 @@ impl LifeLock {
 
     /// Whether others who look for the lock find it held: its file is still the one under its name.
     pub(crate) fn is_found(&self) -> bool {
-        let numbers = |data: std::fs::Metadata| (data.dev(), data.ino());
-        match (std::fs::metadata(&self.path), self.file.metadata()) {
-            (Ok(found), Ok(own)) => numbers(found) == numbers(own),
-            _ => false,
-        }
+        std::fs::metadata(&self.path).is_ok_and(|found| numbers(&found) == self.numbers)
     }
+}
+
+fn numbers(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 impl Drop for LifeLock {
