@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{self, AUTHORIZATION};
+use axum::http::{HeaderMap, HeaderName};
 use baton_core::json::sha256_hex;
 use baton_core::time::Timestamp;
 use baton_engine::{Clock, SystemClock};
@@ -27,7 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MOST_BYTES: usize = 512;
 
 /// Headers that proxies add: a request with one of them need not come from this machine.
-const FORWARDED: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+static FORWARDED: [HeaderName; 5] = [
+    header::FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-real-ip"),
+    header::VIA,
+];
 
 /// A known token.
 #[derive(Debug, Clone)]
@@ -173,7 +179,7 @@ impl Auth {
     fn anybody(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         match self.is_open() {
             false => Err(unauthorized(headers)),
-            true if FORWARDED.iter().any(|name| headers.contains_key(*name)) => {
+            true if FORWARDED.iter().any(|name| headers.contains_key(name)) => {
                 let detail = "this request came through a proxy, and there is no token that keeps others out: \
                               `baton tokens add NAME` makes one, to be sent as Authorization: Bearer TOKEN";
                 Err(Problem::new(Code::Unauthorized, detail))
