@@ -16,19 +16,24 @@ use crate::world::{Kept, TENANT, World, kinds, quick};
 use scenes::{Scene, scenes};
 
 /// The writes that the engine makes. What else writes is asked for by a person or by a service of the binary.
-const OF_THE_ENGINE: [&str; 13] = [
-    "answer_key",
+const OF_THE_ENGINE: [&str; 18] = [
+    "add_calls",
+    "answer_call",
     "begin_key",
     "claim",
+    "collect",
     "commit",
     "decide",
+    "delete_thread",
     "enqueue",
     "forgive",
     "fork",
     "put_blob",
     "release",
     "retake_key",
+    "seal",
     "start",
+    "tell",
     "watch_all",
 ];
 

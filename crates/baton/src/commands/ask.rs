@@ -119,10 +119,7 @@ pub(crate) async fn run(app: &App, args: AskArgs, interrupts: Option<Interrupts>
 }
 
 /// Chooses who answers, and hands the message to the engine.
-async fn submit(
-    app: &App,
-    mut args: AskArgs,
-) -> Result<(Chosen, Result<Submitted, EngineError>), Failure> {
+async fn submit(app: &App, mut args: AskArgs) -> Result<(Chosen, Result<Submitted, EngineError>), Failure> {
     args.channel = app.channel(&args.channel)?;
     app.check_approvals()?;
     let chosen = app.models.choose().await?;

@@ -6,8 +6,8 @@ use baton_core::id::{Cursor, RunId, Tenant};
 use baton_core::policy::Mode;
 use baton_core::run::{ApprovalStatus, Choice};
 use baton_core::time::Timestamp;
-use baton_engine::{Engine, Execute, OnBusy, RunRequest, Submitted};
-use baton_store::{ClaimMode, FaultyStore, NewKey, RunFilter};
+use baton_engine::{Engine, EngineError, Execute, OnBusy, RunRequest, Submitted};
+use baton_store::{ClaimMode, FaultyStore, GcRequest, NewKey, RunFilter, StoreError, verify};
 use baton_tools::Registry;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -36,6 +36,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         scene("keyed calls", |world, _| calls(world).boxed_local()),
         scene("a watcher elsewhere", |world, faulty| watcher(world, faulty).boxed_local()),
         scene("a late start that is let go", |world, faulty| late(world, faulty).boxed_local()),
+        scene("an audit trail", |world, _| trail(world).boxed_local()),
         scene("a suspect that is cleared", |world, faulty| suspect(world, faulty).boxed_local()),
     ]
 }
@@ -61,6 +62,27 @@ async fn turn(world: &mut World) -> Vec<String> {
     world.script(json!([tools, [call("safe", "fail")], [{"text": "the end"}]]));
     let (_, rested, _) = world.turn(&world.engine(), "go").await;
     vec![format!("{rested:?}")]
+}
+
+/// The trail, a clearance and the removal of the thread are asked for again if they fail, as services and people do.
+async fn trail(world: &mut World) -> Vec<String> {
+    world.script(json!([[call("once", "ok")], [{"text": "the end"}]]));
+    let engine = world.engine();
+    world.turn(&engine, "go").await;
+    let mut tries = 0;
+    let mut is_done = |done: Result<(), EngineError>| {
+        tries += 1;
+        assert!(tries < 9, "{done:?}");
+        matches!(done, Ok(()) | Err(EngineError::Store(StoreError::NotFound { .. })))
+    };
+    while !is_done(engine.tell_calls().await) {}
+    let request = GcRequest { now: NOW, runs_before: None, blobs_before: None, dry_run: false };
+    while !is_done(engine.collect(&request, "test").await.map(drop)) {}
+    while !is_done(engine.delete_thread(&TENANT, &"t".parse().unwrap(), "test").await) {}
+    while !is_done(engine.seal_trail().await.map(drop).map_err(EngineError::from)) {}
+    let rows = world.store.audit(None, 0, 99).await.unwrap();
+    verify(rows.clone(), None).unwrap();
+    rows.into_iter().map(|row| row.kind).collect()
 }
 
 async fn approval(world: &mut World) -> Vec<String> {
