@@ -18,19 +18,19 @@ use baton_core::id::Tenant;
 use crate::breaker::Breaker;
 use crate::endpoint::Endpoint;
 use crate::gate::Gate;
-use crate::http::Http;
+use crate::http::HttpClients;
 use crate::offline::Offline;
 use crate::port::Model;
 use crate::provider::{ModelEntry, Provider};
-use crate::remote::{Remote, Setup, Site};
+use crate::remote::{EndpointState, RemoteModel, RemoteSetup};
 use crate::scripted::Scripted;
-pub use probe::{Answered, Finding, Probe};
+pub use probe::{ModelProbe, ProbeAnswer, ProbeFinding};
 
 /// The names that need no provider.
 const BUILT_IN: [&str; 2] = ["offline", "scripted"];
 
 /// The most models that are kept at hand. Names come from requests, so there may be any number of them.
-const MOST_AT_HAND: usize = 1024;
+const MAX_CACHED: usize = 1024;
 
 /// Why providers and models do not make a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,12 +45,12 @@ pub enum BadCatalog {
     #[error("{0:?} cannot be a model's name: write it as provider/model")]
     ModelName(String),
     /// A model is of nobody.
-    #[error("the model {name:?} is of a provider that there is not; {there_are}")]
+    #[error("the model {name:?} is of a provider that there is not; {available}")]
     NoProvider {
         /// The model.
         name: String,
         /// What there is instead.
-        there_are: String,
+        available: String,
     },
     /// Two entries are for one model.
     #[error("there are two entries for the model {0:?}")]
@@ -70,17 +70,17 @@ pub enum BadCatalog {
 /// All models by name. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalog {
-    it: Arc<Contents>,
+    inner: Arc<CatalogInner>,
 }
 
-struct Contents {
-    http: Arc<Http>,
+struct CatalogInner {
+    http: Arc<HttpClients>,
     providers: BTreeMap<String, Provider>,
     entries: BTreeMap<String, ModelEntry>,
     gates: BTreeMap<String, Gate>,
     /// Providers at one address share what is known of it.
-    sites: HashMap<Endpoint, Arc<Site>>,
-    at_hand: Mutex<BTreeMap<String, Remote>>,
+    endpoints: HashMap<Endpoint, Arc<EndpointState>>,
+    cached: Mutex<BTreeMap<String, RemoteModel>>,
 }
 
 impl Catalog {
@@ -106,15 +106,17 @@ impl Catalog {
                 return Err(BadCatalog::TwoModels(twice.name));
             }
         }
-        let sites = named.values().map(|provider| provider.base_url.clone());
-        let sites = sites.map(|base| (base.clone(), Arc::new(Site::new(base)))).collect();
-        let (http, at_hand) = (Arc::default(), Mutex::default());
-        Ok(Catalog { it: Arc::new(Contents { http, providers: named, entries, gates, sites, at_hand }) })
+        let endpoints = named.values().map(|provider| provider.base_url.clone());
+        let endpoints = endpoints.map(|base| (base.clone(), Arc::new(EndpointState::new(base)))).collect();
+        let (http, cached) = (Arc::default(), Mutex::default());
+        Ok(Catalog {
+            inner: Arc::new(CatalogInner { http, providers: named, entries, gates, endpoints, cached }),
+        })
     }
 
     /// How many calls of a tenant wait for a place of a model.
     pub fn waiting(&self, tenant: &Tenant) -> usize {
-        self.it.gates.values().map(|gate| gate.waiting(tenant)).sum()
+        self.inner.gates.values().map(|gate| gate.waiting(tenant)).sum()
     }
 
     /// A model by its name. Nobody is asked whether it is there.
@@ -131,12 +133,12 @@ impl Catalog {
 
     /// A provider by its name.
     pub fn provider(&self, name: &str) -> Option<&Provider> {
-        self.it.providers.get(name)
+        self.inner.providers.get(name)
     }
 
     /// All providers, by name.
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
-        self.it.providers.values()
+        self.inner.providers.values()
     }
 
     /// Whether what a model is sent stays on this machine; `None` where there is no such model.
@@ -148,9 +150,9 @@ impl Catalog {
         }
     }
 
-    fn remote(&self, name: &str) -> Result<Remote, Fault> {
+    fn remote(&self, name: &str) -> Result<RemoteModel, Fault> {
         let unknown = |problem: String| {
-            Fault::new(Code::LlmConnection, format!("{problem}; {}", there_are(&self.it.providers)))
+            Fault::new(Code::LlmConnection, format!("{problem}; {}", available(&self.inner.providers)))
         };
         let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
             return Err(unknown(format!("{name:?} is no model; models are named as provider/model")));
@@ -158,43 +160,43 @@ impl Catalog {
         let Some(provider) = self.provider(provider) else {
             return Err(unknown(format!("there is no provider {provider:?} for the model {name:?}")));
         };
-        let mut at_hand = self.it.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(remote) = at_hand.get(name) {
+        let mut cached = self.inner.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(remote) = cached.get(name) {
             return Ok(remote.clone());
         }
-        if at_hand.len() >= MOST_AT_HAND {
-            at_hand.clear();
+        if cached.len() >= MAX_CACHED {
+            cached.clear();
         }
-        let remote = Remote::new(self.setup(name, provider, model));
-        at_hand.insert(name.to_owned(), remote.clone());
+        let remote = RemoteModel::new(self.setup(name, provider, model));
+        cached.insert(name.to_owned(), remote.clone());
         Ok(remote)
     }
 
-    fn setup(&self, name: &str, provider: &Provider, model: &str) -> Setup {
-        let entry = self.it.entries.get(name).cloned().unwrap_or_else(|| ModelEntry::new(name));
-        Setup {
-            http: self.it.http.clone(),
-            site: self.site(provider),
+    fn setup(&self, name: &str, provider: &Provider, model: &str) -> RemoteSetup {
+        let entry = self.inner.entries.get(name).cloned().unwrap_or_else(|| ModelEntry::new(name));
+        RemoteSetup {
+            http: self.inner.http.clone(),
+            site: self.endpoint_state(provider),
             wire: entry.api.or(provider.wire()),
             entry,
             provider: provider.name.clone(),
             model: model.to_owned(),
             key: provider.key.clone(),
-            gate: self.it.gates.get(name).cloned(),
+            gate: self.inner.gates.get(name).cloned(),
             breaker: Breaker::new(name),
         }
     }
 
-    fn site(&self, provider: &Provider) -> Arc<Site> {
+    fn endpoint_state(&self, provider: &Provider) -> Arc<EndpointState> {
         // Every provider's address is there; were it not, nothing would be shared and nothing would be wrong.
-        let known = self.it.sites.get(&provider.base_url).cloned();
-        known.unwrap_or_else(|| Arc::new(Site::new(provider.base_url.clone())))
+        let known = self.inner.endpoints.get(&provider.base_url).cloned();
+        known.unwrap_or_else(|| Arc::new(EndpointState::new(provider.base_url.clone())))
     }
 }
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.it.providers.keys()).finish()
+        f.debug_set().entries(self.inner.providers.keys()).finish()
     }
 }
 
@@ -203,7 +205,7 @@ fn check(entry: &ModelEntry, providers: &BTreeMap<String, Provider>) -> Result<(
     match name.split_once('/') {
         None | Some((_, "")) => return Err(BadCatalog::ModelName(name.clone())),
         Some((provider, _)) if !providers.contains_key(provider) => {
-            return Err(BadCatalog::NoProvider { name: name.clone(), there_are: there_are(providers) });
+            return Err(BadCatalog::NoProvider { name: name.clone(), available: available(providers) });
         }
         Some(_) => {}
     }
@@ -224,7 +226,7 @@ fn check(entry: &ModelEntry, providers: &BTreeMap<String, Provider>) -> Result<(
 }
 
 /// What there is, for whoever asked for something else.
-fn there_are(providers: &BTreeMap<String, Provider>) -> String {
+fn available(providers: &BTreeMap<String, Provider>) -> String {
     let mut names: Vec<String> = providers.keys().map(|name| format!("{name}/MODEL")).collect();
     names.push("scripted/FILE".to_owned());
     format!("there are {} and offline", names.join(", "))

@@ -21,7 +21,7 @@ pub const MAX_CALLS: usize = 64;
 
 /// Collects the deltas of one answer.
 #[derive(Debug, Default)]
-pub struct Collector {
+pub struct ReplyCollector {
     text: String,
     /// By index, which providers may leave gaps in and send in any order.
     calls: BTreeMap<u32, RawCall>,
@@ -33,10 +33,10 @@ pub struct Collector {
     finish: Option<FinishReason>,
 }
 
-impl Collector {
+impl ReplyCollector {
     /// One that has seen nothing yet.
     pub fn new() -> Self {
-        Collector::default()
+        ReplyCollector::default()
     }
 
     /// Takes the next delta. After an error the answer is lost.
@@ -108,7 +108,7 @@ impl Collector {
             Some(FinishReason::Stop | FinishReason::ToolCalls) => FinishReason::ToolCalls,
             Some(FinishReason::Length) => FinishReason::Length,
         };
-        let Collector { text, calls, usage, reasoning, .. } = self;
+        let ReplyCollector { text, calls, usage, reasoning, .. } = self;
         Ok(RawReply { text, calls: calls.into_values().collect(), finish, usage, reasoning })
     }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn collect(deltas: &[Delta]) -> Result<RawReply, Fault> {
-        let mut collector = Collector::new();
+        let mut collector = ReplyCollector::new();
         for delta in deltas {
             collector.push(delta)?;
         }
@@ -264,16 +264,16 @@ mod tests {
     #[test]
     fn reasoning_that_is_nested_too_deeply_to_be_read_again_is_refused() {
         let nested = |depth| (0..depth).fold(json!("s"), |inner, _| json!({ "x": inner }));
-        assert_eq!(Collector::new().push(&Delta::ReasoningBlock(nested(64))), Ok(()));
+        assert_eq!(ReplyCollector::new().push(&Delta::ReasoningBlock(nested(64))), Ok(()));
         let words = "the model's reasoning is nested more than 64 levels deep";
         let deep = Err(Fault::new(Code::LlmInvalidResponse, words));
-        assert_eq!(Collector::new().push(&Delta::ReasoningBlock(nested(65))), deep);
+        assert_eq!(ReplyCollector::new().push(&Delta::ReasoningBlock(nested(65))), deep);
     }
 
     #[test]
     fn text_reasoning_and_arguments_share_one_bound() {
         let (half, quarter) = ("x".repeat(MAX_REPLY_BYTES / 2), "x".repeat(MAX_REPLY_BYTES / 4));
-        let mut collector = Collector::new();
+        let mut collector = ReplyCollector::new();
         collector.push(&Delta::CallStart { index: 0, id: None, name: String::new() }).unwrap();
         collector.push(&text(&half)).unwrap();
         collector.push(&arguments(0, &quarter)).unwrap();

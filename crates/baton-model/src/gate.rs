@@ -19,13 +19,13 @@ use crate::http::words;
 /// A gate. Clones are the same gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GateState>>,
     most: u32,
 }
 
 /// A place inside; it is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct GatePermit {
     /// None once it was given back.
     held: Option<(Gate, Tenant)>,
     /// How long it was waited for.
@@ -33,38 +33,38 @@ pub(crate) struct Place {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     taken: u32,
     /// Only tenants that hold a place or wait for one.
-    tenants: HashMap<Tenant, Queue>,
+    tenants: HashMap<Tenant, TenantQueue>,
     /// Counts both tickets and turns.
     next: u64,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct TenantQueue {
     held: u32,
     /// When a place was last given to it; 0: never.
     served: u64,
     /// Those that wait, each with its ticket, in the order of their tickets.
-    waiting: VecDeque<(u64, oneshot::Sender<Place>)>,
+    waiting: VecDeque<(u64, oneshot::Sender<GatePermit>)>,
 }
 
-impl State {
-    fn number(&mut self) -> u64 {
+impl GateState {
+    fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// Gives a place to a tenant.
     fn take(&mut self, tenant: &Tenant) {
-        let turn = self.number();
+        let turn = self.next_number();
         let queue = self.tenants.entry(tenant.clone()).or_default();
         (queue.held, queue.served) = (queue.held + 1, turn);
         self.taken += 1;
     }
 
-    fn give_back(&mut self, tenant: &Tenant) {
+    fn release(&mut self, tenant: &Tenant) {
         self.taken = self.taken.saturating_sub(1);
         if let Some(queue) = self.tenants.get_mut(tenant) {
             queue.held = queue.held.saturating_sub(1);
@@ -79,8 +79,8 @@ impl State {
     }
 
     /// The tenant whose turn it is.
-    fn turn(&self) -> Option<Tenant> {
-        let waits = |(tenant, queue): (&Tenant, &Queue)| {
+    fn next_tenant(&self) -> Option<Tenant> {
+        let waits = |(tenant, queue): (&Tenant, &TenantQueue)| {
             let (ticket, _) = queue.waiting.front()?;
             Some(((queue.held, queue.served, *ticket), tenant.clone()))
         };
@@ -100,12 +100,12 @@ impl Gate {
     }
 
     /// Waits for a place.
-    pub(crate) async fn enter(&self, tenant: &Tenant, until: Instant) -> Result<Place, Fault> {
+    pub(crate) async fn enter(&self, tenant: &Tenant, until: Instant) -> Result<GatePermit, Fault> {
         let came = Instant::now();
-        let Some((ticket, place)) = self.ask(tenant) else {
-            return Ok(Place { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO });
+        let Some((ticket, place)) = self.try_enter(tenant) else {
+            return Ok(GatePermit { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO });
         };
-        let _leaves = Leaves { gate: self, tenant, ticket };
+        let _leaves = LeaveOnDrop { gate: self, tenant, ticket };
         let place = tokio::time::timeout_at(until, place).await;
         let waited = came.elapsed();
         match place {
@@ -127,57 +127,57 @@ impl Gate {
     }
 
     /// Takes a place, or a ticket where there is none.
-    fn ask(&self, tenant: &Tenant) -> Option<(u64, oneshot::Receiver<Place>)> {
+    fn try_enter(&self, tenant: &Tenant) -> Option<(u64, oneshot::Receiver<GatePermit>)> {
         let mut state = self.state();
         if state.taken < self.most {
             state.take(tenant);
             return None;
         }
         let (sender, receiver) = oneshot::channel();
-        let ticket = state.number();
+        let ticket = state.next_number();
         state.tenants.entry(tenant.clone()).or_default().waiting.push_back((ticket, sender));
         Some((ticket, receiver))
     }
 
     /// Gives free places to those who wait.
-    fn hand_out(&self) {
+    fn grant_waiting(&self) {
         let mut state = self.state();
         while state.taken < self.most
-            && let Some(tenant) = state.turn()
+            && let Some(tenant) = state.next_tenant()
         {
             let first = state.tenants.get_mut(&tenant).and_then(|queue| queue.waiting.pop_front());
             let Some((_, waits)) = first else { return };
             state.take(&tenant);
-            let place = Place { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO };
+            let place = GatePermit { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO };
             if let Err(mut place) = waits.send(place) {
                 place.held = None; // it went away: the lock is held here, so the place gives nothing back by itself
-                state.give_back(&tenant);
+                state.release(&tenant);
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for GatePermit {
     fn drop(&mut self) {
         if let Some((gate, tenant)) = self.held.take() {
-            gate.state().give_back(&tenant);
-            gate.hand_out();
+            gate.state().release(&tenant);
+            gate.grant_waiting();
         }
     }
 }
 
 /// Takes a ticket out of the queue when its holder stops waiting.
-struct Leaves<'a> {
+struct LeaveOnDrop<'a> {
     gate: &'a Gate,
     tenant: &'a Tenant,
     ticket: u64,
 }
 
-impl Drop for Leaves<'_> {
+impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.state();
         if let Some(queue) = state.tenants.get_mut(self.tenant) {
@@ -190,6 +190,8 @@ impl Drop for Leaves<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use futures_util::FutureExt;
 
     fn a() -> Tenant {
         "a".parse().unwrap()
@@ -298,7 +300,7 @@ mod tests {
         let held = gate.enter(&a(), soon(1)).await.unwrap();
         let other = b();
         let mut waits = Box::pin(gate.enter(&other, soon(1000)));
-        assert!(futures_util::poll!(&mut waits).is_pending());
+        assert!((&mut waits).now_or_never().is_none());
         drop(held); // it has the place now, and does not know it yet
         drop(waits);
         assert_eq!(gate.enter(&a(), soon(1)).await.unwrap().waited, Duration::ZERO);

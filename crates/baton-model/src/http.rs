@@ -19,7 +19,7 @@ mod limits;
 mod proxy;
 mod reply;
 mod retry;
-mod way;
+mod route;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,12 +33,12 @@ use crate::endpoint::Endpoint;
 use crate::secret::Secret;
 use crate::wire::{PROXY, Wire};
 use baton_http::Broken;
-use client::Client;
+use client::HttpClient;
 pub use limits::Timeouts;
-pub(crate) use limits::{Limits, words};
-pub(crate) use reply::{Kind, Reply};
+pub(crate) use limits::{CallDeadlines, words};
+pub(crate) use reply::{BodyKind, HttpReply};
 pub(crate) use retry::settle;
-pub(crate) use way::Way;
+pub(crate) use route::HttpRoute;
 
 /// How long a connection that nobody uses is kept.
 const KEEP: Duration = Duration::from_secs(30);
@@ -51,13 +51,13 @@ const MAX_MESSAGE: usize = 2000;
 
 /// The connections of one catalog.
 #[derive(Debug, Default)]
-pub(crate) struct Http {
-    clients: Mutex<HashMap<Kinship, Client>>,
+pub(crate) struct HttpClients {
+    clients: Mutex<HashMap<ClientKey, HttpClient>>,
 }
 
 /// What has to be equal for two endpoints to share a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Kinship {
+struct ClientKey {
     local: bool,
     /// Where it is, if it is on this machine and not encrypted.
     near: Option<(String, u16)>,
@@ -68,7 +68,7 @@ struct Kinship {
 
 /// Whom a request goes to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Addressee<'a> {
+pub(crate) struct RequestTarget<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) key: Option<&'a Secret>,
     pub(crate) wire: Wire,
@@ -76,30 +76,40 @@ pub(crate) struct Addressee<'a> {
     pub(crate) span: Option<&'a str>,
 }
 
-impl Http {
+impl HttpClients {
     /// The way to an address, prepared.
-    pub(crate) fn way(&self, to: Addressee<'_>, url: Url, connect: Duration) -> Result<Arc<Way>, Fault> {
-        Ok(Arc::new(Way::new(self.client(to, connect)?, url, to)?))
+    pub(crate) fn way(
+        &self,
+        to: RequestTarget<'_>,
+        url: Url,
+        connect: Duration,
+    ) -> Result<Arc<HttpRoute>, Fault> {
+        Ok(Arc::new(HttpRoute::new(self.client(to, connect)?, url, to)?))
     }
 
     /// Asks for a document and waits for the head of the reply, whatever its status.
-    pub(crate) async fn get(&self, to: Addressee<'_>, url: Url, limits: Limits) -> Result<Reply, Fault> {
+    pub(crate) async fn get(
+        &self,
+        to: RequestTarget<'_>,
+        url: Url,
+        limits: CallDeadlines,
+    ) -> Result<HttpReply, Fault> {
         self.way(to, url, limits.timeouts.connect)?.get(to.span, limits).await
     }
 
     /// The client for an endpoint. Connections are kept in it, so it is made once.
-    fn client(&self, to: Addressee<'_>, connect: Duration) -> Result<Client, Fault> {
+    fn client(&self, to: RequestTarget<'_>, connect: Duration) -> Result<HttpClient, Fault> {
         let (local, plain) = (to.endpoint.is_local(), to.endpoint.is_plain());
         // A local server may close a connection after its answer although it promised to keep it (llama.cpp's
         // does), and a request that crosses that close is lost. Ollama keeps its promise.
         let near = (local && plain).then(|| (to.endpoint.host().to_owned(), to.endpoint.port()));
         let keeps = near.is_none() || to.wire == Wire::Ollama;
-        let kin = Kinship { local, near, connect, keeps };
+        let kin = ClientKey { local, near, connect, keeps };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kin) {
             return Ok(client.clone());
         }
-        let client = Client::new(&kin).map_err(|broken| {
+        let client = HttpClient::new(&kin).map_err(|broken| {
             Fault::new(Code::LlmConnection, format!("cannot set up connections: {}", broken.cause))
         })?;
         clients.insert(kin, client.clone());

@@ -1,6 +1,6 @@
 //! Models: what talks.
 //!
-//! One port, [`Model`], whose primitive is a stream of [`Delta`]s; a [`Collector`] makes a whole answer of
+//! One port, [`Model`], whose primitive is a stream of [`Delta`]s; a [`ReplyCollector`] makes a whole answer of
 //! one, and [`respond()`] and [`respond_json`] do that for callers that show nothing of it. A [`Catalog`] has
 //! all models by name. Two need neither a network nor a key: [`Scripted`] plays a file and [`Offline`]
 //! answers with rules. All others are at a [`Provider`], which is asked in one of four formats ([`wire`]:
@@ -30,8 +30,8 @@ mod secret;
 mod tokens;
 pub mod wire;
 
-pub use catalog::{Answered, BadCatalog, Catalog, Finding, Probe};
-pub use collect::{Collector, MAX_CALLS, MAX_REPLY_BYTES};
+pub use catalog::{BadCatalog, Catalog, ModelProbe, ProbeAnswer, ProbeFinding};
+pub use collect::{MAX_CALLS, MAX_REPLY_BYTES, ReplyCollector};
 pub use endpoint::{BadEndpoint, Endpoint};
 pub use http::Timeouts;
 pub use offline::Offline;

@@ -9,23 +9,23 @@ mod answer;
 mod arguments;
 mod choose;
 mod clues;
+mod conversation;
 mod health;
 mod markdown;
 mod outline;
 mod phrase;
 mod property;
-mod shapes;
-mod situation;
+mod render;
 
 use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::tool::{ASK_USER, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::playback::{Beat, Tally, play, words};
+use crate::playback::{PlaybackItem, TokenTally, play, words};
 use crate::port::{Delta, DeltaStream, Model, ModelRequest};
 use clues::Clues;
-use property::{Kind, Property};
-use situation::Situation;
+use conversation::Conversation;
+use property::{Property, PropertyKind};
 
 /// The model that is built in.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,14 +45,14 @@ impl Model for Offline {
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
         let mut deltas = match decide(&request) {
-            Move::Call(calls) => called(calls),
-            Move::Say(text) => said(&text, request.max_tokens),
+            OfflineAction::Call(calls) => called(calls),
+            OfflineAction::Say(text) => said(&text, request.max_tokens),
         };
-        let mut tally = Tally::of(&request.messages);
-        deltas.iter().for_each(|delta| tally.wrote(delta));
+        let mut tally = TokenTally::for_messages(&request.messages);
+        deltas.iter().for_each(|delta| tally.add(delta));
         let last = deltas.len() - 1; // both ways end with a finish
         deltas.insert(last, Delta::Usage(tally.usage()));
-        play(deltas.into_iter().map(Beat::Send).collect())
+        play(deltas.into_iter().map(PlaybackItem::Send).collect())
     }
 
     fn cost(&self, _: &TokenUsage) -> Option<u64> {
@@ -62,15 +62,15 @@ impl Model for Offline {
 
 /// What it does next.
 #[derive(Debug, PartialEq)]
-enum Move {
+enum OfflineAction {
     Call(Vec<(String, Value)>),
     Say(String),
 }
 
-fn decide(request: &ModelRequest) -> Move {
-    let situation = Situation::of(&request.messages);
+fn decide(request: &ModelRequest) -> OfflineAction {
+    let situation = Conversation::of(&request.messages);
     if !situation.only_answered() {
-        return Move::Say(answer::results(&situation));
+        return OfflineAction::Say(answer::results(&situation));
     }
     let free: Vec<&ToolSpec> = request.tools.iter().filter(|tool| !situation.has_asked(&tool.name)).collect();
     let clues = Clues::of(situation.user);
@@ -90,18 +90,20 @@ fn decide(request: &ModelRequest) -> Move {
         // Asked before anything is called: with the answer, all of it is called at once.
         (Some((tool, missing)), Some(ask)) => {
             let question = answer::question(situation.user, tool, &missing);
-            Move::Call(vec![(ASK_USER.to_owned(), asked(ask, question))])
+            OfflineAction::Call(vec![(ASK_USER.to_owned(), asked(ask, question))])
         }
-        (Some((tool, missing)), None) if calls.is_empty() => Move::Say(answer::lacking(tool, &missing)),
-        (None, _) if calls.is_empty() => Move::Say(answer::abilities(&request.tools)),
-        _ => Move::Call(calls),
+        (Some((tool, missing)), None) if calls.is_empty() => {
+            OfflineAction::Say(answer::lacking(tool, &missing))
+        }
+        (None, _) if calls.is_empty() => OfflineAction::Say(answer::abilities(&request.tools)),
+        _ => OfflineAction::Call(calls),
     }
 }
 
 /// A question under the name that the tool's schema gives it.
 fn asked(ask: &ToolSpec, question: String) -> Value {
     let properties = Property::all(&ask.input_schema);
-    let takes_text = |property: &&Property<'_>| property.required && property.kind() == Kind::Text;
+    let takes_text = |property: &&Property<'_>| property.required && property.kind() == PropertyKind::Text;
     let name = properties.iter().find(takes_text).map_or("question", |property| property.name);
     json!({ name: question })
 }

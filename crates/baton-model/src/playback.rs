@@ -14,7 +14,7 @@ use crate::port::{Delta, DeltaStream};
 
 /// One moment of a playback.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Beat {
+pub(crate) enum PlaybackItem {
     /// Sends a delta.
     Send(Delta),
     /// Waits.
@@ -25,15 +25,15 @@ pub(crate) enum Beat {
     Fail(Fault),
 }
 
-/// Plays beats one after the other.
-pub(crate) fn play(beats: Vec<Beat>) -> DeltaStream {
-    stream::unfold(beats.into_iter(), |mut beats| async move {
+/// Plays items one after the other.
+pub(crate) fn play(items: Vec<PlaybackItem>) -> DeltaStream {
+    stream::unfold(items.into_iter(), |mut items| async move {
         loop {
-            match beats.next()? {
-                Beat::Send(delta) => return Some((Ok(delta), beats)),
-                Beat::Pause(time) => tokio::time::sleep(time).await,
-                Beat::Stall => std::future::pending().await,
-                Beat::Fail(fault) => return Some((Err(fault), Vec::new().into_iter())),
+            match items.next()? {
+                PlaybackItem::Send(delta) => return Some((Ok(delta), items)),
+                PlaybackItem::Pause(time) => tokio::time::sleep(time).await,
+                PlaybackItem::Stall => std::future::pending().await,
+                PlaybackItem::Fail(fault) => return Some((Err(fault), Vec::new().into_iter())),
             }
         }
     })
@@ -55,21 +55,21 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// What is counted where nobody counted tokens: four characters are one.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct TokenTally {
     read: u64,
     written: u64,
 }
 
-impl Tally {
+impl TokenTally {
     /// One that has read the messages of a request.
-    pub(crate) fn of(messages: &[ChatMessage]) -> Self {
+    pub(crate) fn for_messages(messages: &[ChatMessage]) -> Self {
         let call = |call: &baton_core::chat::ChatCall| chars(&call.name) + chars(&call.arguments.to_string());
         let message = |m: &ChatMessage| chars(&m.content) + m.tool_calls.iter().map(call).sum::<u64>();
-        Tally { read: messages.iter().map(message).sum(), written: 0 }
+        TokenTally { read: messages.iter().map(message).sum(), written: 0 }
     }
 
     /// Counts what is written.
-    pub(crate) fn wrote(&mut self, delta: &Delta) {
+    pub(crate) fn add(&mut self, delta: &Delta) {
         self.written += match delta {
             Delta::Text(text) | Delta::Reasoning(text) | Delta::CallArguments { text, .. } => chars(text),
             Delta::CallStart { name, .. } => chars(name),
@@ -120,8 +120,8 @@ mod tests {
             ChatMessage::text(Role::User, "ééé"),
             ChatMessage { tool_calls: vec![call], ..ChatMessage::text(Role::Assistant, "") },
         ];
-        let mut tally = Tally::of(&messages);
-        tally.wrote(&Delta::Text("12345".into()));
+        let mut tally = TokenTally::for_messages(&messages);
+        tally.add(&Delta::Text("12345".into()));
         assert_eq!(
             tally.usage(),
             TokenUsage { prompt_tokens: 3, completion_tokens: 2, cost_micro_usd: Some(0), estimated: false }

@@ -1,6 +1,6 @@
 //! The port: what a model is asked and what comes back, piece by piece.
 //!
-//! Promises nothing about the order of deltas beyond what [`crate::Collector`] checks; text from a model is
+//! Promises nothing about the order of deltas beyond what [`crate::ReplyCollector`] checks; text from a model is
 //! a stranger's text.
 
 use std::sync::Arc;

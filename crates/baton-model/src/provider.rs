@@ -7,7 +7,7 @@ use baton_core::chat::TokenUsage;
 use crate::endpoint::Endpoint;
 use crate::http::Timeouts;
 use crate::secret::Secret;
-use crate::wire::{Habits, Wire};
+use crate::wire::{InlineTags, Wire};
 
 /// Somebody who serves models.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct ModelEntry {
     /// Its wire format, where that is not its provider's.
     pub api: Option<Wire>,
     /// How it writes what its format has no field for.
-    pub habits: Habits,
+    pub inline_tags: InlineTags,
     /// How long its calls may take.
     pub timeouts: Timeouts,
     /// How many calls it may have at a time; absent: any number.
@@ -57,7 +57,7 @@ impl ModelEntry {
         ModelEntry {
             name: name.into(),
             api: None,
-            habits: Habits::default(),
+            inline_tags: InlineTags::default(),
             timeouts: Timeouts::default(),
             max_concurrency: None,
             price: None,

@@ -19,34 +19,34 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::time::Instant;
 
-use crate::breaker::{Breaker, Permit};
+use crate::breaker::{Breaker, BreakerPermit};
 use crate::endpoint::Endpoint;
 use crate::gate::Gate;
-use crate::http::{Addressee, Http, Kind, Limits, Reply, Way, settle, shown};
+use crate::http::{BodyKind, CallDeadlines, HttpClients, HttpReply, HttpRoute, RequestTarget, settle, shown};
 use crate::port::{DeltaStream, Model, ModelRequest};
 use crate::provider::{ModelEntry, Price};
 use crate::secret::Secret;
 use crate::tokens;
-use crate::wire::{self, Call, Names, Offers, Wire};
-use answer::{Answer, Reading};
+use crate::wire::{self, OfferedToolsCache, Wire, WireNames, WireRequest};
+use answer::{AnswerStream, OpenAnswer};
 
 /// The order in which formats are tried where nobody said which it is.
-const TRIED: [Wire; 4] = [Wire::ChatCompletions, Wire::Responses, Wire::Anthropic, Wire::Ollama];
+const DETECTION_ORDER: [Wire; 4] = [Wire::ChatCompletions, Wire::Responses, Wire::Anthropic, Wire::Ollama];
 
 /// What all models at one address share.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct EndpointState {
     pub(crate) endpoint: Endpoint,
     breaker: Breaker,
     /// The wire format that was found out.
     found: OnceLock<Wire>,
 }
 
-impl Site {
+impl EndpointState {
     /// One of which nothing is known yet.
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         let breaker = Breaker::new(&endpoint.to_string());
-        Site { endpoint, breaker, found: OnceLock::new() }
+        EndpointState { endpoint, breaker, found: OnceLock::new() }
     }
 
     /// The wire format that was found out.
@@ -57,23 +57,23 @@ impl Site {
 
 /// A model at a provider. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Remote {
-    it: Arc<Setup>,
-    prepared: Arc<Prepared>,
+pub(crate) struct RemoteModel {
+    setup: Arc<RemoteSetup>,
+    prepared: Arc<RequestCache>,
 }
 
 /// What is the same from call to call, made by the first that needs it.
 #[derive(Debug, Default)]
-struct Prepared {
+struct RequestCache {
     /// By format.
-    ways: [OnceLock<Arc<Way>>; Wire::ALL.len()],
-    offers: Offers,
+    ways: [OnceLock<Arc<HttpRoute>>; Wire::ALL.len()],
+    offers: OfferedToolsCache,
 }
 
 #[derive(Debug)]
-pub(crate) struct Setup {
-    pub(crate) http: Arc<Http>,
-    pub(crate) site: Arc<Site>,
+pub(crate) struct RemoteSetup {
+    pub(crate) http: Arc<HttpClients>,
+    pub(crate) site: Arc<EndpointState>,
     /// As `provider/model`, and both parts.
     pub(crate) entry: ModelEntry,
     pub(crate) provider: String,
@@ -85,53 +85,53 @@ pub(crate) struct Setup {
     pub(crate) breaker: Breaker,
 }
 
-impl Remote {
-    pub(crate) fn new(setup: Setup) -> Self {
-        Remote { it: Arc::new(setup), prepared: Arc::default() }
+impl RemoteModel {
+    pub(crate) fn new(setup: RemoteSetup) -> Self {
+        RemoteModel { setup: Arc::new(setup), prepared: Arc::default() }
     }
 
     /// The wire format that it speaks, as far as that is known.
     pub(crate) fn known_wire(&self) -> Option<Wire> {
-        self.it.wire.or(self.it.site.found())
+        self.setup.wire.or(self.setup.site.found())
     }
 
     #[cfg(test)]
     pub(crate) fn writes_as_openai(&self) -> bool {
         let request = ModelRequest::new("main", Vec::new());
-        self.it.call(&request, &Names::default()).is_openai
+        self.setup.call(&request, &WireNames::default()).is_openai
     }
 }
 
-impl Model for Remote {
+impl Model for RemoteModel {
     fn name(&self) -> String {
-        self.it.entry.name.clone()
+        self.setup.entry.name.clone()
     }
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
-        let asking = Stage::Asking(self.clone(), Box::new(request));
+        let asking = CallStage::Asking(self.clone(), Box::new(request));
         // Asking takes much more room than listening, and is over soon: it has a box of its own.
         stream::unfold(asking, |stage| async move {
             let mut answer = match stage {
-                Stage::Asking(remote, request) => match Box::pin(remote.open(&request)).await {
+                CallStage::Asking(remote, request) => match Box::pin(remote.open(&request)).await {
                     Ok(answer) => Box::new(answer),
-                    Err(fault) => return Some((Err(fault), Stage::Over)),
+                    Err(fault) => return Some((Err(fault), CallStage::Over)),
                 },
-                Stage::Answering(answer) => answer,
-                Stage::Over => return None,
+                CallStage::Answering(answer) => answer,
+                CallStage::Over => return None,
             };
-            answer.next().await.map(|delta| (delta, Stage::Answering(answer)))
+            answer.next().await.map(|delta| (delta, CallStage::Answering(answer)))
         })
         .boxed()
     }
 
     fn count(&self, text: &str) -> u64 {
         // One named so that is elsewhere is a gateway to the same models.
-        let is_openais = self.it.site.endpoint.is_openai() || self.it.provider == "openai";
-        tokens::count(is_openais, &self.it.model, text)
+        let is_openais = self.setup.site.endpoint.is_openai() || self.setup.provider == "openai";
+        tokens::count(is_openais, &self.setup.model, text)
     }
 
     fn cost(&self, usage: &TokenUsage) -> Option<u64> {
-        self.it.price().map(|price| price.micro_usd(usage))
+        self.setup.price().map(|price| price.micro_usd(usage))
     }
 
     fn wire(&self) -> &'static str {
@@ -139,40 +139,40 @@ impl Model for Remote {
     }
 
     fn server(&self) -> Option<(String, u16)> {
-        let endpoint = &self.it.site.endpoint;
+        let endpoint = &self.setup.site.endpoint;
         Some((endpoint.host().to_owned(), endpoint.port()))
     }
 }
 
 /// How far a call is. It is moved with every delta, so what is large is in a box.
-enum Stage {
-    Asking(Remote, Box<ModelRequest>),
-    Answering(Box<Answer>),
+enum CallStage {
+    Asking(RemoteModel, Box<ModelRequest>),
+    Answering(Box<AnswerStream>),
     Over,
 }
 
-impl Remote {
+impl RemoteModel {
     /// Everything up to the head of the reply.
-    async fn open(&self, request: &ModelRequest) -> Result<Answer, Fault> {
-        let setup = &self.it;
-        let limits = Limits::begin(setup.entry.timeouts);
+    async fn open(&self, request: &ModelRequest) -> Result<AnswerStream, Fault> {
+        let setup = &self.setup;
+        let limits = CallDeadlines::begin(setup.entry.timeouts);
         let place = match &setup.gate {
             Some(gate) => Some(gate.enter(&request.tenant, limits.end()).await?),
             None => None,
         };
         let waited = place.as_ref().map(|place| place.waited).unwrap_or_default();
-        let verdict = Verdict {
+        let verdict = CallPermits {
             site: setup.site.breaker.admit(now(), request.last_resort)?,
             model: setup.breaker.admit(now(), request.last_resort)?,
             // A call that spent its time in the queue says nothing about the model when it is up.
             is_fair: waited * 2 < setup.entry.timeouts.total,
         };
-        let names = Names::among(self.prepared.offers.of(&request.tools), &request.messages);
+        let names = WireNames::with_tools(self.prepared.offers.of(&request.tools), &request.messages);
         match self.ask(request, &names, limits).await {
             Ok((reply, wire)) => {
-                let decoder = wire.decoder(names, setup.entry.habits);
-                let reading = Reading { reply, wire, verdict, place };
-                Ok(Answer::new(setup.clone(), decoder, reading, request))
+                let decoder = wire.decoder(names, setup.entry.inline_tags);
+                let reading = OpenAnswer { reply, wire, verdict, place };
+                Ok(AnswerStream::new(setup.clone(), decoder, reading, request))
             }
             Err(failure) => {
                 let fault = setup.settled(failure.fault, request.attempt, failure.said);
@@ -187,47 +187,50 @@ impl Remote {
     async fn ask(
         &self,
         request: &ModelRequest,
-        names: &Names,
-        limits: Limits,
-    ) -> Result<(Reply, Wire), Failure> {
-        let (setup, known) = (&self.it, self.known_wire());
-        let tried = known.as_ref().map_or(&TRIED[..], std::slice::from_ref);
+        names: &WireNames,
+        limits: CallDeadlines,
+    ) -> Result<(HttpReply, Wire), RequestFailure> {
+        let (setup, known) = (&self.setup, self.known_wire());
+        let tried = known.as_ref().map_or(&DETECTION_ORDER[..], std::slice::from_ref);
         for &wire in tried {
             let way = self.way(wire)?;
             let body = wire.encode(&setup.call(request, names));
             let reply = way.ask(request.traceparent.as_deref(), body, limits).await?;
             if reply.is_success() {
-                if reply.kind() == Kind::Page {
+                if reply.kind() == BodyKind::Html {
                     return Err(setup.page().into());
                 }
                 return Ok((reply, wire));
             }
             let (status, said) = (reply.status(), reply.retry_after_ms());
-            let complaint = setup.redacted(reply.complaint().await);
+            let complaint = setup.redacted(reply.error_body().await);
             if known.is_some() || !is_absent(status, &complaint) {
-                return Err(Failure { fault: wire::of_status_at(status, &complaint, way.path()), said });
+                return Err(RequestFailure {
+                    fault: wire::fault_from_status_at(status, &complaint, way.path()),
+                    said,
+                });
             }
         }
         Err(setup.unknown().into())
     }
 
     /// The way to where a format is asked.
-    fn way(&self, wire: Wire) -> Result<Arc<Way>, Fault> {
-        let (setup, prepared) = (&self.it, &self.prepared.ways[wire as usize]);
+    fn way(&self, wire: Wire) -> Result<Arc<HttpRoute>, Fault> {
+        let (setup, prepared) = (&self.setup, &self.prepared.ways[wire as usize]);
         if let Some(way) = prepared.get() {
             return Ok(way.clone());
         }
         let endpoint = &setup.site.endpoint;
-        let to = Addressee { endpoint, key: setup.key.as_ref(), wire, span: None };
+        let to = RequestTarget { endpoint, key: setup.key.as_ref(), wire, span: None };
         let way = setup.http.way(to, endpoint.address(wire), setup.entry.timeouts.connect)?;
         Ok(prepared.get_or_init(|| way).clone())
     }
 }
 
-impl Setup {
-    fn call<'a>(&'a self, request: &'a ModelRequest, names: &'a Names) -> Call<'a> {
+impl RemoteSetup {
+    fn call<'a>(&'a self, request: &'a ModelRequest, names: &'a WireNames) -> WireRequest<'a> {
         let is_openai = self.site.endpoint.is_openai();
-        Call { model: &self.model, name: &self.entry.name, request, names, is_openai }
+        WireRequest { model: &self.model, name: &self.entry.name, request, names, is_openai }
     }
 
     /// An answer in this format is being read, so that is what the server speaks.
@@ -263,7 +266,7 @@ impl Setup {
     }
 
     fn unknown(&self) -> Fault {
-        let tried: Vec<&str> = TRIED.iter().map(|wire| wire.as_str()).collect();
+        let tried: Vec<&str> = DETECTION_ORDER.iter().map(|wire| wire.as_str()).collect();
         let told = format!(
             "{} speaks none of the known formats ({}); is base_url right? The provider's `api` names one",
             self.site.endpoint,
@@ -274,14 +277,14 @@ impl Setup {
 }
 
 /// A failure, and when the server wants to be asked again.
-struct Failure {
+struct RequestFailure {
     fault: Fault,
     said: Option<u64>,
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for RequestFailure {
     fn from(fault: Fault) -> Self {
-        Failure { fault, said: None }
+        RequestFailure { fault, said: None }
     }
 }
 
@@ -292,17 +295,17 @@ pub(crate) fn is_absent(status: u16, complaint: &[u8]) -> bool {
 }
 
 /// What the breakers wait to hear of a call.
-struct Verdict {
-    site: Permit,
-    model: Permit,
+struct CallPermits {
+    site: BreakerPermit,
+    model: BreakerPermit,
     is_fair: bool,
 }
 
-impl Verdict {
-    fn answering(&mut self) {
+impl CallPermits {
+    fn answer_began(&mut self) {
         let now = now();
-        self.site.answering(now);
-        self.model.answering(now);
+        self.site.answer_began(now);
+        self.model.answer_began(now);
     }
 
     fn succeeded(self) {

@@ -11,7 +11,7 @@ use baton_core::json;
 use futures_util::StreamExt;
 use serde_json::Value;
 
-use crate::collect::Collector;
+use crate::collect::ReplyCollector;
 use crate::port::{DeltaStream, Model, ModelRequest, OutputSchema};
 
 /// How much is told of one mismatch, in bytes, and of how many.
@@ -26,7 +26,7 @@ pub fn stream_respond(model: &dyn Model, request: ModelRequest) -> DeltaStream {
 /// The whole answer to a request.
 pub async fn respond(model: &dyn Model, request: ModelRequest) -> Result<RawReply, Fault> {
     let mut stream = stream_respond(model, request);
-    let mut collector = Collector::new();
+    let mut collector = ReplyCollector::new();
     while let Some(delta) = stream.next().await {
         collector.push(&delta?)?;
     }

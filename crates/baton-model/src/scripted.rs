@@ -15,7 +15,7 @@ use std::path::Path;
 use baton_core::chat::TokenUsage;
 use baton_core::json::BadJson;
 
-use crate::playback::{Beat, play};
+use crate::playback::{PlaybackItem, play};
 use crate::port::{DeltaStream, Model, ModelRequest};
 use script::Script;
 
@@ -81,8 +81,8 @@ impl Model for Scripted {
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
         play(match self.script.choose(&request.messages) {
-            Ok(items) => play::beats(items, &request, self.script.piece),
-            Err(fault) => vec![Beat::Fail(fault)],
+            Ok(items) => play::playback(items, &request, self.script.piece),
+            Err(fault) => vec![PlaybackItem::Fail(fault)],
         })
     }
 

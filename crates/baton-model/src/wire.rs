@@ -13,7 +13,7 @@ mod failure;
 mod json;
 mod lines;
 mod names;
-mod offered;
+mod offered_tools;
 mod ollama;
 mod openai;
 mod responses;
@@ -26,11 +26,11 @@ use serde_json::Value;
 
 use crate::port::ModelRequest;
 pub use decoder::Decoder;
-pub(crate) use failure::{PROXY, of_status_at};
-pub use failure::{in_answer, of_status};
-pub use names::Names;
-pub use offered::Offered;
-pub(crate) use offered::Offers;
+pub(crate) use failure::{PROXY, fault_from_status_at};
+pub use failure::{fault_from_status, fault_in_answer};
+pub use names::WireNames;
+pub use offered_tools::OfferedTools;
+pub(crate) use offered_tools::OfferedToolsCache;
 
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub enum Wire {
 
 /// How a model writes what has no field of its own in its format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Habits {
+pub struct InlineTags {
     /// It thinks in `<think>…</think>` at the beginning of its text.
     pub think_tags: bool,
     /// It writes calls as `<tool_call>{"name": …, "arguments": …}</tool_call>` in its text.
@@ -56,7 +56,7 @@ pub struct Habits {
 
 /// One request, as it is encoded.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct WireRequest<'a> {
     /// The model's name at its provider.
     pub model: &'a str,
     /// The same, as `provider/name`: reasoning goes back only to the model that it came from.
@@ -64,13 +64,13 @@ pub struct Call<'a> {
     /// What is asked.
     pub request: &'a ModelRequest,
     /// What the tools and calls are called there.
-    pub names: &'a Names,
+    pub names: &'a WireNames,
     /// Whether the server is OpenAI's own. It refuses fields that it has replaced, and compatible servers
     /// refuse fields that they do not know yet.
     pub is_openai: bool,
 }
 
-impl Call<'_> {
+impl WireRequest<'_> {
     /// The blocks of a message's reasoning, if they are this model's own and of this format: nobody else is
     /// shown them.
     fn own_reasoning<'m>(&self, message: &'m ChatMessage, wire: Wire) -> &'m [Value] {
@@ -96,7 +96,7 @@ impl Wire {
     }
 
     /// The body of a request that asks for a stream.
-    pub fn encode(self, call: &Call<'_>) -> Vec<u8> {
+    pub fn encode(self, call: &WireRequest<'_>) -> Vec<u8> {
         let written = match self {
             Wire::Ollama => serde_json::to_vec(&ollama::body(call)),
             Wire::ChatCompletions => serde_json::to_vec(&chat::body(call)),
@@ -108,7 +108,7 @@ impl Wire {
     }
 
     /// What reads the answer to a request with these names.
-    pub fn decoder(self, names: Names, habits: Habits) -> Decoder {
-        Decoder::new(self, names, habits)
+    pub fn decoder(self, names: WireNames, inline_tags: InlineTags) -> Decoder {
+        Decoder::new(self, names, inline_tags)
     }
 }

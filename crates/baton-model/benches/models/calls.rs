@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use baton_core::chat::{ChatMessage, Role};
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_model::wire::{Call, Names, Wire};
+use baton_model::wire::{Wire, WireNames, WireRequest};
 use baton_model::{Catalog, Delta, Endpoint, Model, ModelEntry, ModelRequest, Provider, Secret};
 use futures_util::StreamExt;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -128,8 +128,9 @@ impl Bare {
         let idle = if keeps { 1 } else { 0 };
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(idle);
         let request = question();
-        let names = Names::of(&request.tools, &request.messages);
-        let call = Call { model: "m", name: MODEL, request: &request, names: &names, is_openai: false };
+        let names = WireNames::new(&request.tools, &request.messages);
+        let call =
+            WireRequest { model: "m", name: MODEL, request: &request, names: &names, is_openai: false };
         let body = wire.encode(&call);
         let length = frames::answer(wire, WORDS).concat().len();
         let progress = Progress::default();

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use baton_model::wire::{Habits, Names, Wire};
+use baton_model::wire::{InlineTags, Wire, WireNames};
 
 use crate::frames;
 
@@ -39,7 +39,7 @@ fn fastest(wire: Wire, body: &[u8], piece: usize, time: Duration) -> (f64, usize
     while begun.elapsed() < time {
         let pass = Instant::now();
         count = 0;
-        let mut decoder = wire.decoder(Names::default(), Habits::default());
+        let mut decoder = wire.decoder(WireNames::default(), InlineTags::default());
         let mut deltas = Vec::new();
         for bytes in body.chunks(piece) {
             decoder.push(bytes, &mut deltas).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use baton_core::chat::{ChatCall, ChatMessage, Role};
 use baton_core::tool::ToolSpec;
 use baton_model::ModelRequest;
-use baton_model::wire::{Call, Habits, Names, Offered, Wire};
+use baton_model::wire::{InlineTags, OfferedTools, Wire, WireNames, WireRequest};
 use serde_json::json;
 
 use crate::{frames, median};
@@ -24,7 +24,7 @@ pub(crate) fn report(time: Duration) {
     println!("{:>17} {:>10} {:>10} {:>10}", "format", "names", "encode", "decode");
     let request = question();
     // The tools of a run are the same in each call.
-    let offered = Arc::new(Offered::new(&request.tools));
+    let offered = Arc::new(OfferedTools::new(&request.tools));
     for wire in Wire::ALL {
         let pieces = frames::answer(wire, WORDS);
         let named = names(&offered, &request);
@@ -35,16 +35,16 @@ pub(crate) fn report(time: Duration) {
     }
 }
 
-fn names(offered: &Arc<Offered>, request: &ModelRequest) -> Names {
-    Names::among(offered.clone(), &request.messages)
+fn names(offered: &Arc<OfferedTools>, request: &ModelRequest) -> WireNames {
+    WireNames::with_tools(offered.clone(), &request.messages)
 }
 
-fn encode(wire: Wire, request: &ModelRequest, names: &Names) -> Vec<u8> {
-    wire.encode(&Call { model: "m", name: "bench/m", request, names, is_openai: false })
+fn encode(wire: Wire, request: &ModelRequest, names: &WireNames) -> Vec<u8> {
+    wire.encode(&WireRequest { model: "m", name: "bench/m", request, names, is_openai: false })
 }
 
-fn decode(wire: Wire, pieces: &[String], names: &Names) {
-    let mut decoder = wire.decoder(names.clone(), Habits::default());
+fn decode(wire: Wire, pieces: &[String], names: &WireNames) {
+    let mut decoder = wire.decoder(names.clone(), InlineTags::default());
     let mut deltas = Vec::new();
     for piece in pieces {
         decoder.push(piece.as_bytes(), &mut deltas).unwrap();

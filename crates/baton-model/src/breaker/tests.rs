@@ -13,7 +13,7 @@ impl Scene {
         Scene { breaker: Breaker::new("ollama/x"), now: Instant::now() }
     }
 
-    fn admit(&self) -> Result<Permit, Fault> {
+    fn admit(&self) -> Result<BreakerPermit, Fault> {
         self.breaker.admit(self.now, false)
     }
 
@@ -132,7 +132,7 @@ fn a_probe_closes_it_when_its_answer_begins() {
     let mut scene = opened(Code::LlmServer);
     scene.now += PAUSE;
     let mut probe = scene.admit().unwrap();
-    probe.answering(scene.now);
+    probe.answer_began(scene.now);
     assert_eq!(scene.refusal(), None);
     // What becomes of the answer counts as for any other call.
     probe.failed(scene.now, Code::LlmTimeout);
@@ -217,6 +217,6 @@ fn calls_from_before_it_opened_change_nothing() {
 #[test]
 fn what_is_remembered_is_bounded() {
     let scene = Scene::new();
-    (0..MOST * 2).for_each(|_| scene.succeed());
-    assert_eq!(scene.breaker.lock().calls.len(), MOST);
+    (0..MAX_REMEMBERED * 2).for_each(|_| scene.succeed());
+    assert_eq!(scene.breaker.lock().calls.len(), MAX_REMEMBERED);
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::Catalog;
-use crate::collect::Collector;
+use crate::collect::ReplyCollector;
 use crate::port::{Delta, Model, ModelRequest, OutputSchema, ToolChoice};
 use crate::respond::{respond, respond_json};
 
@@ -22,7 +22,7 @@ const MAX_TOKENS: u64 = 1024;
 
 /// What came of trying a model out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Probe {
+pub struct ModelProbe {
     /// The model, as it was asked for.
     pub model: String,
     /// The wire format that it speaks; empty: none, or nobody knows.
@@ -30,16 +30,16 @@ pub struct Probe {
     /// Whether text stays on this machine.
     pub is_local: bool,
     /// Whether it answers, and how fast.
-    pub answer: Result<Answered, Fault>,
+    pub answer: Result<ProbeAnswer, Fault>,
     /// Whether it calls a tool when it has to.
-    pub tools: Finding,
+    pub tools: ProbeFinding,
     /// Whether it answers in the shape that was asked for.
-    pub structured: Finding,
+    pub structured: ProbeFinding,
 }
 
 /// How a model answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct ProbeAnswer {
     /// Until the first piece.
     pub first: Duration,
     /// Until the last one.
@@ -52,7 +52,7 @@ pub struct Answered {
 
 /// What was found out about an ability.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum ProbeFinding {
     /// It has it.
     Yes,
     /// It does not; what it did instead.
@@ -65,11 +65,11 @@ pub enum Finding {
 
 impl Catalog {
     /// Tries a model out. It takes up to three calls.
-    pub async fn probe(&self, name: &str) -> Probe {
+    pub async fn probe(&self, name: &str) -> ModelProbe {
         let is_local = self.is_local(name).unwrap_or(false);
         let probe = |wire, answer| {
-            let (tools, structured) = (Finding::NotAsked, Finding::NotAsked);
-            Probe { model: name.to_owned(), wire, is_local, answer, tools, structured }
+            let (tools, structured) = (ProbeFinding::NotAsked, ProbeFinding::NotAsked);
+            ModelProbe { model: name.to_owned(), wire, is_local, answer, tools, structured }
         };
         let model = match self.model(name) {
             Ok(model) => model,
@@ -78,7 +78,7 @@ impl Catalog {
         match answers(model.as_ref()).await {
             // What it speaks may have been found out only now.
             Err(fault) => probe(model.wire(), Err(fault)),
-            Ok(answered) => Probe {
+            Ok(answered) => ModelProbe {
                 tools: calls(model.as_ref()).await,
                 structured: structures(model.as_ref()).await,
                 ..probe(model.wire(), Ok(answered))
@@ -87,11 +87,11 @@ impl Catalog {
     }
 }
 
-async fn answers(model: &dyn Model) -> Result<Answered, Fault> {
+async fn answers(model: &dyn Model) -> Result<ProbeAnswer, Fault> {
     let began = Instant::now();
     let counting = question("Count from one to five, in words.");
     let mut stream = model.stream(ModelRequest { is_piecemeal: true, ..counting });
-    let (mut collector, mut first, mut pieces) = (Collector::new(), None, 0);
+    let (mut collector, mut first, mut pieces) = (ReplyCollector::new(), None, 0);
     while let Some(delta) = stream.next().await {
         let delta = delta?;
         first.get_or_insert_with(|| began.elapsed());
@@ -100,10 +100,10 @@ async fn answers(model: &dyn Model) -> Result<Answered, Fault> {
     }
     let total = began.elapsed();
     let usage = collector.finish()?.usage;
-    Ok(Answered { first: first.unwrap_or(total), total, pieces, usage })
+    Ok(ProbeAnswer { first: first.unwrap_or(total), total, pieces, usage })
 }
 
-async fn calls(model: &dyn Model) -> Finding {
+async fn calls(model: &dyn Model) -> ProbeFinding {
     let tool = ToolSpec {
         name: "report_colour".to_owned(),
         description: "Reports the colour that was asked for. Call it with colour: green.".to_owned(),
@@ -125,16 +125,16 @@ async fn calls(model: &dyn Model) -> Finding {
         ..question("Report the colour green. Use the tool report_colour.")
     };
     match respond(model, request).await {
-        Ok(reply) if reply.calls.iter().any(|call| call.name == name) => Finding::Yes,
+        Ok(reply) if reply.calls.iter().any(|call| call.name == name) => ProbeFinding::Yes,
         Ok(reply) if reply.calls.is_empty() => {
-            Finding::No("it answered in words and called no tool".to_owned())
+            ProbeFinding::No("it answered in words and called no tool".to_owned())
         }
-        Ok(_) => Finding::No("it called a tool that there is not".to_owned()),
-        Err(fault) => Finding::Failed(fault),
+        Ok(_) => ProbeFinding::No("it called a tool that there is not".to_owned()),
+        Err(fault) => ProbeFinding::Failed(fault),
     }
 }
 
-async fn structures(model: &dyn Model) -> Finding {
+async fn structures(model: &dyn Model) -> ProbeFinding {
     let schema = json!({
         "type": "object",
         "properties": {"is_green": {"type": "boolean"}},
@@ -144,9 +144,9 @@ async fn structures(model: &dyn Model) -> Finding {
     let schema = Some(OutputSchema { name: "leaf".to_owned(), schema });
     let request = ModelRequest { schema, ..question("Is a leaf green in spring? Answer in JSON.") };
     match respond_json(model, request).await {
-        Ok(_) => Finding::Yes,
-        Err(fault) if fault.code == Code::LlmInvalidResponse => Finding::No(fault.message),
-        Err(fault) => Finding::Failed(fault),
+        Ok(_) => ProbeFinding::Yes,
+        Err(fault) if fault.code == Code::LlmInvalidResponse => ProbeFinding::No(fault.message),
+        Err(fault) => ProbeFinding::Failed(fault),
     }
 }
 

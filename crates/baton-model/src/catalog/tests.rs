@@ -30,7 +30,7 @@ fn what_cannot_be_is_refused() {
     let timeouts = Timeouts { idle: Duration::ZERO, ..Timeouts::default() };
     let price = |usd| Some(Price { input_usd_per_million: 1.0, output_usd_per_million: usd });
     let name = |name: &str| Some(BadCatalog::ProviderName(name.to_owned()));
-    let there_are = "there are a/MODEL, scripted/FILE and offline".to_owned();
+    let available = "there are a/MODEL, scripted/FILE and offline".to_owned();
     let table = [
         (bad(&["a"], entry()), None),
         (bad(&["a"], ModelEntry { price: price(0.0), max_concurrency: Some(1), ..entry() }), None),
@@ -43,7 +43,7 @@ fn what_cannot_be_is_refused() {
         (bad(&["a"], ModelEntry::new("a/")), Some(BadCatalog::ModelName("a/".to_owned()))),
         (
             bad(&["a"], ModelEntry::new("c/d")),
-            Some(BadCatalog::NoProvider { name: "c/d".to_owned(), there_are }),
+            Some(BadCatalog::NoProvider { name: "c/d".to_owned(), available }),
         ),
         (
             bad(&["a"], ModelEntry { max_concurrency: Some(0), ..entry() }),
@@ -90,7 +90,7 @@ fn models_are_found_by_name() {
 
 #[test]
 fn an_unknown_name_is_told_what_there_is() {
-    let there_are = "there are mine/MODEL, ollama/MODEL, scripted/FILE and offline";
+    let available = "there are mine/MODEL, ollama/MODEL, scripted/FILE and offline";
     let table = [
         ("gpt-4o", "\"gpt-4o\" is no model; models are named as provider/model"),
         ("", "\"\" is no model; models are named as provider/model"),
@@ -101,7 +101,7 @@ fn an_unknown_name_is_told_what_there_is() {
         let fault = catalog().model(name).err();
         assert_eq!(
             fault,
-            Some(Fault::new(Code::LlmConnection, format!("{problem}; {there_are}"))),
+            Some(Fault::new(Code::LlmConnection, format!("{problem}; {available}"))),
             "{name:?}"
         );
     }
@@ -166,10 +166,10 @@ fn a_model_costs_what_its_price_says_and_nobody_guesses_it() {
 #[test]
 fn names_from_requests_do_not_pile_up() {
     let catalog = catalog();
-    for n in 0..MOST_AT_HAND * 2 + 1 {
+    for n in 0..MAX_CACHED * 2 + 1 {
         catalog.model(&format!("ollama/{n}")).unwrap();
     }
-    assert!(catalog.it.at_hand.lock().unwrap().len() <= MOST_AT_HAND);
+    assert!(catalog.inner.cached.lock().unwrap().len() <= MAX_CACHED);
 }
 
 #[test]

@@ -12,26 +12,26 @@ use hyper::body::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
 use reqwest::{Method, StatusCode, Url};
 
-use super::{KEEP, Kinship};
+use super::{ClientKey, KEEP};
 
 /// How we introduce ourselves.
 const AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub(super) enum Client {
-    Full(reqwest::Client),
-    Near(Server),
+pub(super) enum HttpClient {
+    Reqwest(reqwest::Client),
+    Local(Server),
 }
 
-impl Client {
-    pub(super) fn new(kin: &Kinship) -> Result<Client, Broken> {
+impl HttpClient {
+    pub(super) fn new(kin: &ClientKey) -> Result<HttpClient, Broken> {
         match &kin.near {
             Some((host, port)) => {
                 let keep = if kin.keeps { KEEP } else { Duration::ZERO };
-                Server::new(host, *port, kin.connect, keep).map(Client::Near)
+                Server::new(host, *port, kin.connect, keep).map(HttpClient::Local)
             }
-            None => full(kin).map(Client::Full).map_err(of_full),
+            None => reqwest_client(kin).map(HttpClient::Reqwest).map_err(from_reqwest),
         }
     }
 
@@ -42,23 +42,23 @@ impl Client {
         (url, path): (&Url, &Uri),
         mut headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<Response, Broken> {
+    ) -> Result<ClientResponse, Broken> {
         match self {
-            Client::Full(client) => {
+            HttpClient::Reqwest(client) => {
                 let mut request = reqwest::Request::new(method, url.clone());
                 *request.headers_mut() = headers;
                 *request.body_mut() = (!body.is_empty()).then(|| body.into());
-                client.execute(request).await.map(Response::Full).map_err(of_full)
+                client.execute(request).await.map(ClientResponse::Reqwest).map_err(from_reqwest)
             }
-            Client::Near(server) => {
+            HttpClient::Local(server) => {
                 headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-                server.send(method, path.clone(), headers, body).await.map(Response::Near)
+                server.send(method, path.clone(), headers, body).await.map(ClientResponse::Local)
             }
         }
     }
 }
 
-fn full(kin: &Kinship) -> reqwest::Result<reqwest::Client> {
+fn reqwest_client(kin: &ClientKey) -> reqwest::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
         .user_agent(AGENT)
         .redirect(reqwest::redirect::Policy::none())
@@ -76,31 +76,31 @@ fn full(kin: &Kinship) -> reqwest::Result<reqwest::Client> {
 
 /// An answer whose head has arrived.
 #[derive(Debug)]
-pub(super) enum Response {
-    Full(reqwest::Response),
-    Near(baton_http::Answer),
+pub(super) enum ClientResponse {
+    Reqwest(reqwest::Response),
+    Local(baton_http::Answer),
 }
 
-impl Response {
+impl ClientResponse {
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Response::Full(response) => response.status(),
-            Response::Near(answer) => answer.status(),
+            ClientResponse::Reqwest(response) => response.status(),
+            ClientResponse::Local(answer) => answer.status(),
         }
     }
 
     pub(super) fn headers(&self) -> &HeaderMap {
         match self {
-            Response::Full(response) => response.headers(),
-            Response::Near(answer) => answer.headers(),
+            ClientResponse::Reqwest(response) => response.headers(),
+            ClientResponse::Local(answer) => answer.headers(),
         }
     }
 
     /// Lets go of the headers. They share a buffer with what follows them, which is used again only without them.
     pub(super) fn forget_headers(&mut self) {
         let headers = match self {
-            Response::Full(response) => response.headers_mut(),
-            Response::Near(answer) => answer.headers_mut(),
+            ClientResponse::Reqwest(response) => response.headers_mut(),
+            ClientResponse::Local(answer) => answer.headers_mut(),
         };
         *headers = HeaderMap::new();
     }
@@ -108,13 +108,13 @@ impl Response {
     /// The next bytes of the body; none at its end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match self {
-            Response::Full(response) => response.chunk().await.map_err(of_full),
-            Response::Near(answer) => answer.chunk().await,
+            ClientResponse::Reqwest(response) => response.chunk().await.map_err(from_reqwest),
+            ClientResponse::Local(answer) => answer.chunk().await,
         }
     }
 }
 
-fn of_full(error: reqwest::Error) -> Broken {
+fn from_reqwest(error: reqwest::Error) -> Broken {
     let (is_connect, is_timeout) = (error.is_connect(), error.is_timeout());
     Broken { is_connect, is_timeout, cause: cause(&error) }
 }

@@ -38,22 +38,22 @@ impl Default for Timeouts {
 
 /// The limits of a call that is under way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct CallDeadlines {
     pub(crate) timeouts: Timeouts,
     first: Instant,
     end: Instant,
 }
 
-impl Limits {
+impl CallDeadlines {
     /// A call begins now.
     pub(crate) fn begin(timeouts: Timeouts) -> Self {
         let now = Instant::now();
-        Limits { timeouts, first: now + timeouts.first_byte, end: now + timeouts.total }
+        CallDeadlines { timeouts, first: now + timeouts.first_byte, end: now + timeouts.total }
     }
 
     /// Its request is sent now.
     pub(crate) fn sending(self) -> Self {
-        Limits { first: Instant::now() + self.timeouts.first_byte, ..self }
+        CallDeadlines { first: Instant::now() + self.timeouts.first_byte, ..self }
     }
 
     /// When the call has to be over.
@@ -62,20 +62,20 @@ impl Limits {
     }
 
     /// Keeps watch over it.
-    pub(crate) fn watch(self) -> Watch {
-        Watch { limits: self, alarm: None }
+    pub(crate) fn watch(self) -> DeadlineTimer {
+        DeadlineTimer { limits: self, alarm: None }
     }
 }
 
 /// Waits within the limits of one call, with one timer for all its waits: pieces are many, and nearly all
 /// come in time. The timer is put off only when it goes off, and found to be early then.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    pub(super) limits: Limits,
+pub(crate) struct DeadlineTimer {
+    pub(super) limits: CallDeadlines,
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watch {
+impl DeadlineTimer {
     /// Waits for what comes before the first byte.
     pub(crate) async fn first<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, Fault> {
         let (first, time) = (self.limits.first, self.limits.timeouts.first_byte);
@@ -99,7 +99,7 @@ impl Watch {
         limit: Instant,
         wait: impl Future<Output = T>,
     ) -> Option<Result<T, Fault>> {
-        let Limits { timeouts, end, .. } = self.limits;
+        let CallDeadlines { timeouts, end, .. } = self.limits;
         let over = || late(format!("the call took longer than {} (total)", words(timeouts.total)));
         if now >= end {
             return Some(Err(over()));
@@ -152,11 +152,11 @@ mod tests {
     use super::*;
     use std::future::pending;
 
-    fn limits(first_byte: u64, idle: u64, total: u64) -> Limits {
+    fn limits(first_byte: u64, idle: u64, total: u64) -> CallDeadlines {
         let ms = Duration::from_millis;
         let timeouts =
             Timeouts { connect: ms(1), first_byte: ms(first_byte), idle: ms(idle), total: ms(total) };
-        Limits::begin(timeouts)
+        CallDeadlines::begin(timeouts)
     }
 
     async fn after(ms: u64) -> u64 {

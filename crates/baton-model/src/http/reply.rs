@@ -9,10 +9,10 @@ use baton_http::Broken;
 use futures_util::FutureExt;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 
-use super::client::Response;
-use super::limits::Watch;
+use super::client::ClientResponse;
+use super::limits::DeadlineTimer;
 use super::retry;
-use super::way::Way;
+use super::route::HttpRoute;
 
 /// The most bytes that are read of what a server says about its failure.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -26,45 +26,49 @@ const DRAIN_WAIT: Duration = Duration::from_millis(50);
 
 /// A reply whose head has arrived. Dropping it closes the socket, unless its body was read to the end.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    response: Response,
-    way: Arc<Way>,
-    watch: Watch,
-    kind: Kind,
+pub(crate) struct HttpReply {
+    response: ClientResponse,
+    way: Arc<HttpRoute>,
+    watch: DeadlineTimer,
+    kind: BodyKind,
     /// Whether any of the body has arrived.
     began: bool,
 }
 
 /// What a body says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BodyKind {
     /// A page for people.
-    Page,
+    Html,
     /// One JSON document.
-    Document,
+    Json,
     /// Anything else, which a decoder has to judge.
     Stream,
 }
 
-impl Kind {
-    fn of(content_type: &str) -> Self {
+impl BodyKind {
+    fn from_content_type(content_type: &str) -> Self {
         let kind = content_type.split(';').next().unwrap_or_default().trim();
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
         if is("text/html") || is("application/xhtml+xml") {
-            Kind::Page
+            BodyKind::Html
         } else if is("application/json") {
-            Kind::Document
+            BodyKind::Json
         } else {
-            Kind::Stream
+            BodyKind::Stream
         }
     }
 }
 
-impl Reply {
+impl HttpReply {
     /// A reply that may be read. A redirect is none: a key must not follow it.
-    pub(super) fn new(response: Response, way: Arc<Way>, watch: Watch) -> Result<Self, Fault> {
-        let kind = Kind::of(header(&response, CONTENT_TYPE));
-        let mut reply = Reply { response, way, watch, kind, began: false };
+    pub(super) fn new(
+        response: ClientResponse,
+        way: Arc<HttpRoute>,
+        watch: DeadlineTimer,
+    ) -> Result<Self, Fault> {
+        let kind = BodyKind::from_content_type(header(&response, CONTENT_TYPE));
+        let mut reply = HttpReply { response, way, watch, kind, began: false };
         let status = reply.response.status();
         if status.is_redirection() {
             return Err(reply.redirected());
@@ -97,7 +101,7 @@ impl Reply {
     }
 
     /// What the body says it is.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> BodyKind {
         self.kind
     }
 
@@ -110,7 +114,9 @@ impl Reply {
     }
 
     /// The same, if it has arrived already.
-    pub(crate) fn arrived(&mut self) -> Option<Result<Option<impl Deref<Target = [u8]> + use<>>, Fault>> {
+    pub(crate) fn chunk_if_ready(
+        &mut self,
+    ) -> Option<Result<Option<impl Deref<Target = [u8]> + use<>>, Fault>> {
         let chunk = self.response.chunk().now_or_never()?;
         Some(chunk.map_err(|broken| self.broke(&broken)))
     }
@@ -139,7 +145,7 @@ impl Reply {
     }
 
     /// What a server says about its failure, as much of it as arrives soon: the status is known already.
-    pub(crate) async fn complaint(mut self) -> Vec<u8> {
+    pub(crate) async fn error_body(mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let read = async {
             while let Ok(Some(chunk)) = self.chunk().await {
@@ -180,7 +186,7 @@ impl Reply {
     }
 }
 
-fn header(response: &Response, name: HeaderName) -> &str {
+fn header(response: &ClientResponse, name: HeaderName) -> &str {
     response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 

@@ -4,10 +4,10 @@
 
 use baton_core::tool::{ASK_USER, ToolSpec, UPDATE_PLAN};
 
-use super::arguments::Missing;
+use super::arguments::MissingArgument;
+use super::conversation::{CallEnding, Conversation, ToolReport};
 use super::markdown::{code, inline};
-use super::shapes::rendered;
-use super::situation::{Ending, Situation, Told};
+use super::render::rendered;
 
 /// The last line of every answer.
 const NOTE: &str = "(offline model: no language model is connected; `baton doctor` says how to connect one)";
@@ -34,10 +34,10 @@ fn closed(body: &str) -> String {
 }
 
 /// What tools have said, for a person.
-pub(super) fn results(situation: &Situation<'_>) -> String {
+pub(super) fn results(situation: &Conversation<'_>) -> String {
     // An answered question is a means to an end, unless it is all there is.
-    let is_news = |told: &&Told<'_>| told.tool != ASK_USER || told.ending != Ending::Ok;
-    let told: Vec<&Told<'_>> = situation.told.iter().filter(is_news).collect();
+    let is_news = |told: &&ToolReport<'_>| told.tool != ASK_USER || told.ending != CallEnding::Ok;
+    let told: Vec<&ToolReport<'_>> = situation.told.iter().filter(is_news).collect();
     if let [one] = told[..] {
         return closed(&section(one));
     }
@@ -53,21 +53,23 @@ pub(super) fn results(situation: &Situation<'_>) -> String {
     closed(&body)
 }
 
-fn section(told: &Told<'_>) -> String {
+fn section(told: &ToolReport<'_>) -> String {
     let (tool, why) = (code(told.tool), inline(told.text));
     match told.ending {
-        Ending::Ok => rendered(told),
-        Ending::Expired if told.tool == ASK_USER => format!("My question was not answered in time: {why}"),
-        Ending::Error => format!("{tool} did not work: {why}"),
-        Ending::Denied => format!("{tool} was not allowed to run: {why}"),
-        Ending::Expired => format!("{tool} did not run, because nobody decided in time: {why}"),
-        Ending::Cancelled => format!("{tool} was cancelled: {why}"),
-        Ending::Unknown => format!("Nobody knows whether {tool} took effect: {why}"),
+        CallEnding::Ok => rendered(told),
+        CallEnding::Expired if told.tool == ASK_USER => {
+            format!("My question was not answered in time: {why}")
+        }
+        CallEnding::Error => format!("{tool} did not work: {why}"),
+        CallEnding::Denied => format!("{tool} was not allowed to run: {why}"),
+        CallEnding::Expired => format!("{tool} did not run, because nobody decided in time: {why}"),
+        CallEnding::Cancelled => format!("{tool} was cancelled: {why}"),
+        CallEnding::Unknown => format!("Nobody knows whether {tool} took effect: {why}"),
     }
 }
 
 /// The question for an argument that is missing; complete in itself, for a person who reads it later.
-pub(super) fn question(request: &str, tool: &ToolSpec, missing: &Missing) -> String {
+pub(super) fn question(request: &str, tool: &ToolSpec, missing: &MissingArgument) -> String {
     let wanted = match (tool.name.as_str(), missing.name.as_str()) {
         ("read_file", "path") => "which file should I read? Its path, please.".to_owned(),
         ("calculator", "expression") => "what should I calculate? For example: 12 * 3.5".to_owned(),
@@ -82,7 +84,7 @@ pub(super) fn question(request: &str, tool: &ToolSpec, missing: &Missing) -> Str
 }
 
 /// What is missing, where nobody can be asked.
-pub(super) fn lacking(tool: &ToolSpec, missing: &Missing) -> String {
+pub(super) fn lacking(tool: &ToolSpec, missing: &MissingArgument) -> String {
     let about = missing.about.as_deref().map(|about| format!(" ({})", inline(about))).unwrap_or_default();
     let example = example(&tool.name).map(|example| format!(" For example: “{example}”")).unwrap_or_default();
     closed(&format!(

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::clues::Clues;
 use super::phrase;
-use super::property::{Kind, Property};
+use super::property::{Property, PropertyKind};
 
 /// A required argument that the request does not say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Missing {
+pub(super) struct MissingArgument {
     /// The argument.
     pub(super) name: String,
     /// What it is for, if its schema says.
@@ -26,11 +26,11 @@ pub(super) fn fill(
     clues: &Clues,
     first: bool,
     answer: Option<&str>,
-) -> Result<Value, Missing> {
+) -> Result<Value, MissingArgument> {
     let mut properties = Property::all(&tool.input_schema);
     properties.sort_by_key(|property| !property.required);
     let mut search =
-        Search { tool: &tool.name, clues, first, quoted: 0, paths: Vec::new(), numbers: Vec::new() };
+        ArgumentSearch { tool: &tool.name, clues, first, quoted: 0, paths: Vec::new(), numbers: Vec::new() };
     let mut answer = answer;
     let mut arguments = Map::new();
     for property in &properties {
@@ -40,7 +40,7 @@ pub(super) fn fill(
                 arguments.insert(property.name.to_owned(), value);
             }
             None if property.required => {
-                return Err(Missing {
+                return Err(MissingArgument {
                     name: property.name.to_owned(),
                     about: property.about.map(str::to_owned),
                 });
@@ -52,7 +52,7 @@ pub(super) fn fill(
 }
 
 /// The clues that are still free.
-struct Search<'a> {
+struct ArgumentSearch<'a> {
     tool: &'a str,
     clues: &'a Clues,
     first: bool,
@@ -61,19 +61,19 @@ struct Search<'a> {
     numbers: Vec<usize>,
 }
 
-impl Search<'_> {
+impl ArgumentSearch<'_> {
     fn find(&mut self, property: &Property<'_>) -> Option<Value> {
         let value = match property.kind() {
-            Kind::Choice(values) => self.choice(property, &values),
-            Kind::Number => self.number(property),
-            Kind::Flag => self.flag(property),
-            Kind::Path => self.path(property).map(Value::String),
-            Kind::Sum => self.clues.sum.clone().map(Value::String),
-            Kind::Query => self.query(property).map(Value::String),
-            Kind::Url => self.clues.urls.first().cloned().map(Value::String),
-            Kind::Zone => self.zone(property).map(Value::String),
-            Kind::Text => self.text(property).map(Value::String),
-            Kind::Other => None,
+            PropertyKind::Choice(values) => self.choice(property, &values),
+            PropertyKind::Number => self.number(property),
+            PropertyKind::Flag => self.flag(property),
+            PropertyKind::Path => self.path(property).map(Value::String),
+            PropertyKind::Sum => self.clues.sum.clone().map(Value::String),
+            PropertyKind::Query => self.query(property).map(Value::String),
+            PropertyKind::Url => self.clues.urls.first().cloned().map(Value::String),
+            PropertyKind::Zone => self.zone(property).map(Value::String),
+            PropertyKind::Text => self.text(property).map(Value::String),
+            PropertyKind::Other => None,
         };
         value.filter(|value| property.admits(value))
     }

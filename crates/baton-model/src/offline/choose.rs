@@ -86,7 +86,7 @@ pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a Too
     let mut sum_is_free = clues.sum.is_some();
     while chosen.len() < MAX_TOOLS {
         let scores = left.iter().map(|tool| score(tool, &words, clues, sum_is_free));
-        let better = |a: &Score, b: &Score| (b.total, Reverse(b.first)) > (a.total, Reverse(a.first));
+        let better = |a: &ToolScore, b: &ToolScore| (b.total, Reverse(b.first)) > (a.total, Reverse(a.first));
         let best = scores.enumerate().reduce(|a, b| if better(&a.1, &b.1) { b } else { a });
         let Some((at, best)) = best else { break };
         if best.total < ENOUGH || (!chosen.is_empty() && best.best < NAME) {
@@ -104,7 +104,7 @@ pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a Too
 }
 
 /// What a tool scored.
-struct Score {
+struct ToolScore {
     total: u32,
     best: u32,
     /// Where the first of its words stands.
@@ -113,10 +113,10 @@ struct Score {
     claims: Vec<String>,
 }
 
-fn score(tool: &ToolSpec, words: &[String], clues: &Clues, sum_is_free: bool) -> Score {
+fn score(tool: &ToolSpec, words: &[String], clues: &Clues, sum_is_free: bool) -> ToolScore {
     let name: Vec<String> = split_words(&tool.name).collect();
     let described: Vec<String> = split_words(&tool.description).filter(|word| word.len() > 3).collect();
-    let mut score = Score { total: 0, best: 0, first: usize::MAX, claims: Vec::new() };
+    let mut score = ToolScore { total: 0, best: 0, first: usize::MAX, claims: Vec::new() };
     for (at, word) in words.iter().enumerate() {
         let weight = if is_cue(&tool.name, word, clues) {
             CUE

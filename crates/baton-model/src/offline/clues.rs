@@ -9,14 +9,14 @@ mod quotes;
 
 use baton_core::json::cut;
 
-pub(super) use path::Path;
+pub(super) use path::PathClue;
 
 /// How much of a request is read, in bytes.
 const MAX_READ: usize = 4 * 1024;
 
 /// A number, with the words around it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Number {
+pub(super) struct NumberClue {
     /// As it was written.
     pub(super) text: String,
     /// The word before it, in lower case.
@@ -35,13 +35,13 @@ pub(super) struct Clues {
     /// What stands in quotes.
     pub(super) quoted: Vec<String>,
     /// What looks like a file or a folder.
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Vec<PathClue>,
     /// What looks like an address on the web.
     pub(super) urls: Vec<String>,
     /// What looks like a time zone.
     pub(super) zone: Option<String>,
     /// The numbers.
-    pub(super) numbers: Vec<Number>,
+    pub(super) numbers: Vec<NumberClue>,
     /// What looks like a sum to be done.
     pub(super) sum: Option<String>,
 }
@@ -68,7 +68,7 @@ impl Clues {
                 clues.paths.push(path);
             } else if is_number(token) {
                 let after = tokens.get(at + 1).map(|next| singular(&next.to_lowercase())).unwrap_or_default();
-                clues.numbers.push(Number { text: token.clone(), before: before.clone(), after });
+                clues.numbers.push(NumberClue { text: token.clone(), before: before.clone(), after });
             } else {
                 clues.words.extend(split_words(&lower));
             }
@@ -126,9 +126,9 @@ mod tests {
             Clues::of("Show the last 20 errors in “my notes”, src/main.rs (and 'x y') at Europe/Berlin!");
         assert_eq!(clues.words, ["show", "the", "last", "error", "in", "and", "at"]);
         assert_eq!(clues.quoted, ["my notes", "x y"]);
-        assert_eq!(clues.paths, [Path { text: "src/main.rs".into(), sure: true }]);
+        assert_eq!(clues.paths, [PathClue { text: "src/main.rs".into(), sure: true }]);
         assert_eq!(clues.zone.as_deref(), Some("Europe/Berlin"));
-        let twenty = Number { text: "20".into(), before: "last".into(), after: "error".into() };
+        let twenty = NumberClue { text: "20".into(), before: "last".into(), after: "error".into() };
         assert_eq!(clues.numbers, [twenty]);
         assert_eq!(clues.sum, None);
     }

@@ -16,7 +16,7 @@ const MEMORY_ADVICE: &str = "Close programs that take much memory and are not ne
 
 /// How full something is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Share {
+struct UsageShare {
     used: f64,
     /// In bytes, where they are known.
     of: Option<(f64, f64)>,
@@ -25,7 +25,7 @@ struct Share {
 /// Renders a result, if anything in it is known.
 pub(super) fn health(value: &Value) -> Option<String> {
     let map = value.as_object()?;
-    let mut report = Report::default();
+    let mut report = HealthReport::default();
     let mut rest = Map::new();
     for (name, child) in map {
         let empty = child.is_null() || child.as_array().is_some_and(Vec::is_empty);
@@ -52,7 +52,7 @@ pub(super) fn health(value: &Value) -> Option<String> {
 
 /// The order of the lines, whatever the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum HealthLine {
     Cpu,
     Load,
     Memory,
@@ -64,15 +64,15 @@ enum Place {
 }
 
 #[derive(Default)]
-struct Report {
-    lines: Vec<(Place, String)>,
+struct HealthReport {
+    lines: Vec<(HealthLine, String)>,
     worries: Vec<String>,
     /// One line for each kind of worry.
     advice: Vec<String>,
     fine: Vec<&'static str>,
 }
 
-impl Report {
+impl HealthReport {
     /// Takes what it knows; says whether it did.
     fn read(&mut self, name: &str, value: &Value) -> bool {
         let words: Vec<String> = split_words(name).collect();
@@ -129,7 +129,7 @@ impl Report {
             find(value, &["core", "count"], &[]).map(|n| format!(" of {n:.0} cores")).unwrap_or_default();
         let model = value.get("model").or_else(|| value.get("brand")).and_then(Value::as_str);
         let model = model.map(|model| format!(" ({})", inline(model))).unwrap_or_default();
-        self.line(Place::Cpu, "Processor", format!("{} busy{cores}{model}", percent(used)));
+        self.line(HealthLine::Cpu, "Processor", format!("{} busy{cores}{model}", percent(used)));
         if used >= 85.0 {
             let advice = "Look at the busiest programs: end those that should not be running.";
             self.worry(format!("the processor is very busy ({})", percent(used)), advice.to_owned());
@@ -145,13 +145,13 @@ impl Report {
             return false;
         };
         let text = format!("{one:.2}, {five:.2}, {fifteen:.2} over 1, 5 and 15 minutes");
-        self.line(Place::Load, "Load", text);
+        self.line(HealthLine::Load, "Load", text);
         true
     }
 
     fn memory(&mut self, value: &Value) -> bool {
         let Some(share) = share(value) else { return false };
-        self.line(Place::Memory, "Memory", shown(share));
+        self.line(HealthLine::Memory, "Memory", shown(share));
         self.judge("memory", "memory", (share.used, [75.0, 90.0]), MEMORY_ADVICE);
         true
     }
@@ -159,11 +159,11 @@ impl Report {
     fn swap(&mut self, value: &Value) -> bool {
         let none = find(value, &["total"], &[]) == Some(0.0);
         if none {
-            self.line(Place::Swap, "Swap", "none".to_owned());
+            self.line(HealthLine::Swap, "Swap", "none".to_owned());
             return true;
         }
         let Some(share) = share(value) else { return false };
-        self.line(Place::Swap, "Swap", shown(share));
+        self.line(HealthLine::Swap, "Swap", shown(share));
         // Swap in use is ordinary; only a full one says that memory has run out.
         if share.used >= 80.0 {
             self.worry(
@@ -181,12 +181,12 @@ impl Report {
         };
         // Systems list things as disks that have no room at all.
         let real = list.iter().filter(|disk| find(disk, &["total"], &["percent"]) != Some(0.0));
-        let disks: Option<Vec<(String, Share)>> =
+        let disks: Option<Vec<(String, UsageShare)>> =
             real.map(|disk| Some((disk_name(disk), share(disk)?))).collect();
         let Some(disks) = disks else { return false };
         for (name, share) in disks.into_iter().take(12) {
             let label = if name.is_empty() { "Disk".to_owned() } else { format!("Disk {name}") };
-            self.line(Place::Disk, &label, shown(share));
+            self.line(HealthLine::Disk, &label, shown(share));
             let disk = label.replacen("Disk", "disk", 1);
             let advice =
                 format!("Make room on {disk}: downloads, caches and old logs are often the largest.");
@@ -197,7 +197,7 @@ impl Report {
 
     fn uptime(&mut self, value: &Value) -> bool {
         let Some(seconds) = value.as_f64() else { return false };
-        self.line(Place::Uptime, "Up for", duration(seconds));
+        self.line(HealthLine::Uptime, "Up for", duration(seconds));
         true
     }
 
@@ -213,7 +213,7 @@ impl Report {
         }
         let shown = read.iter().take(SHOWN).map(|(name, celsius)| format!("{name} {celsius:.0} °C"));
         let shown = shown.collect::<Vec<_>>().join(", ");
-        self.line(Place::Heat, "Temperature", shown);
+        self.line(HealthLine::Heat, "Temperature", shown);
         true
     }
 
@@ -230,16 +230,16 @@ impl Report {
         };
         let Some(shown) = list.iter().take(SHOWN).map(one).collect::<Option<Vec<_>>>() else { return false };
         let title = if by_memory { "Most memory" } else { "Busiest" };
-        self.line(Place::Busy, title, shown.join(", "));
+        self.line(HealthLine::Busy, title, shown.join(", "));
         true
     }
 
-    fn line(&mut self, place: Place, title: &str, text: String) {
+    fn line(&mut self, place: HealthLine, title: &str, text: String) {
         self.lines.push((place, format!("- **{title}**: {text}")));
     }
 }
 
-fn shown(share: Share) -> String {
+fn shown(share: UsageShare) -> String {
     match share.of {
         Some((used, total)) => format!("{} of {} used ({})", bytes(used), bytes(total), percent(share.used)),
         None => format!("{} used", percent(share.used)),
@@ -253,14 +253,14 @@ fn disk_name(disk: &Value) -> String {
 }
 
 /// How full a thing is: by its total and what is used or left, or by a percentage.
-fn share(value: &Value) -> Option<Share> {
+fn share(value: &Value) -> Option<UsageShare> {
     let total = find(value, &["total", "size", "capacity"], &["percent"]).filter(|total| *total > 0.0);
     let used = find(value, &["used"], &["percent"]);
     let left = find(value, &["available", "free"], &["percent"]);
     let sized = total.and_then(|total| Some((used.or_else(|| left.map(|left| total - left))?, total)));
     let told = find(value, &["percent"], &["available", "free"]).or_else(|| value.as_f64());
     let used = sized.map(|(used, total)| used / total * 100.0).or(told)?;
-    (0.0..=100.0).contains(&used).then_some(Share { used, of: sized })
+    (0.0..=100.0).contains(&used).then_some(UsageShare { used, of: sized })
 }
 
 /// The first number of an object whose name has one of the words and none of the others.

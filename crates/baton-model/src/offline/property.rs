@@ -4,7 +4,7 @@
 
 use serde_json::{Number as JsonNumber, Value};
 
-use super::clues::{Clues, Number, split_words};
+use super::clues::{Clues, NumberClue, split_words};
 
 /// A property.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Property<'a> {
 
 /// What to look for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum PropertyKind<'a> {
     Choice(Vec<&'a str>),
     Number,
     Flag,
@@ -58,27 +58,27 @@ impl<'a> Property<'a> {
     }
 
     /// What to look for.
-    pub(super) fn kind(&self) -> Kind<'a> {
+    pub(super) fn kind(&self) -> PropertyKind<'a> {
         if let Some(values) = self.choices() {
-            return Kind::Choice(values);
+            return PropertyKind::Choice(values);
         }
         match self.type_name() {
-            Some("integer" | "number") => Kind::Number,
-            Some("boolean") => Kind::Flag,
+            Some("integer" | "number") => PropertyKind::Number,
+            Some("boolean") => PropertyKind::Flag,
             Some("string") | None => self.text_kind(),
-            Some(_) => Kind::Other,
+            Some(_) => PropertyKind::Other,
         }
     }
 
-    fn text_kind(&self) -> Kind<'a> {
+    fn text_kind(&self) -> PropertyKind<'a> {
         let about = |names: &[&str]| self.words.iter().any(|word| names.contains(&word.as_str()));
         match () {
-            () if about(&SUMS) => Kind::Sum,
-            () if about(&QUERIES) => Kind::Query,
-            () if about(&["url", "uri", "link"]) => Kind::Url,
-            () if about(&["timezone", "tz", "zone"]) => Kind::Zone,
-            () if about(&PATHS) => Kind::Path,
-            () => Kind::Text,
+            () if about(&SUMS) => PropertyKind::Sum,
+            () if about(&QUERIES) => PropertyKind::Query,
+            () if about(&["url", "uri", "link"]) => PropertyKind::Url,
+            () if about(&["timezone", "tz", "zone"]) => PropertyKind::Zone,
+            () if about(&PATHS) => PropertyKind::Path,
+            () => PropertyKind::Text,
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Property<'a> {
     }
 
     /// Whether it is a count and the number is one, as in "the last 20 errors" or "2 hours".
-    pub(super) fn counts(&self, number: &Number) -> bool {
+    pub(super) fn counts(&self, number: &NumberClue) -> bool {
         let is_count = self.words.iter().any(|word| COUNTS.contains(&word.as_str()));
         let few = ["last", "first", "top", "latest", "newest"].contains(&number.before.as_str());
         let of_bytes = self.about.is_some_and(|about| about.contains("byte"));
@@ -134,7 +134,7 @@ impl<'a> Property<'a> {
     }
 
     /// A number in the property's own unit, if it fits the schema.
-    pub(super) fn number(&self, number: &Number) -> Option<Value> {
+    pub(super) fn number(&self, number: &NumberClue) -> Option<Value> {
         let parsed: JsonNumber = number.text.parse().ok()?;
         let converted = match (self.unit(), seconds(&number.after), parsed.as_u64()) {
             (Some(own), Some(said), Some(n)) => {
@@ -174,18 +174,18 @@ impl<'a> Property<'a> {
     pub(super) fn read(&self, answer: &str) -> Option<Value> {
         let text = answer.trim().trim_matches(['"', '\'', '`', '“', '”']);
         let value = match self.kind() {
-            Kind::Choice(values) => values
+            PropertyKind::Choice(values) => values
                 .into_iter()
                 .find(|value| value.eq_ignore_ascii_case(text))
                 .map(|v| Value::String(v.to_owned())),
-            Kind::Number => Clues::of(text).numbers.first().and_then(|number| self.number(number)),
-            Kind::Flag => match text.to_lowercase().as_str() {
+            PropertyKind::Number => Clues::of(text).numbers.first().and_then(|number| self.number(number)),
+            PropertyKind::Flag => match text.to_lowercase().as_str() {
                 "yes" | "true" | "y" => Some(Value::Bool(true)),
                 "no" | "false" | "n" => Some(Value::Bool(false)),
                 _ => None,
             },
-            Kind::Sum => Some(Value::String(Clues::of(text).sum.unwrap_or_else(|| text.to_owned()))),
-            Kind::Other => None,
+            PropertyKind::Sum => Some(Value::String(Clues::of(text).sum.unwrap_or_else(|| text.to_owned()))),
+            PropertyKind::Other => None,
             _ => Some(Value::String(text.to_owned())),
         };
         value.filter(|value| self.admits(value) && *value != Value::String(String::new()))

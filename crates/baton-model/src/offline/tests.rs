@@ -1,5 +1,5 @@
-mod choosing;
-mod telling;
+mod answers;
+mod choices;
 
 use baton_core::chat::{ChatCall, ChatMessage, Role};
 use baton_core::tool::{EffectClass, ToolSpec};
@@ -120,7 +120,7 @@ fn ask(messages: Vec<ChatMessage>) -> ModelRequest {
 
 fn text_of(request: &ModelRequest) -> String {
     match decide(request) {
-        Move::Say(text) => text,
-        Move::Call(calls) => panic!("called {calls:?}"),
+        OfflineAction::Say(text) => text,
+        OfflineAction::Call(calls) => panic!("called {calls:?}"),
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use baton_core::fault::Fault;
 use serde::de::IgnoredAny;
 
-use super::{Setup, Verdict};
-use crate::gate::Place;
-use crate::http::{Kind, Reply};
+use super::{CallPermits, RemoteSetup};
+use crate::gate::GatePermit;
+use crate::http::{BodyKind, HttpReply};
 use crate::port::{Delta, ModelRequest};
 use crate::wire::{Decoder, Wire};
 
@@ -19,8 +19,8 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// An answer that is being read.
-pub(super) struct Answer {
-    setup: Arc<Setup>,
+pub(super) struct AnswerStream {
+    setup: Arc<RemoteSetup>,
     decoder: Decoder,
     attempt: u32,
     is_piecemeal: bool,
@@ -30,32 +30,37 @@ pub(super) struct Answer {
     decoded: Vec<Delta>,
     /// Whether there was anything in it yet.
     begun: bool,
-    state: State,
+    state: AnswerState,
 }
 
-enum State {
-    Reading(Reading),
+enum AnswerState {
+    Open(OpenAnswer),
     /// Its reply may still have bytes that mean nothing.
-    Complete(Reply),
+    Complete(HttpReply),
     Failed(Fault),
     Over,
 }
 
 /// What a call holds until its answer is complete.
-pub(super) struct Reading {
-    pub(super) reply: Reply,
+pub(super) struct OpenAnswer {
+    pub(super) reply: HttpReply,
     pub(super) wire: Wire,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CallPermits,
     /// Free for the next call as soon as this one is complete.
     #[expect(dead_code, reason = "it is held, and that is all")]
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<GatePermit>,
 }
 
-impl Answer {
-    pub(super) fn new(setup: Arc<Setup>, decoder: Decoder, reading: Reading, request: &ModelRequest) -> Self {
+impl AnswerStream {
+    pub(super) fn new(
+        setup: Arc<RemoteSetup>,
+        decoder: Decoder,
+        reading: OpenAnswer,
+        request: &ModelRequest,
+    ) -> Self {
         let ModelRequest { attempt, is_piecemeal, .. } = *request;
-        let (ready, decoded, state) = (VecDeque::new(), Vec::new(), State::Reading(reading));
-        Answer { setup, decoder, attempt, is_piecemeal, ready, decoded, begun: false, state }
+        let (ready, decoded, state) = (VecDeque::new(), Vec::new(), AnswerState::Open(reading));
+        AnswerStream { setup, decoder, attempt, is_piecemeal, ready, decoded, begun: false, state }
     }
 
     /// The next delta. A failure is the last.
@@ -66,7 +71,7 @@ impl Answer {
                 return Some(Ok(self.priced(delta)));
             }
             // It stays where it is while it is read: pieces are many.
-            if let State::Reading(reading) = &mut self.state {
+            if let AnswerState::Open(reading) = &mut self.state {
                 let read = decode(&mut self.decoder, &mut reading.reply, &mut self.decoded).await;
                 self.take(read);
                 if !self.is_piecemeal {
@@ -74,10 +79,10 @@ impl Answer {
                 }
                 continue;
             }
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Complete(reply) => reply.drain().await,
-                State::Failed(fault) => return Some(Err(fault)),
-                State::Reading(_) | State::Over => return None,
+            match std::mem::replace(&mut self.state, AnswerState::Over) {
+                AnswerState::Complete(reply) => reply.drain().await,
+                AnswerState::Failed(fault) => return Some(Err(fault)),
+                AnswerState::Open(_) | AnswerState::Over => return None,
             }
         }
     }
@@ -86,8 +91,8 @@ impl Answer {
     fn take_arrived(&mut self) {
         let mut taken = 0;
         while taken < TOGETHER_BYTES
-            && let State::Reading(reading) = &mut self.state
-            && let Some(chunk) = reading.reply.arrived()
+            && let AnswerState::Open(reading) = &mut self.state
+            && let Some(chunk) = reading.reply.chunk_if_ready()
         {
             let read = chunk.and_then(|chunk| {
                 taken += chunk.as_ref().map_or(0, |bytes| bytes.len());
@@ -99,9 +104,9 @@ impl Answer {
 
     /// Takes what came of one piece.
     fn take(&mut self, read: Result<(), Fault>) {
-        let State::Reading(reading) = &mut self.state else { return };
+        let AnswerState::Open(reading) = &mut self.state else { return };
         if !self.decoded.is_empty() && !std::mem::replace(&mut self.begun, true) {
-            reading.verdict.answering();
+            reading.verdict.answer_began();
             self.setup.understood(reading.wire);
         }
         for delta in self.decoded.drain(..) {
@@ -111,16 +116,18 @@ impl Answer {
         if read.is_ok() && !self.decoder.is_done() {
             return;
         }
-        let State::Reading(reading) = std::mem::replace(&mut self.state, State::Over) else { return };
+        let AnswerState::Open(reading) = std::mem::replace(&mut self.state, AnswerState::Over) else {
+            return;
+        };
         self.state = match read {
             Err(fault) => {
                 let fault = self.setup.settled(fault, self.attempt, None);
                 reading.verdict.failed(&fault);
-                State::Failed(fault)
+                AnswerState::Failed(fault)
             }
             Ok(()) => {
                 reading.verdict.succeeded();
-                State::Complete(reading.reply)
+                AnswerState::Complete(reading.reply)
             }
         };
     }
@@ -134,8 +141,8 @@ impl Answer {
 }
 
 /// Decodes the next piece of a body, or all of one that is a document.
-async fn decode(decoder: &mut Decoder, reply: &mut Reply, out: &mut Vec<Delta>) -> Result<(), Fault> {
-    if reply.kind() == Kind::Document {
+async fn decode(decoder: &mut Decoder, reply: &mut HttpReply, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    if reply.kind() == BodyKind::Json {
         let body = reply.body(MAX_DOCUMENT_BYTES).await?;
         if !is_stream(&body) {
             return decoder.whole(&body, out);

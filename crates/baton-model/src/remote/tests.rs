@@ -21,9 +21,9 @@ fn a_missing_model_is_not_a_missing_address() {
     }
 }
 
-fn verdict(site: &Breaker, model: &Breaker, is_fair: bool) -> Verdict {
+fn verdict(site: &Breaker, model: &Breaker, is_fair: bool) -> CallPermits {
     let permit = |breaker: &Breaker| breaker.admit(now(), true).unwrap();
-    Verdict { site: permit(site), model: permit(model), is_fair }
+    CallPermits { site: permit(site), model: permit(model), is_fair }
 }
 
 #[test]

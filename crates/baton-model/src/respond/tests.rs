@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::playback::{Beat, play};
+use crate::playback::{PlaybackItem, play};
 use crate::port::{Delta, DeltaStream};
 use baton_core::chat::{FinishReason, TokenUsage};
 use serde_json::json;
@@ -27,7 +27,7 @@ impl Model for Parrot {
     fn stream(&self, request: ModelRequest) -> DeltaStream {
         self.asked.lock().unwrap().push(request);
         let text = Delta::Text(self.says.to_owned());
-        play(vec![Beat::Send(text), Beat::Send(Delta::Finish(FinishReason::Stop))])
+        play(vec![PlaybackItem::Send(text), PlaybackItem::Send(Delta::Finish(FinishReason::Stop))])
     }
 
     fn cost(&self, _: &TokenUsage) -> Option<u64> {

@@ -14,12 +14,12 @@ pub(super) fn wrong(place: &str, problem: impl Into<String>) -> BadScript {
 }
 
 /// The fields of one object; each is taken once.
-pub(super) struct Fields<'a> {
+pub(super) struct ScriptFields<'a> {
     place: String,
     map: &'a Map<String, Value>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ScriptFields<'a> {
     /// The fields of a value that must be an object with no other fields than the known ones.
     pub(super) fn of(value: &'a Value, place: &str, known: &[&str]) -> Result<Self, BadScript> {
         let Value::Object(map) = value else {
@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
                 return Err(wrong(place, format!("unknown field `{}`{}", excerpt(name), hint(name, known))));
             }
         }
-        Ok(Fields { place: place.to_owned(), map })
+        Ok(ScriptFields { place: place.to_owned(), map })
     }
 
     /// The names that are there.

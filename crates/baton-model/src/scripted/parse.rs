@@ -9,8 +9,8 @@ use baton_core::json;
 use serde_json::Value;
 
 use super::BadScript;
-use super::fields::{Fields, hint, kind, list, number, text, wrong};
-use super::script::{Item, Script, ScriptedReply};
+use super::fields::{ScriptFields, hint, kind, list, number, text, wrong};
+use super::script::{Script, ScriptItem, ScriptedReply};
 
 /// The version of the format.
 const VERSION: u64 = 1;
@@ -21,7 +21,7 @@ const ITEMS: [&str; 9] =
 /// Reads a whole script.
 pub(super) fn script(source: &str) -> Result<Script, BadScript> {
     let value = json::parse(source).map_err(BadScript::Json)?;
-    let fields = Fields::of(&value, "", &["v", "piece_ms", "replies", "otherwise"])?;
+    let fields = ScriptFields::of(&value, "", &["v", "piece_ms", "replies", "otherwise"])?;
     let version = fields.need_number("v")?;
     if version != VERSION {
         return Err(wrong("v", format!("this is version {version}, and this build knows {VERSION}")));
@@ -39,17 +39,17 @@ pub(super) fn script(source: &str) -> Result<Script, BadScript> {
 }
 
 fn reply(value: &Value, place: &str) -> Result<ScriptedReply, BadScript> {
-    let fields = Fields::of(value, place, &["match", "do"])?;
+    let fields = ScriptFields::of(value, place, &["match", "do"])?;
     Ok(ScriptedReply { matches: fields.text("match")?, items: items(&fields)? })
 }
 
-fn otherwise(value: &Value) -> Result<Vec<Item>, BadScript> {
-    items(&Fields::of(value, "otherwise", &["do"])?)
+fn otherwise(value: &Value) -> Result<Vec<ScriptItem>, BadScript> {
+    items(&ScriptFields::of(value, "otherwise", &["do"])?)
 }
 
-fn items(fields: &Fields<'_>) -> Result<Vec<Item>, BadScript> {
+fn items(fields: &ScriptFields<'_>) -> Result<Vec<ScriptItem>, BadScript> {
     let place = fields.place("do");
-    let mut read: Vec<Item> = Vec::new();
+    let mut read: Vec<ScriptItem> = Vec::new();
     for (n, value) in list(fields.need("do")?, &place)?.iter().enumerate() {
         let place = format!("{place}[{n}]");
         let item = item(value, &place)?;
@@ -62,23 +62,29 @@ fn items(fields: &Fields<'_>) -> Result<Vec<Item>, BadScript> {
 }
 
 /// Items that could never be played are a mistake that the author wants to hear of.
-fn out_of_order(before: &[Item], item: &Item) -> Option<&'static str> {
+fn out_of_order(before: &[ScriptItem], item: &ScriptItem) -> Option<&'static str> {
     match before.last() {
-        Some(Item::Cut) => return Some("nothing is played after a cut"),
-        Some(Item::Stall) => return Some("nothing is played after a stall without an end"),
-        Some(Item::Error { until_attempt: None, .. }) => {
+        Some(ScriptItem::Cut) => return Some("nothing is played after a cut"),
+        Some(ScriptItem::Stall) => return Some("nothing is played after a stall without an end"),
+        Some(ScriptItem::Error { until_attempt: None, .. }) => {
             return Some("nothing is played after an error without `until_attempt`");
         }
         _ => {}
     }
-    let finished = before.iter().any(|item| matches!(item, Item::Finish(_)));
-    let speaks =
-        matches!(item, Item::Text(_) | Item::Reasoning(_) | Item::Call { .. } | Item::Finish(_) | Item::Cut);
+    let finished = before.iter().any(|item| matches!(item, ScriptItem::Finish(_)));
+    let speaks = matches!(
+        item,
+        ScriptItem::Text(_)
+            | ScriptItem::Reasoning(_)
+            | ScriptItem::Call { .. }
+            | ScriptItem::Finish(_)
+            | ScriptItem::Cut
+    );
     (finished && speaks).then_some("after a finish there is only usage, a stall or an error")
 }
 
-fn item(value: &Value, place: &str) -> Result<Item, BadScript> {
-    let fields = Fields::of(value, place, &ITEMS)?;
+fn item(value: &Value, place: &str) -> Result<ScriptItem, BadScript> {
+    let fields = ScriptFields::of(value, place, &ITEMS)?;
     let names = fields.names();
     let [name] = names[..] else {
         return Err(wrong(
@@ -89,20 +95,20 @@ fn item(value: &Value, place: &str) -> Result<Item, BadScript> {
     let value = fields.need(name)?;
     let inside = fields.place(name);
     Ok(match name {
-        "text" => Item::Text(text(value, &inside)?),
-        "reasoning" => Item::Reasoning(text(value, &inside)?),
+        "text" => ScriptItem::Text(text(value, &inside)?),
+        "reasoning" => ScriptItem::Reasoning(text(value, &inside)?),
         "call" => call(value, &inside)?,
-        "stall_ms" => Item::Pause(Duration::from_millis(number(value, &inside)?)),
-        "stall" => set(value, &inside).map(|()| Item::Stall)?,
+        "stall_ms" => ScriptItem::Pause(Duration::from_millis(number(value, &inside)?)),
+        "stall" => set(value, &inside).map(|()| ScriptItem::Stall)?,
         "error" => error(value, &inside)?,
         "usage" => usage(value, &inside)?,
-        "finish" => Item::Finish(finish(value, &inside)?),
-        _ => set(value, &inside).map(|()| Item::Cut)?,
+        "finish" => ScriptItem::Finish(finish(value, &inside)?),
+        _ => set(value, &inside).map(|()| ScriptItem::Cut)?,
     })
 }
 
-fn call(value: &Value, place: &str) -> Result<Item, BadScript> {
-    let fields = Fields::of(value, place, &["name", "arguments", "id", "split"])?;
+fn call(value: &Value, place: &str) -> Result<ScriptItem, BadScript> {
+    let fields = ScriptFields::of(value, place, &["name", "arguments", "id", "split"])?;
     let arguments = match fields.get("arguments") {
         None => "{}".to_owned(),
         Some(Value::String(raw)) => raw.clone(),
@@ -122,11 +128,11 @@ fn call(value: &Value, place: &str) -> Result<Item, BadScript> {
             ));
         }
     };
-    Ok(Item::Call { name: fields.need_text("name")?, arguments, id: fields.text("id")?, split })
+    Ok(ScriptItem::Call { name: fields.need_text("name")?, arguments, id: fields.text("id")?, split })
 }
 
-fn error(value: &Value, place: &str) -> Result<Item, BadScript> {
-    let fields = Fields::of(value, place, &["code", "message", "retry_after_ms", "until_attempt"])?;
+fn error(value: &Value, place: &str) -> Result<ScriptItem, BadScript> {
+    let fields = ScriptFields::of(value, place, &["code", "message", "retry_after_ms", "until_attempt"])?;
     let name = fields.need_text("code")?;
     let Some(code) = Code::ALL.into_iter().find(|code| code.as_str() == name) else {
         let known = Code::ALL.map(Code::as_str);
@@ -143,12 +149,12 @@ fn error(value: &Value, place: &str) -> Result<Item, BadScript> {
         unsent: false,
     };
     let until_attempt = fields.number("until_attempt")?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    Ok(Item::Error { fault, until_attempt })
+    Ok(ScriptItem::Error { fault, until_attempt })
 }
 
-fn usage(value: &Value, place: &str) -> Result<Item, BadScript> {
-    let fields = Fields::of(value, place, &["prompt_tokens", "completion_tokens", "cost_micro_usd"])?;
-    Ok(Item::Usage(TokenUsage {
+fn usage(value: &Value, place: &str) -> Result<ScriptItem, BadScript> {
+    let fields = ScriptFields::of(value, place, &["prompt_tokens", "completion_tokens", "cost_micro_usd"])?;
+    Ok(ScriptItem::Usage(TokenUsage {
         prompt_tokens: fields.need_number("prompt_tokens")?,
         completion_tokens: fields.need_number("completion_tokens")?,
         cost_micro_usd: fields.number("cost_micro_usd")?,

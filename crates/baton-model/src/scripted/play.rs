@@ -1,39 +1,39 @@
-//! Items become beats: pieces, placeholders, the count of tokens and the finish that is left out.
+//! Items become playback: pieces, placeholders, the count of tokens and the finish that is left out.
 
 use std::time::Duration;
 
 use baton_core::chat::{ChatMessage, FinishReason, Role};
 
-use super::script::Item;
-use crate::playback::{Beat, Tally, words};
+use super::script::ScriptItem;
+use crate::playback::{PlaybackItem, TokenTally, words};
 use crate::port::{Delta, ModelRequest};
 
 /// The playback of one reply to one request.
-pub(super) fn beats(items: &[Item], request: &ModelRequest, piece: Duration) -> Vec<Beat> {
-    let mut player = Player {
-        beats: Vec::new(),
-        tally: Tally::of(&request.messages),
+pub(super) fn playback(items: &[ScriptItem], request: &ModelRequest, piece: Duration) -> Vec<PlaybackItem> {
+    let mut player = ScriptPlayer {
+        playback: Vec::new(),
+        tally: TokenTally::for_messages(&request.messages),
         piece,
         calls: 0,
-        usage_given: items.iter().any(|item| matches!(item, Item::Usage(_))),
+        usage_given: items.iter().any(|item| matches!(item, ScriptItem::Usage(_))),
         finished: false,
     };
-    let has_calls = items.iter().any(|item| matches!(item, Item::Call { .. }));
+    let has_calls = items.iter().any(|item| matches!(item, ScriptItem::Call { .. }));
     // A real model cannot call what it is not offered: forced to answer, it has only its words.
     let words_only = request.tools.is_empty() && has_calls;
     player.usage_given &= !words_only;
     for item in items {
-        if words_only && !matches!(item, Item::Text(_)) {
+        if words_only && !matches!(item, ScriptItem::Text(_)) {
             continue;
         }
         if player.item(item, request) == Then::Nothing {
-            return player.beats;
+            return player.playback;
         }
     }
     if !player.finished {
         player.finish(if player.calls > 0 { FinishReason::ToolCalls } else { FinishReason::Stop });
     }
-    player.beats
+    player.playback
 }
 
 /// Whether anything comes after an item.
@@ -43,42 +43,42 @@ enum Then {
     Nothing,
 }
 
-struct Player {
-    beats: Vec<Beat>,
-    tally: Tally,
+struct ScriptPlayer {
+    playback: Vec<PlaybackItem>,
+    tally: TokenTally,
     piece: Duration,
     calls: u32,
     usage_given: bool,
     finished: bool,
 }
 
-impl Player {
-    fn item(&mut self, item: &Item, request: &ModelRequest) -> Then {
+impl ScriptPlayer {
+    fn item(&mut self, item: &ScriptItem, request: &ModelRequest) -> Then {
         match item {
-            Item::Text(text) => {
+            ScriptItem::Text(text) => {
                 for word in words(&filled(text, &request.messages)) {
                     self.paced(Delta::Text(word.to_owned()));
                 }
             }
-            Item::Reasoning(text) => {
+            ScriptItem::Reasoning(text) => {
                 for word in words(text) {
                     self.paced(Delta::Reasoning(word.to_owned()));
                 }
             }
-            Item::Call { name, arguments, id, split } => self.call(name, arguments, id.clone(), *split),
-            Item::Pause(time) => self.beats.push(Beat::Pause(*time)),
-            Item::Stall => {
-                self.beats.push(Beat::Stall);
+            ScriptItem::Call { name, arguments, id, split } => self.call(name, arguments, id.clone(), *split),
+            ScriptItem::Pause(time) => self.playback.push(PlaybackItem::Pause(*time)),
+            ScriptItem::Stall => {
+                self.playback.push(PlaybackItem::Stall);
                 return Then::Nothing;
             }
-            Item::Error { until_attempt: Some(last), .. } if request.attempt > *last => {}
-            Item::Error { fault, .. } => {
-                self.beats.push(Beat::Fail(fault.clone()));
+            ScriptItem::Error { until_attempt: Some(last), .. } if request.attempt > *last => {}
+            ScriptItem::Error { fault, .. } => {
+                self.playback.push(PlaybackItem::Fail(fault.clone()));
                 return Then::Nothing;
             }
-            Item::Usage(usage) => self.send(Delta::Usage(*usage)),
-            Item::Finish(reason) => self.finish(*reason),
-            Item::Cut => return Then::Nothing,
+            ScriptItem::Usage(usage) => self.send(Delta::Usage(*usage)),
+            ScriptItem::Finish(reason) => self.finish(*reason),
+            ScriptItem::Cut => return Then::Nothing,
         }
         Then::More
     }
@@ -106,14 +106,14 @@ impl Player {
 
     fn paced(&mut self, delta: Delta) {
         if !self.piece.is_zero() {
-            self.beats.push(Beat::Pause(self.piece));
+            self.playback.push(PlaybackItem::Pause(self.piece));
         }
         self.send(delta);
     }
 
     fn send(&mut self, delta: Delta) {
-        self.tally.wrote(&delta);
-        self.beats.push(Beat::Send(delta));
+        self.tally.add(&delta);
+        self.playback.push(PlaybackItem::Send(delta));
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Script {
     /// The replies in the order of the file.
     pub(super) replies: Vec<ScriptedReply>,
     /// What is played where no reply is left.
-    pub(super) otherwise: Option<Vec<Item>>,
+    pub(super) otherwise: Option<Vec<ScriptItem>>,
 }
 
 /// One reply.
@@ -23,12 +23,12 @@ pub(super) struct ScriptedReply {
     /// What the latest user message must contain.
     pub(super) matches: Option<String>,
     /// What is played.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<ScriptItem>,
 }
 
 /// One thing that a reply does.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
+pub(super) enum ScriptItem {
     Text(String),
     Reasoning(String),
     Call { name: String, arguments: String, id: Option<String>, split: bool },
@@ -42,7 +42,7 @@ pub(super) enum Item {
 
 impl Script {
     /// The reply to these messages. A function of them alone: see the module's parent for why.
-    pub(super) fn choose(&self, messages: &[ChatMessage]) -> Result<&[Item], Fault> {
+    pub(super) fn choose(&self, messages: &[ChatMessage]) -> Result<&[ScriptItem], Fault> {
         let latest = messages.iter().rposition(|m| m.role == Role::User);
         let user = latest.map_or("", |at| messages[at].content.as_str());
         let by_match = self.replies.iter().any(|reply| reply.matches.is_some());

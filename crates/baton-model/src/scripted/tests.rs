@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::collect::Collector;
+use crate::collect::ReplyCollector;
 use crate::port::Delta;
 
 fn tool() -> ToolSpec {
@@ -47,7 +47,7 @@ async fn deltas(model: &Scripted, request: ModelRequest) -> Vec<Result<Delta, Fa
 }
 
 async fn reply(model: &Scripted, request: ModelRequest) -> Result<RawReply, Fault> {
-    let mut collector = Collector::new();
+    let mut collector = ReplyCollector::new();
     let mut stream = model.stream(request);
     while let Some(delta) = stream.next().await {
         collector.push(&delta?)?;

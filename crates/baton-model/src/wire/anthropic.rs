@@ -13,10 +13,10 @@
 //! never came was cut off, and would be refused. Kinds of blocks and events that are not known are ignored.
 
 mod body;
-mod reading;
+mod decoder;
 
 pub(super) use body::body;
-pub(super) use reading::Reading;
+pub(super) use decoder::AnthropicDecoder;
 
 #[cfg(test)]
 mod tests;

@@ -14,13 +14,13 @@ const TOOLS: &str = "tools";
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Body<'a> {
+pub(super) struct RequestBody<'a> {
     /// An object. It has tools itself only where there is no text of them.
     pub(super) fields: Value,
     pub(super) tools: Option<Cow<'a, RawValue>>,
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for RequestBody<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (Some(tools), Value::Object(fields)) = (&self.tools, &self.fields) else {
             return self.fields.serialize(serializer);

@@ -9,10 +9,10 @@
 //! read.
 
 mod body;
-mod reading;
+mod decoder;
 
 pub(super) use body::body;
-pub(super) use reading::Reading;
+pub(super) use decoder::ChatDecoder;
 
 /// What ends a stream.
 pub(super) const DONE: &str = "[DONE]";

@@ -8,25 +8,25 @@
 
 use baton_core::fault::{Code, Fault};
 
-use super::json::Json;
-use super::lines::{Lines, MAX_BODY_BYTES, too_long};
-use super::sse::Event;
-use super::tags::Tags;
-use super::{Habits, Names, Wire, anthropic, chat, failure, ollama, responses};
+use super::json::BorrowedJson;
+use super::lines::{LineSplitter, MAX_BODY_BYTES, too_long};
+use super::sse::SseEvent;
+use super::tags::TagSplitter;
+use super::{InlineTags, Wire, WireNames, anthropic, chat, failure, ollama, responses};
 use crate::port::Delta;
 
 /// Reads one answer. Fed any split of the same bytes it gives the same deltas.
 #[derive(Debug)]
 pub struct Decoder {
-    lines: Lines,
+    lines: LineSplitter,
     /// Where frames are server-sent events and not lines.
-    event: Option<Event>,
-    answer: Answer,
-    state: State,
+    event: Option<SseEvent>,
+    answer: DeltaPipeline,
+    state: DecoderState,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum DecoderState {
     #[default]
     Open,
     Done,
@@ -34,15 +34,27 @@ enum State {
 }
 
 impl Decoder {
-    pub(super) fn new(wire: Wire, names: Names, habits: Habits) -> Self {
+    pub(super) fn new(wire: Wire, names: WireNames, inline_tags: InlineTags) -> Self {
         let (event, reading) = match wire {
-            Wire::Ollama => (None, Reading::Ollama(ollama::Reading::default())),
-            Wire::ChatCompletions => (Some(Event::default()), Reading::Chat(chat::Reading::default())),
-            Wire::Responses => (Some(Event::default()), Reading::Responses(responses::Reading::default())),
-            Wire::Anthropic => (Some(Event::default()), Reading::Anthropic(anthropic::Reading::default())),
+            Wire::Ollama => (None, FormatDecoder::Ollama(ollama::OllamaDecoder::default())),
+            Wire::ChatCompletions => {
+                (Some(SseEvent::default()), FormatDecoder::Chat(chat::ChatDecoder::default()))
+            }
+            Wire::Responses => {
+                (Some(SseEvent::default()), FormatDecoder::Responses(responses::ResponsesDecoder::default()))
+            }
+            Wire::Anthropic => {
+                (Some(SseEvent::default()), FormatDecoder::Anthropic(anthropic::AnthropicDecoder::default()))
+            }
         };
-        let answer = Answer { reading, names, tags: Tags::new(habits), read: Vec::new(), finished: false };
-        Decoder { lines: Lines::default(), event, answer, state: State::Open }
+        let answer = DeltaPipeline {
+            reading,
+            names,
+            tags: TagSplitter::new(inline_tags),
+            read: Vec::new(),
+            finished: false,
+        };
+        Decoder { lines: LineSplitter::default(), event, answer, state: DecoderState::Open }
     }
 
     /// Takes the next bytes of the body. After an error there is nothing more.
@@ -52,7 +64,7 @@ impl Decoder {
 
     /// Whether the format's terminal marker was seen: what follows is not read.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, DecoderState::Done)
     }
 
     /// The body ended. Without the terminal marker that is a failure.
@@ -77,15 +89,15 @@ impl Decoder {
     /// Does one step, which says whether the answer is done, unless it already is or has failed.
     fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<bool, Fault>) -> Result<(), Fault> {
         match &self.state {
-            State::Open => {}
-            State::Done => return Ok(()),
-            State::Failed(fault) => return Err(fault.clone()),
+            DecoderState::Open => {}
+            DecoderState::Done => return Ok(()),
+            DecoderState::Failed(fault) => return Err(fault.clone()),
         }
         match step(self) {
-            Ok(true) => self.state = State::Done,
+            Ok(true) => self.state = DecoderState::Done,
             Ok(false) => {}
             Err(fault) => {
-                self.state = State::Failed(fault.clone());
+                self.state = DecoderState::Failed(fault.clone());
                 return Err(fault);
             }
         }
@@ -138,31 +150,31 @@ impl Decoder {
 
 /// What a format has read so far.
 #[derive(Debug)]
-enum Reading {
-    Ollama(ollama::Reading),
-    Chat(chat::Reading),
-    Responses(responses::Reading),
-    Anthropic(anthropic::Reading),
+enum FormatDecoder {
+    Ollama(ollama::OllamaDecoder),
+    Chat(chat::ChatDecoder),
+    Responses(responses::ResponsesDecoder),
+    Anthropic(anthropic::AnthropicDecoder),
 }
 
 /// What is known of one answer, and the way of each of its frames to deltas.
 #[derive(Debug)]
-struct Answer {
-    reading: Reading,
-    names: Names,
-    tags: Tags,
+struct DeltaPipeline {
+    reading: FormatDecoder,
+    names: WireNames,
+    tags: TagSplitter,
     /// What the format read in the frame at hand.
     read: Vec<Delta>,
     finished: bool,
 }
 
-impl Answer {
+impl DeltaPipeline {
     fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let read = match &mut self.reading {
-            Reading::Ollama(reading) => reading.frame(frame, &mut self.read),
-            Reading::Chat(reading) => reading.frame(frame, &mut self.read),
-            Reading::Responses(reading) => reading.frame(frame, &mut self.read),
-            Reading::Anthropic(reading) => reading.frame(frame, &mut self.read),
+            FormatDecoder::Ollama(reading) => reading.frame(frame, &mut self.read),
+            FormatDecoder::Chat(reading) => reading.frame(frame, &mut self.read),
+            FormatDecoder::Responses(reading) => reading.frame(frame, &mut self.read),
+            FormatDecoder::Anthropic(reading) => reading.frame(frame, &mut self.read),
         };
         // What came before a failure is shown as well.
         self.pass(out);
@@ -175,10 +187,10 @@ impl Answer {
         let body = str::from_utf8(body).map_err(|_| failure::unreadable(&String::from_utf8_lossy(body)))?;
         let body = json(body)?;
         let read = match &mut self.reading {
-            Reading::Ollama(reading) => reading.whole(&body, &mut self.read),
-            Reading::Chat(reading) => reading.whole(&body, &mut self.read),
-            Reading::Responses(reading) => reading.whole(&body, &mut self.read),
-            Reading::Anthropic(reading) => reading.whole(&body, &mut self.read),
+            FormatDecoder::Ollama(reading) => reading.whole(&body, &mut self.read),
+            FormatDecoder::Chat(reading) => reading.whole(&body, &mut self.read),
+            FormatDecoder::Responses(reading) => reading.whole(&body, &mut self.read),
+            FormatDecoder::Anthropic(reading) => reading.whole(&body, &mut self.read),
         };
         self.pass(out);
         read?;
@@ -199,7 +211,7 @@ impl Answer {
         }
         for delta in out.iter_mut().skip(from) {
             if let Delta::CallStart { name, .. } = delta {
-                *name = self.names.ours(name).to_owned();
+                *name = self.names.from_provider(name).to_owned();
             }
         }
     }
@@ -213,8 +225,8 @@ impl Answer {
 }
 
 /// The JSON document of a frame.
-pub(super) fn json(frame: &str) -> Result<Json<'_>, Fault> {
-    Json::parse(frame).map_err(|_| failure::unreadable(frame))
+pub(super) fn json(frame: &str) -> Result<BorrowedJson<'_>, Fault> {
+    BorrowedJson::parse(frame).map_err(|_| failure::unreadable(frame))
 }
 
 fn is_whole(frame: &str) -> bool {

@@ -6,8 +6,8 @@
 //! not; whoever has the headers puts in how long to wait. Of the server's own words only a short plain
 //! excerpt is kept, without anything that looks like a key.
 
+mod context_limit;
 mod excerpt;
-mod room;
 
 use baton_core::fault::{Code, Fault};
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(crate) const PROXY: &str = "the proxy on the way to the model's server wants
 
 /// What a server said about its failure.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+struct ErrorReport {
     words: String,
     /// Its `type` and `code`, in small letters, where they are words.
     kinds: Vec<String>,
@@ -28,35 +28,38 @@ struct Said {
 }
 
 /// A failure that came as an HTTP status. Whoever has the headers and the clock adds when to try again.
-pub fn of_status(status: u16, body: &[u8]) -> Fault {
-    of_status_at(status, body, "")
+pub fn fault_from_status(status: u16, body: &[u8]) -> Fault {
+    fault_from_status_at(status, body, "")
 }
 
 /// The same, of a request to this path; where nothing is there, the path says where that is.
-pub(crate) fn of_status_at(status: u16, body: &[u8], path: &str) -> Fault {
+pub(crate) fn fault_from_status_at(status: u16, body: &[u8], path: &str) -> Fault {
     let said = match serde_json::from_slice::<Value>(body) {
-        Ok(body) => Said::of(&body),
-        Err(_) => Said { words: excerpt::plain(&String::from_utf8_lossy(body)), ..Said::default() },
+        Ok(body) => ErrorReport::of(&body),
+        Err(_) => {
+            ErrorReport { words: excerpt::plain(&String::from_utf8_lossy(body)), ..ErrorReport::default() }
+        }
     };
     let class = match status {
         // Servers put these where they like.
-        400..=599 if said.is_quota() => Class::Quota,
-        400 | 413 | 422 | 429 | 500 if said.is_too_long() => Class::TooLong,
-        413 => Class::TooLong,
-        400 | 422 => said.class().unwrap_or(Class::NotTaken),
+        400..=599 if said.is_quota() => FailureClass::Quota,
+        400 | 413 | 422 | 429 | 500 if said.is_too_long() => FailureClass::TooLong,
+        413 => FailureClass::TooLong,
+        400 | 422 => said.class().unwrap_or(FailureClass::NotTaken),
         _ => of_number(status),
     };
-    let path = if class == Class::Absent && !path.is_empty() { format!(" at {path}") } else { String::new() };
+    let path =
+        if class == FailureClass::Absent && !path.is_empty() { format!(" at {path}") } else { String::new() };
     class.fault(&said, &format!(" (status {status}{path})"))
 }
 
 /// A failure that came inside an answer: the error itself, or the object that it is a field of.
-pub fn in_answer(error: &Value) -> Fault {
-    let said = Said::of(error);
+pub fn fault_in_answer(error: &Value) -> Fault {
+    let said = ErrorReport::of(error);
     let class = match &said {
-        said if said.is_quota() => Class::Quota,
-        said if said.is_too_long() => Class::TooLong,
-        said => said.class().or(said.status.map(of_number)).unwrap_or(Class::Server),
+        said if said.is_quota() => FailureClass::Quota,
+        said if said.is_too_long() => FailureClass::TooLong,
+        said => said.class().or(said.status.map(of_number)).unwrap_or(FailureClass::Server),
     };
     class.fault(&said, "")
 }
@@ -77,7 +80,7 @@ pub(super) fn unreadable(answer: &str) -> Fault {
 
 /// The kinds of failure, as far as they call for different things.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Class {
+enum FailureClass {
     Key,
     Quota,
     /// Somebody on the way wants to know who we are.
@@ -93,59 +96,61 @@ enum Class {
     NotTaken,
 }
 
-impl Class {
+impl FailureClass {
     /// Its code, and whether another try makes sense. A model that was too slow is not asked again at once.
-    fn fault(self, said: &Said, place: &str) -> Fault {
+    fn fault(self, said: &ErrorReport, place: &str) -> Fault {
         let fault = |code| Fault::new(code, self.message(said, place));
         match self {
-            Class::Key | Class::Quota => fault(Code::LlmAuth),
-            Class::Absent | Class::Proxy => fault(Code::LlmConnection),
-            Class::Slow => fault(Code::LlmTimeout),
-            Class::TooLong => Fault { fits_tokens: said.fits(), ..fault(Code::ContextTooLong) },
-            Class::Busy => fault(Code::LlmRateLimited).retry_after_ms(0),
-            Class::Server => fault(Code::LlmServer).retry_after_ms(0),
-            Class::Unable => fault(Code::LlmServer),
-            Class::Refused => fault(Code::Refused),
-            Class::NotTaken => fault(Code::LlmInvalidResponse),
+            FailureClass::Key | FailureClass::Quota => fault(Code::LlmAuth),
+            FailureClass::Absent | FailureClass::Proxy => fault(Code::LlmConnection),
+            FailureClass::Slow => fault(Code::LlmTimeout),
+            FailureClass::TooLong => Fault { fits_tokens: said.fits(), ..fault(Code::ContextTooLong) },
+            FailureClass::Busy => fault(Code::LlmRateLimited).retry_after_ms(0),
+            FailureClass::Server => fault(Code::LlmServer).retry_after_ms(0),
+            FailureClass::Unable => fault(Code::LlmServer),
+            FailureClass::Refused => fault(Code::Refused),
+            FailureClass::NotTaken => fault(Code::LlmInvalidResponse),
         }
     }
 
     /// What is wrong; `place`: the status and the path, where that is how it came.
-    fn message(self, said: &Said, place: &str) -> String {
+    fn message(self, said: &ErrorReport, place: &str) -> String {
         let what = match self {
-            Class::Key => "the model's server did not accept the key",
-            Class::Quota => "the account at the model's server has no credit left",
-            Class::Proxy => PROXY,
-            Class::Absent => "the model, or the path to it, is not there; check its name and address",
-            Class::Slow => "the model's server gave up waiting for the model",
-            Class::TooLong => "the conversation is too long for the model",
-            Class::Busy => "the model's server asks to slow down",
-            Class::Server => "the model's server failed",
-            Class::Unable => "the model's server cannot do this",
-            Class::Refused => "the model's server refused the request",
-            Class::NotTaken => "the model's server did not take the request",
+            FailureClass::Key => "the model's server did not accept the key",
+            FailureClass::Quota => "the account at the model's server has no credit left",
+            FailureClass::Proxy => PROXY,
+            FailureClass::Absent => "the model, or the path to it, is not there; check its name and address",
+            FailureClass::Slow => "the model's server gave up waiting for the model",
+            FailureClass::TooLong => "the conversation is too long for the model",
+            FailureClass::Busy => "the model's server asks to slow down",
+            FailureClass::Server => "the model's server failed",
+            FailureClass::Unable => "the model's server cannot do this",
+            FailureClass::Refused => "the model's server refused the request",
+            FailureClass::NotTaken => "the model's server did not take the request",
         };
         let words = match self {
-            Class::Key | Class::Quota | Class::Proxy => excerpt::without_keys(&said.words),
+            FailureClass::Key | FailureClass::Quota | FailureClass::Proxy => {
+                excerpt::without_keys(&said.words)
+            }
             _ => said.words.clone(),
         };
         if words.is_empty() { format!("{what}{place}") } else { format!("{what}{place}; it said: {words}") }
     }
 }
 
-fn of_number(status: u16) -> Class {
+fn of_number(status: u16) -> FailureClass {
     match status {
         // 402 is how some say that an account is empty.
-        402 => Class::Quota,
-        401 | 403 => Class::Key,
-        407 => Class::Proxy,
-        300..=399 | 404 | 405 | 410 => Class::Absent,
-        408 | 504 => Class::Slow,
-        413 => Class::TooLong,
-        429 => Class::Busy,
-        501 | 505 => Class::Unable,
-        500.. => Class::Server,
-        _ => Class::NotTaken,
+        402 => FailureClass::Quota,
+        401 | 403 => FailureClass::Key,
+        407 => FailureClass::Proxy,
+        300..=399 | 404 | 405 | 410 => FailureClass::Absent,
+        408 | 504 => FailureClass::Slow,
+        413 => FailureClass::TooLong,
+        429 => FailureClass::Busy,
+        501 | 505 => FailureClass::Unable,
+        500.. => FailureClass::Server,
+        _ => FailureClass::NotTaken,
     }
 }
 
@@ -153,7 +158,7 @@ fn is_status(code: &u16) -> bool {
     (300..600).contains(code)
 }
 
-impl Said {
+impl ErrorReport {
     /// `{"error": …}`, what stands in it, or one of the shapes that have the words at the top.
     fn of(body: &Value) -> Self {
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
@@ -166,7 +171,7 @@ impl Said {
         };
         let kinds = ["type", "code"].iter().filter_map(|field| error.get(field)?.as_str());
         let code = error.get("code");
-        Said {
+        ErrorReport {
             words,
             kinds: kinds.map(str::to_ascii_lowercase).collect(),
             status: code.and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()).filter(is_status),
@@ -185,27 +190,27 @@ impl Said {
 
     fn is_too_long(&self) -> bool {
         self.is(&["context_length_exceeded", "exceed_context_size_error", "request_too_large"])
-            || room::is_too_long(&self.words)
+            || context_limit::is_too_long(&self.words)
     }
 
     fn fits(&self) -> Option<u64> {
-        self.holds.or_else(|| room::limit(&self.words))
+        self.holds.or_else(|| context_limit::limit(&self.words))
     }
 
     /// What its `type` or `code` says, where that is known.
-    fn class(&self) -> Option<Class> {
-        let table: [(&[&str], Class); 8] = [
-            (&["authentication_error", "invalid_api_key", "permission_error"], Class::Key),
-            (&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"], Class::Busy),
+    fn class(&self) -> Option<FailureClass> {
+        let table: [(&[&str], FailureClass); 8] = [
+            (&["authentication_error", "invalid_api_key", "permission_error"], FailureClass::Key),
+            (&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"], FailureClass::Busy),
             (
                 &["overloaded_error", "server_error", "api_error", "internal_error", "internal_server_error"],
-                Class::Server,
+                FailureClass::Server,
             ),
-            (&["unavailable_error", "service_unavailable"], Class::Server),
-            (&["timeout_error", "request_timeout"], Class::Slow),
-            (&["not_found_error", "model_not_found"], Class::Absent),
-            (&["content_filter", "content_policy_violation"], Class::Refused),
-            (&["invalid_request_error", "invalid_prompt"], Class::NotTaken),
+            (&["unavailable_error", "service_unavailable"], FailureClass::Server),
+            (&["timeout_error", "request_timeout"], FailureClass::Slow),
+            (&["not_found_error", "model_not_found"], FailureClass::Absent),
+            (&["content_filter", "content_policy_violation"], FailureClass::Refused),
+            (&["invalid_request_error", "invalid_prompt"], FailureClass::NotTaken),
         ];
         table.into_iter().find(|(kinds, _)| self.is(kinds)).map(|(_, class)| class)
     }

@@ -24,70 +24,70 @@ const RESERVED: &str = "$serde_json::private::";
 
 /// A document, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Json<'a> {
+pub(super) enum BorrowedJson<'a> {
     Null,
     Bool(bool),
     Number(Number),
     String(Cow<'a, str>),
-    Array(Vec<Json<'a>>),
+    Array(Vec<BorrowedJson<'a>>),
     /// As they were written: in their order, and perhaps with one there twice.
-    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+    Object(Vec<(Cow<'a, str>, BorrowedJson<'a>)>),
 }
 
-impl<'a> Json<'a> {
+impl<'a> BorrowedJson<'a> {
     /// Reads a text that is one document, and nothing else.
     pub(super) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_str(text);
-        let document = Within { levels: MAX_DEPTH }.deserialize(&mut reader)?;
+        let document = JsonVisitor { levels: MAX_DEPTH }.deserialize(&mut reader)?;
         reader.end()?;
         Ok(document)
     }
 
     /// The field of an object.
-    pub(super) fn get(&self, field: &str) -> Option<&Json<'a>> {
-        let Json::Object(fields) = self else { return None };
+    pub(super) fn get(&self, field: &str) -> Option<&BorrowedJson<'a>> {
+        let BorrowedJson::Object(fields) = self else { return None };
         fields.iter().rev().find(|(name, _)| name == field).map(|(_, value)| value)
     }
 
     /// The text that it is.
     pub(super) fn as_str(&self) -> Option<&str> {
-        if let Json::String(text) = self { Some(text) } else { None }
+        if let BorrowedJson::String(text) = self { Some(text) } else { None }
     }
 
     /// The whole number that it is, unless that is below 0 or too large.
     pub(super) fn as_u64(&self) -> Option<u64> {
-        if let Json::Number(number) = self { number.as_u64() } else { None }
+        if let BorrowedJson::Number(number) = self { number.as_u64() } else { None }
     }
 
     /// The items of an array.
-    pub(super) fn as_array(&self) -> Option<&[Json<'a>]> {
-        if let Json::Array(items) = self { Some(items) } else { None }
+    pub(super) fn as_array(&self) -> Option<&[BorrowedJson<'a>]> {
+        if let BorrowedJson::Array(items) = self { Some(items) } else { None }
     }
 
     /// Whether it is null, or was looked up and is not there.
     pub(super) fn is_null(&self) -> bool {
-        matches!(self, Json::Null)
+        matches!(self, BorrowedJson::Null)
     }
 
     /// Whether it is an array.
     pub(super) fn is_array(&self) -> bool {
-        matches!(self, Json::Array(_))
+        matches!(self, BorrowedJson::Array(_))
     }
 
     /// Whether it is an object.
     pub(super) fn is_object(&self) -> bool {
-        matches!(self, Json::Object(_))
+        matches!(self, BorrowedJson::Object(_))
     }
 
     /// The same without its text, to be kept.
     pub(super) fn to_value(&self) -> Value {
         match self {
-            Json::Null => Value::Null,
-            Json::Bool(value) => Value::Bool(*value),
-            Json::Number(number) => Value::Number(number.clone()),
-            Json::String(text) => Value::String(text.clone().into_owned()),
-            Json::Array(items) => items.iter().map(Json::to_value).collect(),
-            Json::Object(fields) => {
+            BorrowedJson::Null => Value::Null,
+            BorrowedJson::Bool(value) => Value::Bool(*value),
+            BorrowedJson::Number(number) => Value::Number(number.clone()),
+            BorrowedJson::String(text) => Value::String(text.clone().into_owned()),
+            BorrowedJson::Array(items) => items.iter().map(BorrowedJson::to_value).collect(),
+            BorrowedJson::Object(fields) => {
                 fields.iter().map(|(name, value)| (name.clone().into_owned(), value.to_value())).collect()
             }
         }
@@ -95,22 +95,22 @@ impl<'a> Json<'a> {
 }
 
 /// A field that is not there is null.
-impl<'a> Index<&str> for Json<'a> {
-    type Output = Json<'a>;
+impl<'a> Index<&str> for BorrowedJson<'a> {
+    type Output = BorrowedJson<'a>;
 
-    fn index(&self, field: &str) -> &Json<'a> {
-        self.get(field).unwrap_or(&Json::Null)
+    fn index(&self, field: &str) -> &BorrowedJson<'a> {
+        self.get(field).unwrap_or(&BorrowedJson::Null)
     }
 }
 
-impl PartialEq<&str> for Json<'_> {
+impl PartialEq<&str> for BorrowedJson<'_> {
     fn eq(&self, other: &&str) -> bool {
         self.as_str() == Some(*other)
     }
 }
 
 /// As [`Value`] writes it.
-impl fmt::Display for Json<'_> {
+impl fmt::Display for BorrowedJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_value().fmt(f)
     }
@@ -118,84 +118,84 @@ impl fmt::Display for Json<'_> {
 
 /// Reads what has at most so many levels.
 #[derive(Clone, Copy)]
-struct Within {
+struct JsonVisitor {
     levels: usize,
 }
 
-impl Within {
+impl JsonVisitor {
     /// For what stands inside an array or an object.
     fn inside<E: Error>(self) -> Result<Self, E> {
         let levels = self.levels.checked_sub(1).ok_or_else(|| E::custom("nested too deeply"))?;
-        Ok(Within { levels })
+        Ok(JsonVisitor { levels })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Within {
-    type Value = Json<'de>;
+impl<'de> DeserializeSeed<'de> for JsonVisitor {
+    type Value = BorrowedJson<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<BorrowedJson<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Within {
-    type Value = Json<'de>;
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = BorrowedJson<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON document")
     }
 
-    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
-        Ok(Json::Null)
+    fn visit_unit<E>(self) -> Result<BorrowedJson<'de>, E> {
+        Ok(BorrowedJson::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
-        Ok(Json::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<BorrowedJson<'de>, E> {
+        Ok(BorrowedJson::Bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<BorrowedJson<'de>, E> {
+        Ok(BorrowedJson::Number(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<BorrowedJson<'de>, E> {
+        Ok(BorrowedJson::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {
-        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+    fn visit_f64<E>(self, value: f64) -> Result<BorrowedJson<'de>, E> {
+        Ok(Number::from_f64(value).map_or(BorrowedJson::Null, BorrowedJson::Number))
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Json<'de>, E> {
-        Ok(Json::String(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<BorrowedJson<'de>, E> {
+        Ok(BorrowedJson::String(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Json<'de>, E> {
-        Ok(Json::String(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<BorrowedJson<'de>, E> {
+        Ok(BorrowedJson::String(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<BorrowedJson<'de>, A::Error> {
         let (inside, mut all) = (self.inside()?, Vec::new());
         while let Some(item) = items.next_element_seed(inside)? {
             all.push(item);
         }
-        Ok(Json::Array(all))
+        Ok(BorrowedJson::Array(all))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Json<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<BorrowedJson<'de>, A::Error> {
         let (inside, mut all) = (self.inside()?, Vec::new());
-        while let Some(Name(name)) = fields.next_key()? {
+        while let Some(FieldName(name)) = fields.next_key()? {
             if name.starts_with(RESERVED) {
                 return Err(A::Error::custom("a field has a reserved name"));
             }
             all.push((name, fields.next_value_seed(inside)?));
         }
-        Ok(Json::Object(all))
+        Ok(BorrowedJson::Object(all))
     }
 }
 
 /// The name of a field. A `Cow` by itself is always read as a copy.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests;

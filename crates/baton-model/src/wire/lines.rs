@@ -15,7 +15,7 @@ pub(super) const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Cuts the bytes of one body into lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     max_line: usize,
     max_body: usize,
     /// How much of the body has come.
@@ -30,16 +30,16 @@ pub(super) struct Lines {
     first: bool,
 }
 
-impl Default for Lines {
+impl Default for LineSplitter {
     fn default() -> Self {
-        Lines::within(MAX_LINE_BYTES, MAX_BODY_BYTES)
+        LineSplitter::within(MAX_LINE_BYTES, MAX_BODY_BYTES)
     }
 }
 
-impl Lines {
+impl LineSplitter {
     fn within(max_line: usize, max_body: usize) -> Self {
         let begun = Vec::new();
-        Lines { max_line, max_body, read: 0, begun, given: false, after_cr: false, first: true }
+        LineSplitter { max_line, max_body, read: 0, begun, given: false, after_cr: false, first: true }
     }
 
     /// The next whole line, taken off the front of `bytes`. None: all of them are taken and a line is

@@ -19,7 +19,7 @@ use baton_core::chat::ChatMessage;
 use baton_core::json::sha256_hex;
 use baton_core::tool::ToolSpec;
 
-use super::offered::Offered;
+use super::offered_tools::OfferedTools;
 
 /// The longest name of a tool.
 const TOOL: usize = 64;
@@ -29,23 +29,23 @@ const CALL: usize = 40;
 
 /// The names of one request.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
-    pub(super) offered: Arc<Offered>,
+pub struct WireNames {
+    pub(super) offered: Arc<OfferedTools>,
     /// Tools that are only in the history.
-    tools: Mapping,
-    calls: Mapping,
+    tools: NameMapping,
+    calls: NameMapping,
 }
 
-impl Names {
+impl WireNames {
     /// The names for these tools and messages.
-    pub fn of(tools: &[ToolSpec], messages: &[ChatMessage]) -> Self {
-        Names::among(Arc::new(Offered::once(tools)), messages)
+    pub fn new(tools: &[ToolSpec], messages: &[ChatMessage]) -> Self {
+        WireNames::with_tools(Arc::new(OfferedTools::once(tools)), messages)
     }
 
     /// The names for these messages, where these tools are offered.
-    pub fn among(offered: Arc<Offered>, messages: &[ChatMessage]) -> Self {
-        let (mut tools, mut calls) = (Mapping::default(), Mapping::default());
-        let (first, none) = (&offered.names, &Mapping::default());
+    pub fn with_tools(offered: Arc<OfferedTools>, messages: &[ChatMessage]) -> Self {
+        let (mut tools, mut calls) = (NameMapping::default(), NameMapping::default());
+        let (first, none) = (&offered.names, &NameMapping::default());
         for message in messages {
             for call in &message.tool_calls {
                 tools.add(&call.name, TOOL, first);
@@ -53,17 +53,17 @@ impl Names {
             }
             message.tool_call_id.iter().for_each(|id| calls.add(id, CALL, none));
         }
-        Names { offered, tools, calls }
+        WireNames { offered, tools, calls }
     }
 
     /// What a tool of ours is called there; a name that was not among them stays as it is.
-    pub fn theirs<'a>(&'a self, ours: &'a str) -> &'a str {
+    pub fn to_provider<'a>(&'a self, ours: &'a str) -> &'a str {
         let known = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.theirs.get(ours));
         known.map_or(ours, String::as_str)
     }
 
     /// Which tool of ours they mean; a name that is none stays as it is.
-    pub fn ours<'a>(&'a self, theirs: &'a str) -> &'a str {
+    pub fn from_provider<'a>(&'a self, theirs: &'a str) -> &'a str {
         let known = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.ours.get(theirs));
         known.map_or(theirs, String::as_str)
     }
@@ -83,19 +83,19 @@ impl Names {
     }
 }
 
-/// Names in both directions.
+/// WireNames in both directions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Mapping {
+pub(super) struct NameMapping {
     /// Those that stay as they are. Nearly all do.
     same: BTreeSet<String>,
     theirs: BTreeMap<String, String>,
     ours: BTreeMap<String, String>,
 }
 
-impl Mapping {
+impl NameMapping {
     /// The names of offered tools.
     pub(super) fn of_tools(tools: &[ToolSpec]) -> Self {
-        let (mut names, none) = (Mapping::default(), Mapping::default());
+        let (mut names, none) = (NameMapping::default(), NameMapping::default());
         let offered = || tools.iter().map(|tool| tool.name.as_str());
         offered().filter(|name| fits(name, TOOL)).for_each(|name| names.add(name, TOOL, &none));
         offered().for_each(|name| names.add(name, TOOL, &none));
@@ -104,7 +104,7 @@ impl Mapping {
 
     /// Takes a name in, unless it is known: it gets the first of its spellings that nobody has, here or
     /// among those before.
-    fn add(&mut self, name: &str, longest: usize, before: &Mapping) {
+    fn add(&mut self, name: &str, longest: usize, before: &NameMapping) {
         if before.knows(name) || self.knows(name) {
             return;
         }

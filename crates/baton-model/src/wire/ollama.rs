@@ -9,8 +9,8 @@
 //! whether to think, which is left to the model. `num_ctx` is sent whenever the context window is known:
 //! without it the server quietly forgets the beginning of a prompt that is longer than its own default.
 
-mod asking;
-mod line;
+mod body;
+mod text_line;
 
 use std::borrow::Cow;
 
@@ -21,14 +21,14 @@ use serde_json::json;
 
 use super::decoder::json as parse;
 use super::failure;
-use super::json::Json;
+use super::json::BorrowedJson;
 use crate::port::Delta;
-pub(super) use asking::{body, object};
-use line::Words;
+pub(super) use body::{body, object};
+use text_line::LineText;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct OllamaDecoder {
     /// How many calls there were.
     calls: u32,
     /// All that was thought, as it goes back.
@@ -37,11 +37,11 @@ pub(super) struct Reading {
     said: bool,
 }
 
-impl Reading {
+impl OllamaDecoder {
     /// Takes one line. Answers whether it was the last.
     pub(super) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         // Nearly all lines have a few words in them and nothing else.
-        if let Some(words) = line::words(frame) {
+        if let Some(words) = text_line::words(frame) {
             self.said(words, out);
             return Ok(false);
         }
@@ -49,19 +49,19 @@ impl Reading {
     }
 
     /// A whole answer that came as one document: it looks like a last line with everything in it.
-    pub(super) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn whole(&mut self, body: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if self.line(body, out)? { Ok(()) } else { Err(failure::unreadable(&body.to_string())) }
     }
 
-    fn line(&mut self, line: &Json<'_>, out: &mut Vec<Delta>) -> Result<bool, Fault> {
+    fn line(&mut self, line: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         if let Some(error) = line.get("error").filter(|error| !error.is_null()) {
-            return Err(failure::in_answer(&error.to_value()));
+            return Err(failure::fault_in_answer(&error.to_value()));
         }
         if !line.is_object() {
             return Err(failure::unreadable(&line.to_string()));
         }
         self.message(&line["message"], out);
-        if line["done"] != Json::Bool(true) {
+        if line["done"] != BorrowedJson::Bool(true) {
             return Ok(false);
         }
         let reason = line["done_reason"].as_str().unwrap_or_default();
@@ -84,17 +84,17 @@ impl Reading {
         Ok(true)
     }
 
-    fn message(&mut self, message: &Json<'_>, out: &mut Vec<Delta>) {
+    fn message(&mut self, message: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         let text = |field: &str| message[field].as_str().map(Cow::Borrowed);
         let (thinking, reasoning, content) = (text("thinking"), text("reasoning_content"), text("content"));
-        self.said(Words { thinking, reasoning, content }, out);
+        self.said(LineText { thinking, reasoning, content }, out);
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             self.said = true;
             self.call(call, out);
         }
     }
 
-    fn said(&mut self, words: Words<'_>, out: &mut Vec<Delta>) {
+    fn said(&mut self, words: LineText<'_>, out: &mut Vec<Delta>) {
         let there = |text: Option<Cow<'_, str>>| text.filter(|text| !text.is_empty()).map(Cow::into_owned);
         // The second is what compatible servers write.
         if let Some(thought) = there(words.thinking).or_else(|| there(words.reasoning)) {
@@ -107,13 +107,13 @@ impl Reading {
         }
     }
 
-    fn call(&mut self, call: &Json<'_>, out: &mut Vec<Delta>) {
+    fn call(&mut self, call: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         let (index, function) = (self.calls, &call["function"]);
         self.calls += 1;
         let name = function["name"].as_str().unwrap_or_default().to_owned();
         let id = call["id"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
         let text = match &function["arguments"] {
-            Json::Null => "{}".to_owned(),
+            BorrowedJson::Null => "{}".to_owned(),
             arguments => as_text(&arguments.to_value()),
         };
         out.push(Delta::CallStart { index, id, name });

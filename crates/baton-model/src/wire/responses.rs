@@ -8,10 +8,10 @@
 
 mod body;
 mod calls;
-mod reading;
+mod decoder;
 
 pub(super) use body::body;
-pub(super) use reading::Reading;
+pub(super) use decoder::ResponsesDecoder;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use super::lines::{MAX_LINE_BYTES, too_long};
 
 /// The event that is being read.
 #[derive(Debug, Default)]
-pub(super) struct Event {
+pub(super) struct SseEvent {
     data: String,
     /// Some data came, if only an empty line of it.
     begun: bool,
@@ -18,7 +18,7 @@ pub(super) struct Event {
     given: bool,
 }
 
-impl Event {
+impl SseEvent {
     /// Takes the next line. Gives the data of an event, its lines joined, when the line ends one.
     pub(super) fn line(&mut self, line: &str) -> Result<Option<&str>, Fault> {
         if std::mem::take(&mut self.given) {

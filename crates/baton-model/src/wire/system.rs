@@ -17,6 +17,6 @@ pub(super) fn split(messages: &[ChatMessage]) -> (Option<String>, &[ChatMessage]
 }
 
 /// A later system message, as it stands among the user's.
-pub(super) fn aside(content: &str) -> Option<String> {
+pub(super) fn inline(content: &str) -> Option<String> {
     (!content.trim().is_empty()).then(|| format!("<system_message>\n{content}\n</system_message>"))
 }

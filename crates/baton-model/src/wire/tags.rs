@@ -17,14 +17,14 @@
 //! a tag, some white space, one call; longer ones are text. Everything that is not text passes as it is,
 //! but for calls of the format's own whose number is taken, by a call in the text, or beyond all reason.
 
-mod written;
+mod tagged_call;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Habits;
+use super::InlineTags;
 use super::openai::INDEX_LIMIT;
 use crate::port::Delta;
-use written::written;
+use tagged_call::parse_tagged_call;
 
 const THINK: &str = "<think>";
 const THINK_END: &str = "</think>";
@@ -39,9 +39,9 @@ const MAX_BLANK_BYTES: usize = 1 << 10;
 
 /// Splits one answer.
 #[derive(Debug)]
-pub(super) struct Tags {
-    habits: Habits,
-    place: Place,
+pub(super) struct TagSplitter {
+    inline_tags: InlineTags,
+    place: TagState,
     /// White space that may turn out to stand beside a tag.
     blank: String,
     /// What may turn out to be a tag.
@@ -49,7 +49,7 @@ pub(super) struct Tags {
     /// The call at hand, up to and with the beginning of its closing tag.
     call: String,
     /// Whether `call` ends inside a JSON string, and there behind a backslash.
-    quoted: Quoted,
+    quoted: StringState,
     /// Which numbers are not the format's own: calls in the text have them, and calls that had to move.
     taken: BTreeSet<u32>,
     /// The number after all that were seen.
@@ -59,7 +59,7 @@ pub(super) struct Tags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TagState {
     /// Before the first word.
     Start,
     /// Inside `<think>`, before its first word.
@@ -73,21 +73,21 @@ enum Place {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quoted {
+enum StringState {
     No,
     Yes,
     Escaped,
 }
 
-impl Tags {
-    pub(super) fn new(habits: Habits) -> Self {
-        Tags {
-            habits,
-            place: if habits.think_tags { Place::Start } else { Place::Text },
+impl TagSplitter {
+    pub(super) fn new(inline_tags: InlineTags) -> Self {
+        TagSplitter {
+            inline_tags,
+            place: if inline_tags.think_tags { TagState::Start } else { TagState::Text },
             blank: String::new(),
             begun: String::new(),
             call: String::new(),
-            quoted: Quoted::No,
+            quoted: StringState::No,
             taken: BTreeSet::new(),
             next: 0,
             moved: BTreeMap::new(),
@@ -97,8 +97,8 @@ impl Tags {
     /// Lets a delta through, or holds it back until it is known what it is.
     pub(super) fn pass(&mut self, delta: Delta, out: &mut Vec<Delta>) {
         match delta {
-            Delta::Text(text) if self.habits != Habits::default() => {
-                let mut found = Found::default();
+            Delta::Text(text) if self.inline_tags != InlineTags::default() => {
+                let mut found = DeltaBuffer::default();
                 text.chars().for_each(|c| self.read(c, &mut found));
                 out.append(&mut found.0);
             }
@@ -115,36 +115,36 @@ impl Tags {
 
     /// The answer is complete: what was held back is what it looks like now.
     pub(super) fn end(&mut self, out: &mut Vec<Delta>) {
-        let mut found = Found::default();
+        let mut found = DeltaBuffer::default();
         match self.place {
-            Place::Start | Place::Text => {
+            TagState::Start | TagState::Text => {
                 if self.taken.is_empty() || !self.begun.is_empty() {
                     found.text(&self.blank);
                 }
                 found.text(&self.begun);
             }
-            Place::Opened | Place::Thinking => found.reasoning(&self.begun),
-            Place::Thought => {}
-            Place::Call => self.close("", &mut found),
+            TagState::Opened | TagState::Thinking => found.reasoning(&self.begun),
+            TagState::Thought => {}
+            TagState::Call => self.close("", &mut found),
         }
         self.blank.clear();
         self.begun.clear();
-        self.place = Place::Text;
+        self.place = TagState::Text;
         out.append(&mut found.0);
     }
 
-    fn read(&mut self, c: char, found: &mut Found) {
+    fn read(&mut self, c: char, found: &mut DeltaBuffer) {
         match self.place {
-            Place::Start => self.start(c, found),
-            Place::Opened if c.is_whitespace() => {}
-            Place::Opened | Place::Thinking => self.think(c, found),
-            Place::Thought if c.is_whitespace() => {}
-            Place::Thought | Place::Text => self.text(c, found),
-            Place::Call => self.call(c, found),
+            TagState::Start => self.start(c, found),
+            TagState::Opened if c.is_whitespace() => {}
+            TagState::Opened | TagState::Thinking => self.think(c, found),
+            TagState::Thought if c.is_whitespace() => {}
+            TagState::Thought | TagState::Text => self.text(c, found),
+            TagState::Call => self.call(c, found),
         }
     }
 
-    fn start(&mut self, c: char, found: &mut Found) {
+    fn start(&mut self, c: char, found: &mut DeltaBuffer) {
         if self.begun.is_empty() && c.is_whitespace() {
             return self.hold_blank(c, found);
         }
@@ -152,15 +152,15 @@ impl Tags {
         if self.begun == THINK {
             self.blank.clear();
             self.begun.clear();
-            self.place = Place::Opened;
+            self.place = TagState::Opened;
         } else if !THINK.starts_with(&self.begun) {
             let begun = std::mem::take(&mut self.begun);
             begun.chars().for_each(|c| self.text(c, found));
         }
     }
 
-    fn think(&mut self, c: char, found: &mut Found) {
-        self.place = Place::Thinking;
+    fn think(&mut self, c: char, found: &mut DeltaBuffer) {
+        self.place = TagState::Thinking;
         if !self.begin(c, THINK_END) {
             found.reasoning(&std::mem::take(&mut self.begun));
             if !self.begin(c, THINK_END) {
@@ -168,20 +168,20 @@ impl Tags {
             }
         } else if self.begun == THINK_END {
             self.begun.clear();
-            self.place = Place::Thought;
+            self.place = TagState::Thought;
         }
     }
 
-    fn text(&mut self, c: char, found: &mut Found) {
-        self.place = Place::Text;
-        if !self.habits.tool_call_tags {
+    fn text(&mut self, c: char, found: &mut DeltaBuffer) {
+        self.place = TagState::Text;
+        if !self.inline_tags.tool_call_tags {
             found.text(&std::mem::take(&mut self.blank));
             return found.text(c.encode_utf8(&mut [0; 4]));
         }
         if self.begin(c, CALL) {
             if self.begun == CALL {
                 self.begun.clear();
-                self.place = Place::Call;
+                self.place = TagState::Call;
             }
             return;
         }
@@ -197,15 +197,15 @@ impl Tags {
         found.text(c.encode_utf8(&mut [0; 4]));
     }
 
-    fn call(&mut self, c: char, found: &mut Found) {
+    fn call(&mut self, c: char, found: &mut DeltaBuffer) {
         self.call.push(c);
         self.quoted = match (self.quoted, c) {
-            (Quoted::No, '"') | (Quoted::Escaped, _) => Quoted::Yes,
-            (Quoted::Yes, '\\') => Quoted::Escaped,
-            (Quoted::Yes, '"') | (Quoted::No, _) => Quoted::No,
-            (Quoted::Yes, _) => Quoted::Yes,
+            (StringState::No, '"') | (StringState::Escaped, _) => StringState::Yes,
+            (StringState::Yes, '\\') => StringState::Escaped,
+            (StringState::Yes, '"') | (StringState::No, _) => StringState::No,
+            (StringState::Yes, _) => StringState::Yes,
         };
-        if c == '>' && self.quoted == Quoted::No && self.call.ends_with(CALL_END) {
+        if c == '>' && self.quoted == StringState::No && self.call.ends_with(CALL_END) {
             self.call.truncate(self.call.len() - CALL_END.len());
             self.close(CALL_END, found);
         } else if self.call.len() > MAX_CALL_BYTES {
@@ -214,8 +214,8 @@ impl Tags {
     }
 
     /// Makes a call of what stood before its end, if it is one.
-    fn close(&mut self, end: &str, found: &mut Found) {
-        let Some((name, arguments)) = written(self.call.trim()) else {
+    fn close(&mut self, end: &str, found: &mut DeltaBuffer) {
+        let Some((name, arguments)) = parse_tagged_call(self.call.trim()) else {
             return self.leave_as_text(end, found);
         };
         let index = self.count_on();
@@ -224,7 +224,7 @@ impl Tags {
         self.leave();
     }
 
-    fn leave_as_text(&mut self, end: &str, found: &mut Found) {
+    fn leave_as_text(&mut self, end: &str, found: &mut DeltaBuffer) {
         found.text(&std::mem::take(&mut self.blank));
         [CALL, &self.call, end].iter().for_each(|part| found.text(part));
         self.leave();
@@ -232,8 +232,8 @@ impl Tags {
 
     fn leave(&mut self) {
         self.call = String::new();
-        self.quoted = Quoted::No;
-        self.place = Place::Text;
+        self.quoted = StringState::No;
+        self.place = TagState::Text;
     }
 
     /// Whether what is begun goes on with this character to become the tag.
@@ -246,11 +246,11 @@ impl Tags {
         goes_on
     }
 
-    fn hold_blank(&mut self, c: char, found: &mut Found) {
+    fn hold_blank(&mut self, c: char, found: &mut DeltaBuffer) {
         self.blank.push(c);
         if self.blank.len() > MAX_BLANK_BYTES {
             found.text(&std::mem::take(&mut self.blank));
-            self.place = Place::Text;
+            self.place = TagState::Text;
         }
     }
 
@@ -279,9 +279,9 @@ impl Tags {
 
 /// What was found in one piece of text: neighbours of one kind are one delta.
 #[derive(Default)]
-struct Found(Vec<Delta>);
+struct DeltaBuffer(Vec<Delta>);
 
-impl Found {
+impl DeltaBuffer {
     fn text(&mut self, more: &str) {
         match self.0.last_mut() {
             _ if more.is_empty() => {}

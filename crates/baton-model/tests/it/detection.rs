@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_core::chat::TokenUsage;
 use baton_core::fault::{Code, Fault};
 use baton_model::wire::Wire;
-use baton_model::{Answered, Catalog, Delta, Finding, Probe, Provider};
+use baton_model::{Catalog, Delta, ModelProbe, ProbeAnswer, ProbeFinding, Provider};
 use serde_json::json;
 
 use crate::server::{Answer, Request, Server};
@@ -195,7 +195,7 @@ fn able(request: &Request, is_able: bool) -> Answer {
 }
 
 /// A probe with the times, which nobody knows before, taken out.
-async fn probed(url: &str) -> Probe {
+async fn probed(url: &str) -> ModelProbe {
     let mut probe = Catalog::new(vec![provider(url)], vec![]).unwrap().probe("ollama/m").await;
     if let Ok(answered) = &mut probe.answer {
         assert!(answered.first <= answered.total, "{answered:?}");
@@ -208,23 +208,23 @@ async fn probed(url: &str) -> Probe {
 async fn a_probe_says_what_a_model_can_do() {
     let usage =
         TokenUsage { prompt_tokens: 7, completion_tokens: 3, cost_micro_usd: Some(0), estimated: false };
-    let answered = Answered { first: Duration::ZERO, total: Duration::ZERO, pieces: 2, usage };
-    let expected = Probe {
+    let answered = ProbeAnswer { first: Duration::ZERO, total: Duration::ZERO, pieces: 2, usage };
+    let expected = ModelProbe {
         model: "ollama/m".to_owned(),
         wire: "ollama",
         is_local: true,
         answer: Ok(answered),
-        tools: Finding::Yes,
-        structured: Finding::Yes,
+        tools: ProbeFinding::Yes,
+        structured: ProbeFinding::Yes,
     };
     let server = Server::deciding(|_, request| able(request, true));
     assert_eq!(probed(&server.url()).await, expected);
     let server = Server::deciding(|_, request| able(request, false));
     let no_json = "the model's answer is not the JSON that was asked for: \
                    not valid JSON: expected value at line 1 column 1";
-    let expected = Probe {
-        tools: Finding::No("it answered in words and called no tool".to_owned()),
-        structured: Finding::No(no_json.to_owned()),
+    let expected = ModelProbe {
+        tools: ProbeFinding::No("it answered in words and called no tool".to_owned()),
+        structured: ProbeFinding::No(no_json.to_owned()),
         ..expected
     };
     assert_eq!(probed(&server.url()).await, expected);
@@ -235,13 +235,13 @@ async fn a_probe_of_what_does_not_answer_says_why() {
     let server = Server::answering([Answer::json(401, r#"{"error":"no"}"#)]);
     let fault =
         Fault::new(Code::LlmAuth, "the model's server did not accept the key (status 401); it said: no");
-    let expected = Probe {
+    let expected = ModelProbe {
         model: "ollama/m".to_owned(),
         wire: "ollama",
         is_local: true,
         answer: Err(fault),
-        tools: Finding::NotAsked,
-        structured: Finding::NotAsked,
+        tools: ProbeFinding::NotAsked,
+        structured: ProbeFinding::NotAsked,
     };
     assert_eq!(probed(&server.url()).await, expected);
     assert_eq!(server.requests().len(), 1);

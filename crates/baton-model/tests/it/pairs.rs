@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use baton_core::chat::{ChatCall, ChatMessage, RawCall, RawReply, Reasoning, Role};
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_model::wire::{Call, Habits, Names, Wire};
-use baton_model::{Collector, ModelRequest};
+use baton_model::wire::{InlineTags, Wire, WireNames, WireRequest};
+use baton_model::{ModelRequest, ReplyCollector};
 use serde_json::{Value, json};
 
 /// A run's id, as the ids of its calls begin.
@@ -54,8 +54,8 @@ fn folder() -> PathBuf {
 fn answer(wire: Wire) -> RawReply {
     let kind = if wire == Wire::Ollama { "ndjson" } else { "sse" };
     let body = std::fs::read(folder().join(format!("answer_of_{}.{kind}", wire.as_str()))).unwrap();
-    let mut decoder = wire.decoder(Names::of(&tools(), &[]), Habits::default());
-    let (mut deltas, mut collector) = (Vec::new(), Collector::new());
+    let mut decoder = wire.decoder(WireNames::new(&tools(), &[]), InlineTags::default());
+    let (mut deltas, mut collector) = (Vec::new(), ReplyCollector::new());
     decoder.push(&body, &mut deltas).unwrap();
     decoder.end(&mut deltas).unwrap();
     deltas.iter().for_each(|delta| collector.push(delta).unwrap());
@@ -106,10 +106,11 @@ fn thread(wire: Wire) -> ModelRequest {
 }
 
 fn sent(to: Wire, name: &str, request: &ModelRequest) -> Value {
-    let names = Names::of(&request.tools, &request.messages);
+    let names = WireNames::new(&request.tools, &request.messages);
     let model = name.split_once('/').unwrap().1;
     let is_openai = name.starts_with("openai/");
-    serde_json::from_slice(&to.encode(&Call { model, name, request, names: &names, is_openai })).unwrap()
+    serde_json::from_slice(&to.encode(&WireRequest { model, name, request, names: &names, is_openai }))
+        .unwrap()
 }
 
 /// What a body says of calls: their ids and names in order, the ids that results are for, the tools' names.
@@ -213,14 +214,14 @@ fn reasoning_goes_back_to_the_model_that_it_came_from_and_to_no_other() {
 fn every_call_has_one_result_and_every_name_is_valid_and_comes_back() {
     for (from, to) in pairs() {
         let request = thread(from);
-        let names = Names::of(&request.tools, &request.messages);
+        let names = WireNames::new(&request.tools, &request.messages);
         let calls = Calls::of(to, &sent(to, model(to), &request));
         let made: Vec<String> = calls.made.iter().map(|(id, _)| id.clone()).collect();
         assert_eq!(made, calls.answered);
         assert_eq!(made.iter().collect::<BTreeSet<_>>().len(), 3);
         assert_eq!(made[1..], [format!("{RUN}-2"), format!("{RUN}-3")]);
         assert!(made.iter().all(|id| is_valid(id, 40)), "{made:?}");
-        let ours: Vec<&str> = calls.made.iter().map(|(_, name)| names.ours(name)).collect();
+        let ours: Vec<&str> = calls.made.iter().map(|(_, name)| names.from_provider(name)).collect();
         assert_eq!(ours, [FOREIGN.1, "exec.calculator", "get_time"]);
         assert_eq!(calls.offered, ["exec__calculator", "get_time"]);
         assert!(calls.made.iter().all(|(_, name)| is_valid(name, 64)), "{calls:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use baton_core::fault::Fault;
 use baton_core::tool::{EffectClass, ToolSpec};
 use baton_model::Delta;
-use baton_model::wire::{Decoder, Habits, Names, Wire};
+use baton_model::wire::{Decoder, InlineTags, Wire, WireNames};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl Recording {
     pub(crate) fn decoder(&self) -> Decoder {
         let Expected { think_tags, tool_call_tags, .. } = self.expected;
         let tools: Vec<ToolSpec> = self.expected.tools.iter().map(|name| tool(name)).collect();
-        self.wire.decoder(Names::of(&tools, &[]), Habits { think_tags, tool_call_tags })
+        self.wire.decoder(WireNames::new(&tools, &[]), InlineTags { think_tags, tool_call_tags })
     }
 
     /// Feeds the bytes in these pieces, and the end after them.

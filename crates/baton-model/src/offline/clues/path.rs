@@ -2,14 +2,14 @@
 
 /// A word that may name a file or a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::offline) struct Path {
+pub(in crate::offline) struct PathClue {
     /// As it was written.
     pub(in crate::offline) text: String,
     /// Whether it can hardly be anything else; `cpu/memory` can.
     pub(in crate::offline) sure: bool,
 }
 
-impl Path {
+impl PathClue {
     /// Whether it ends like a file.
     pub(in crate::offline) fn is_file(&self) -> bool {
         has_extension(self.text.rsplit(['/', '\\']).next().unwrap_or_default())
@@ -35,8 +35,8 @@ const BEFORE_A_PATH: [&str; 11] =
     ["read", "open", "cat", "file", "folder", "directory", "in", "under", "inside", "ls", "list"];
 
 /// A path, if the token is one.
-pub(super) fn path(token: &str, before: &str) -> Option<Path> {
-    let found = |sure| Some(Path { text: token.to_owned(), sure });
+pub(super) fn path(token: &str, before: &str) -> Option<PathClue> {
+    let found = |sure| Some(PathClue { text: token.to_owned(), sure });
     if token == "." || token == ".." {
         return found(true);
     }
@@ -104,7 +104,7 @@ mod tests {
             "Cargo.toml",
         ];
         for token in sure {
-            assert_eq!(path(token, ""), Some(Path { text: token.into(), sure: true }), "{token}");
+            assert_eq!(path(token, ""), Some(PathClue { text: token.into(), sure: true }), "{token}");
         }
         for token in ["3.5", "3.5GB", "v1.2", "10/2", "word", "and/or", "e.g", "...", "well...", ""] {
             assert_eq!(path(token, "in"), None, "{token}");

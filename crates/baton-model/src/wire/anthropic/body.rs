@@ -8,14 +8,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::port::{OutputSchema, ToolChoice};
-use crate::wire::body::Body;
+use crate::wire::body::RequestBody;
 use crate::wire::ollama::object;
-use crate::wire::{Call, Wire, system};
+use crate::wire::{Wire, WireRequest, system};
 
 /// Stands where the first message is not the user's.
 const OPENING: &str = "(The conversation begins here.)";
 
-pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
+pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     let request = call.request;
     let (system, talk) = system::split(&request.messages);
     let mut body = json!({
@@ -33,7 +33,7 @@ pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     }
     let tools = offer(call, &mut body);
     remember(&mut body);
-    Body { fields: body, tools }
+    RequestBody { fields: body, tools }
 }
 
 /// Asks for what stays the same from call to call to be cached.
@@ -48,13 +48,13 @@ fn remember(body: &mut Value) {
 /// Puts in the tools. A history with calls is accepted only along with tools, so where none is offered
 /// those that it names stand in, and may not be called. Answers with the text of them, unless they are to
 /// be changed: where there is no system, the tools are what is remembered.
-fn offer<'a>(call: &Call<'a>, body: &mut Value) -> Option<Cow<'a, RawValue>> {
+fn offer<'a>(call: &WireRequest<'a>, body: &mut Value) -> Option<Cow<'a, RawValue>> {
     let request = call.request;
     if !request.tools.is_empty() {
         if request.tool_choice == ToolChoice::Required {
             body["tool_choice"] = json!({"type": "any"});
         }
-        let tool = |name: &str, description: &str, schema: &Value| json!({"name": call.names.theirs(name), "description": description, "input_schema": schema});
+        let tool = |name: &str, description: &str, schema: &Value| json!({"name": call.names.to_provider(name), "description": description, "input_schema": schema});
         let tools = || {
             let tools = request.tools.iter();
             tools.map(|t| tool(&t.name, &t.description, &t.input_schema)).collect::<Value>()
@@ -69,7 +69,7 @@ fn offer<'a>(call: &Call<'a>, body: &mut Value) -> Option<Cow<'a, RawValue>> {
     let made = request.messages.iter().flat_map(|message| &message.tool_calls);
     let former = made.map(|made| made.name.as_str()).filter(|name| seen.insert(*name));
     let former: Vec<Value> = former
-        .map(|name| json!({"name": call.names.theirs(name), "input_schema": {"type": "object"}}))
+        .map(|name| json!({"name": call.names.to_provider(name), "input_schema": {"type": "object"}}))
         .collect();
     if !former.is_empty() {
         body["tools"] = former.into();
@@ -87,7 +87,7 @@ fn shape(output: &OutputSchema) -> String {
 }
 
 /// The messages as turns of the two speakers.
-fn turns(call: &Call<'_>, talk: &[ChatMessage]) -> Vec<Value> {
+fn turns(call: &WireRequest<'_>, talk: &[ChatMessage]) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in talk {
         let (role, blocks) = blocks(call, message);
@@ -104,11 +104,11 @@ fn turns(call: &Call<'_>, talk: &[ChatMessage]) -> Vec<Value> {
 }
 
 /// Who speaks, and the blocks of what is said; none where nothing is.
-fn blocks(call: &Call<'_>, message: &ChatMessage) -> (&'static str, Vec<Value>) {
+fn blocks(call: &WireRequest<'_>, message: &ChatMessage) -> (&'static str, Vec<Value>) {
     match message.role {
         Role::User => ("user", text(&message.content).into_iter().collect()),
         Role::System => {
-            let said = system::aside(&message.content);
+            let said = system::inline(&message.content);
             ("user", said.iter().filter_map(|said| text(said)).collect())
         }
         Role::Tool => {
@@ -121,7 +121,7 @@ fn blocks(call: &Call<'_>, message: &ChatMessage) -> (&'static str, Vec<Value>) 
         }
         Role::Assistant => {
             let calls = message.tool_calls.iter().map(|made| {
-                let (id, name) = (call.names.call_id(&made.id), call.names.theirs(&made.name));
+                let (id, name) = (call.names.call_id(&made.id), call.names.to_provider(&made.name));
                 json!({"type": "tool_use", "id": id, "name": name, "input": object(&made.arguments)})
             });
             // White space at the end of the last turn is refused, and turns do not change by being last.

@@ -5,7 +5,7 @@ use baton_core::tool::ToolSpec;
 use serde_json::{Value, json};
 
 use crate::port::{ModelRequest, OutputSchema, ToolChoice};
-use crate::wire::{Call, Names, Offered, Wire};
+use crate::wire::{OfferedTools, Wire, WireNames, WireRequest};
 
 /// A request with everything that a body can have.
 fn request(system: &str) -> ModelRequest {
@@ -45,8 +45,8 @@ fn request(system: &str) -> ModelRequest {
     }
 }
 
-fn encode(wire: Wire, request: &ModelRequest, names: &Names) -> String {
-    let call = Call { model: "m", name: "p/m", request, names, is_openai: false };
+fn encode(wire: Wire, request: &ModelRequest, names: &WireNames) -> String {
+    let call = WireRequest { model: "m", name: "p/m", request, names, is_openai: false };
     String::from_utf8(wire.encode(&call)).unwrap()
 }
 
@@ -59,12 +59,12 @@ fn sorted(text: &str) -> String {
 fn kept_tools_are_written_as_they_are_without_it() {
     for system in ["Be brief.", ""] {
         let request = request(system);
-        let offered = Arc::new(Offered::new(&request.tools));
+        let offered = Arc::new(OfferedTools::new(&request.tools));
         for wire in Wire::ALL {
-            let fresh = encode(wire, &request, &Names::of(&request.tools, &request.messages));
+            let fresh = encode(wire, &request, &WireNames::new(&request.tools, &request.messages));
             // Once to be kept, and once from there.
             for _ in 0..2 {
-                let names = Names::among(offered.clone(), &request.messages);
+                let names = WireNames::with_tools(offered.clone(), &request.messages);
                 assert_eq!(encode(wire, &request, &names), fresh, "{wire:?}");
             }
             if wire != Wire::Ollama {
@@ -77,7 +77,7 @@ fn kept_tools_are_written_as_they_are_without_it() {
 #[test]
 fn ollamas_body_is_written_to_the_letter() {
     let request = request("Be brief.");
-    let body = encode(Wire::Ollama, &request, &Names::of(&request.tools, &request.messages));
+    let body = encode(Wire::Ollama, &request, &WireNames::new(&request.tools, &request.messages));
     let expected = concat!(
         r#"{"model":"m","stream":true,"messages":[{"content":"Be brief.","role":"system"},"#,
         r#"{"content":"hi","role":"user"},{"content":"","role":"assistant","tool_calls":["#,
@@ -99,8 +99,8 @@ fn ollamas_body_is_written_to_the_letter() {
 fn what_was_kept_of_other_tools_is_not_sent() {
     let (one, other) = (request(""), ModelRequest { tools: Arc::default(), ..request("") });
     let equal = request("");
-    let offered = Arc::new(Offered::new(&one.tools));
-    let names = Names::among(offered, &one.messages);
+    let offered = Arc::new(OfferedTools::new(&one.tools));
+    let names = WireNames::with_tools(offered, &one.messages);
     for wire in Wire::ALL {
         let kept = encode(wire, &one, &names);
         assert_eq!(encode(wire, &equal, &names), kept, "{wire:?}: the same in another place");

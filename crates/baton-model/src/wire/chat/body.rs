@@ -4,10 +4,10 @@ use baton_core::chat::{ChatCall, ChatMessage, Role};
 use serde_json::{Value, json};
 
 use super::REASONING;
-use crate::wire::body::Body;
-use crate::wire::{Call, Wire, openai, system};
+use crate::wire::body::RequestBody;
+use crate::wire::{Wire, WireRequest, openai, system};
 
-pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
+pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     let request = call.request;
     let (leading, said) = system::split(&request.messages);
     let leading = leading.map(|text| json!({"role": "system", "content": text}));
@@ -29,14 +29,14 @@ pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
         });
     }
     let tool = |function| json!({"type": "function", "function": function});
-    openai::settings(call, Wire::ChatCompletions, body, tool)
+    openai::common_body(call, Wire::ChatCompletions, body, tool)
 }
 
 /// A message; none for one that says nothing, which some servers refuse.
-fn message(call: &Call<'_>, said: &ChatMessage) -> Option<Value> {
+fn message(call: &WireRequest<'_>, said: &ChatMessage) -> Option<Value> {
     let content = &said.content;
     Some(match said.role {
-        Role::System => json!({"role": "user", "content": system::aside(content)?}),
+        Role::System => json!({"role": "user", "content": system::inline(content)?}),
         Role::User => json!({"role": "user", "content": content}),
         Role::Tool => {
             let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
@@ -59,10 +59,10 @@ fn message(call: &Call<'_>, said: &ChatMessage) -> Option<Value> {
     })
 }
 
-fn tool_call(call: &Call<'_>, asked: &ChatCall) -> Value {
+fn tool_call(call: &WireRequest<'_>, asked: &ChatCall) -> Value {
     json!({
         "id": call.names.call_id(&asked.id),
         "type": "function",
-        "function": {"name": call.names.theirs(&asked.name), "arguments": asked.arguments.to_string()},
+        "function": {"name": call.names.to_provider(&asked.name), "arguments": asked.arguments.to_string()},
     })
 }

@@ -8,7 +8,7 @@ const TEXT: &[u8] = br#"data: {"choices":[{"delta":{"content":"a"},"finish_reaso
 const MARKER: &[u8] = b"data: [DONE]\n\n";
 
 fn chat() -> Decoder {
-    Decoder::new(Wire::ChatCompletions, Names::default(), Habits::default())
+    Decoder::new(Wire::ChatCompletions, WireNames::default(), InlineTags::default())
 }
 
 fn a() -> Delta {
@@ -44,7 +44,7 @@ fn t10_an_end_without_the_marker_is_a_failure_that_stays() {
 #[test]
 fn nothing_at_all_is_a_failure() {
     for wire in Wire::ALL {
-        let mut decoder = Decoder::new(wire, Names::default(), Habits::default());
+        let mut decoder = Decoder::new(wire, WireNames::default(), InlineTags::default());
         let fault = decoder.end(&mut Vec::new()).unwrap_err();
         assert_eq!((fault.code, fault.retry_after_ms), (Code::LlmConnection, Some(0)), "{}", wire.as_str());
     }
@@ -83,7 +83,7 @@ fn a_marker_alone_is_no_answer() {
 #[test]
 fn t7_a_whole_answer_that_is_no_json_is_told_in_few_words() {
     for wire in Wire::ALL {
-        let mut decoder = Decoder::new(wire, Names::default(), Habits::default());
+        let mut decoder = Decoder::new(wire, WireNames::default(), InlineTags::default());
         let page = b"<html><head><title>Sign in</title></head><body>Please sign in</body></html>";
         let fault = decoder.whole(page, &mut Vec::new()).unwrap_err();
         let words = "the model's server sent what is no JSON: Sign in Please sign in";
@@ -112,7 +112,7 @@ fn hostile_nesting_is_no_answer() {
         format!(r#"{{"type":"response.completed","response":{{"status":"completed","output":[{item}]}}}}"#)
     };
     let read = |wire: Wire, frame: &str| {
-        let mut decoder = Decoder::new(wire, Names::default(), Habits::default());
+        let mut decoder = Decoder::new(wire, WireNames::default(), InlineTags::default());
         decoder.push(format!("data: {frame}\n\n").as_bytes(), &mut Vec::new())
     };
     assert_eq!(read(Wire::Anthropic, &anthropic(&deep(62))), Ok(()));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn status(status: u16, body: Value) -> Fault {
-    of_status(status, body.to_string().as_bytes())
+    fault_from_status(status, body.to_string().as_bytes())
 }
 
 fn openai(message: &str, kind: &str, code: Value) -> Value {
@@ -53,13 +53,14 @@ fn a_status_without_words_says_what_it_means() {
         (599, Code::LlmServer, true, "the model's server failed"),
     ];
     for (status, code, retry, words) in table {
-        assert_eq!(of_status(status, b""), fault(code, retry, &format!("{words} (status {status})")));
+        assert_eq!(fault_from_status(status, b""), fault(code, retry, &format!("{words} (status {status})")));
     }
 }
 
 #[test]
 fn what_is_not_there_is_told_with_the_path_that_was_asked() {
-    let message = |status, body: &str| of_status_at(status, body.as_bytes(), "/x/v1/messages").message;
+    let message =
+        |status, body: &str| fault_from_status_at(status, body.as_bytes(), "/x/v1/messages").message;
     let not_there = "the model, or the path to it, is not there; check its name and address";
     assert_eq!(message(404, ""), format!("{not_there} (status 404 at /x/v1/messages)"));
     assert_eq!(message(405, "no"), format!("{not_there} (status 405 at /x/v1/messages); it said: no"));
@@ -80,7 +81,7 @@ fn servers_put_some_failures_under_other_numbers() {
             ),
         ),
         (
-            in_answer(&quota),
+            fault_in_answer(&quota),
             fault(
                 Code::LlmAuth,
                 false,
@@ -173,13 +174,13 @@ fn t8_every_way_of_saying_too_long_says_how_much_fits() {
     ];
     for (number, body, fits) in table {
         let found = status(number, body.clone());
-        let words = excerpt::plain(Said::of(&body).words.as_str());
+        let words = excerpt::plain(ErrorReport::of(&body).words.as_str());
         let message =
             format!("the conversation is too long for the model (status {number}); it said: {words}");
         assert_eq!(found, too_long(fits, &message));
         if number != 413 {
             let message = format!("the conversation is too long for the model; it said: {words}");
-            assert_eq!(in_answer(&body), too_long(fits, &message));
+            assert_eq!(fault_in_answer(&body), too_long(fits, &message));
         }
     }
 }
@@ -202,7 +203,7 @@ fn t9_a_model_that_is_still_loading_may_be_asked_again() {
     let words = "the model's server failed (status 503); it said: Loading model";
     assert_eq!(status(503, loading.clone()), fault(Code::LlmServer, true, words));
     let words = "the model's server failed; it said: Loading model";
-    assert_eq!(in_answer(&loading), fault(Code::LlmServer, true, words));
+    assert_eq!(fault_in_answer(&loading), fault(Code::LlmServer, true, words));
 }
 
 #[test]
@@ -221,12 +222,12 @@ fn t15_an_error_may_be_a_text_or_an_object_everywhere() {
         let expected = fault(Code::LlmServer, true, "the model's server failed (status 500); it said: boom");
         assert_eq!(status(500, shape.clone()), expected, "{shape}");
         let expected = fault(Code::LlmServer, true, "the model's server failed; it said: boom");
-        assert_eq!(in_answer(&shape), expected, "{shape}");
+        assert_eq!(fault_in_answer(&shape), expected, "{shape}");
     }
     let odd = json!({"error": {"reason": ["x"]}});
     let expected = "the model's server failed; it said: {\"reason\":[\"x\"]}";
-    assert_eq!(in_answer(&odd), fault(Code::LlmServer, true, expected));
-    assert_eq!(in_answer(&Value::Null), fault(Code::LlmServer, true, "the model's server failed"));
+    assert_eq!(fault_in_answer(&odd), fault(Code::LlmServer, true, expected));
+    assert_eq!(fault_in_answer(&Value::Null), fault(Code::LlmServer, true, "the model's server failed"));
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn a_failure_inside_an_answer_is_known_by_its_type_its_code_or_its_number() {
     ];
     for (mut error, code, retry) in table {
         error["message"] = "x".into();
-        let found = in_answer(&json!({"error": error}));
+        let found = fault_in_answer(&json!({"error": error}));
         assert_eq!((found.code, found.retry_after_ms), (code, retry), "{error}");
     }
 }
@@ -258,9 +259,9 @@ fn a_proxys_page_becomes_a_few_plain_words() {
     let page = "<!DOCTYPE html>\r\n<html><head><title>502 Bad Gateway</title><style>h1 { color: red }</style>\
                 <SCRIPT>alert('x')</script></head>\n<body>\n<center><h1>502 Bad Gateway</h1></center>\n<hr>nginx</body></html>";
     let words = "the model's server failed (status 502); it said: 502 Bad Gateway 502 Bad Gateway nginx";
-    assert_eq!(of_status(502, page.as_bytes()), fault(Code::LlmServer, true, words));
+    assert_eq!(fault_from_status(502, page.as_bytes()), fault(Code::LlmServer, true, words));
     assert_eq!(
-        of_status(502, b"<html"),
+        fault_from_status(502, b"<html"),
         fault(Code::LlmServer, true, "the model's server failed (status 502)")
     );
 }
@@ -273,7 +274,7 @@ fn a_servers_words_are_short_plain_and_one_line() {
     assert_eq!(said(&"é".repeat(300)), "é".repeat(300));
     assert_eq!(said(&"ab ".repeat(1_000_000)).chars().count(), 301);
     assert_eq!(
-        of_status(500, b"\xff\xfe bad").message,
+        fault_from_status(500, b"\xff\xfe bad").message,
         "the model's server failed (status 500); it said: \u{fffd}\u{fffd} bad"
     );
 }

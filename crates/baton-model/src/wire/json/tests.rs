@@ -8,11 +8,11 @@ fn is_in(part: &str, whole: &str) -> bool {
     whole.as_bytes().as_ptr_range().contains(&part.as_ptr())
 }
 
-fn texts<'a>(document: &'a Json<'_>) -> Vec<&'a str> {
+fn texts<'a>(document: &'a BorrowedJson<'_>) -> Vec<&'a str> {
     match document {
-        Json::String(text) => vec![text],
-        Json::Array(items) => items.iter().flat_map(texts).collect(),
-        Json::Object(fields) => {
+        BorrowedJson::String(text) => vec![text],
+        BorrowedJson::Array(items) => items.iter().flat_map(texts).collect(),
+        BorrowedJson::Object(fields) => {
             fields.iter().flat_map(|(name, value)| [vec![name.as_ref()], texts(value)].concat()).collect()
         }
         _ => Vec::new(),
@@ -55,8 +55,8 @@ fn a_document_reads_as_a_value_does() {
     ];
     for text in table {
         let value = serde_json::from_str::<Value>(text).ok();
-        let document = Json::parse(text).ok();
-        assert_eq!(document.as_ref().map(Json::to_value), value, "{text}");
+        let document = BorrowedJson::parse(text).ok();
+        assert_eq!(document.as_ref().map(BorrowedJson::to_value), value, "{text}");
         assert_eq!(document.map(|it| it.to_string()), value.map(|it| it.to_string()), "{text}");
     }
 }
@@ -64,7 +64,7 @@ fn a_document_reads_as_a_value_does() {
 #[test]
 fn only_what_has_an_escape_in_it_is_copied() {
     let text = r#"{"plain":["é🦀",{"":"x"}],"esc\u0061ped":"a\nb"}"#;
-    let document = Json::parse(text).unwrap();
+    let document = BorrowedJson::parse(text).unwrap();
     let found: Vec<(&str, bool)> =
         texts(&document).into_iter().map(|found| (found, is_in(found, text))).collect();
     let expected =
@@ -76,14 +76,15 @@ fn only_what_has_an_escape_in_it_is_copied() {
 fn look_ups_are_those_of_a_value() {
     let text =
         r#"{"t":"x","n":7,"f":7.0,"m":-7,"b":true,"z":null,"a":["x",2],"o":{"t":1},"t":"last","k\u0065y":8}"#;
-    let (document, value) = (Json::parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    let (document, value) =
+        (BorrowedJson::parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
     for field in ["t", "n", "f", "m", "b", "z", "a", "o", "key", "k\\u0065y", "none", ""] {
         let (mine, theirs) = (&document[field], &value[field]);
         assert_eq!(mine.to_value(), *theirs, "{field}");
-        assert_eq!(document.get(field).map(Json::to_value), value.get(field).cloned(), "{field}");
+        assert_eq!(document.get(field).map(BorrowedJson::to_value), value.get(field).cloned(), "{field}");
         assert_eq!(mine.as_str(), theirs.as_str(), "{field}");
         assert_eq!(mine.as_u64(), theirs.as_u64(), "{field}");
-        let items = mine.as_array().map(|items| items.iter().map(Json::to_value).collect());
+        let items = mine.as_array().map(|items| items.iter().map(BorrowedJson::to_value).collect());
         assert_eq!(items, theirs.as_array().cloned(), "{field}");
         assert_eq!(
             [mine.is_null(), mine.is_array(), mine.is_object(), *mine == "last"],
@@ -93,14 +94,15 @@ fn look_ups_are_those_of_a_value() {
     }
     assert_eq!((document["t"].as_str(), document["key"].as_u64()), (Some("last"), Some(8)));
     // Of what is no object nothing is there, and nothing of that.
-    assert_eq!(document["t"]["t"]["t"], Json::Null);
-    assert_eq!(Json::parse("[1]").unwrap().get("0"), None);
+    assert_eq!(document["t"]["t"]["t"], BorrowedJson::Null);
+    assert_eq!(BorrowedJson::parse("[1]").unwrap().get("0"), None);
 }
 
 #[test]
 fn hostile_nesting_is_refused() {
     assert_eq!(nested(4), r#"[{"a":[{"a":0}]}]"#);
-    let told = |text: &str| Json::parse(text).map(|_| ()).map_err(|bad| bad.to_string().contains("deeply"));
+    let told =
+        |text: &str| BorrowedJson::parse(text).map(|_| ()).map_err(|bad| bad.to_string().contains("deeply"));
     assert_eq!(told(&nested(64)), Ok(()));
     assert_eq!(told(&format!("[{}]", nested(64))), Err(true));
     assert_eq!(told(&format!("{{\"a\":{}}}", nested(64))), Err(true));
@@ -116,14 +118,14 @@ fn names_that_serde_json_keeps_for_itself_are_refused() {
         ["$serde_json::private::RawValue", "$serde_json::private::Number", "\\u0024serde_json::private::X"]
     {
         for text in [format!(r#"{{"{name}":"[1]"}}"#), format!(r#"[{{"a":1,"{name}":"[1]"}}]"#)] {
-            let told = Json::parse(&text).map_err(|bad| bad.to_string().contains("reserved name"));
+            let told = BorrowedJson::parse(&text).map_err(|bad| bad.to_string().contains("reserved name"));
             assert_eq!(told, Err(true), "{text}");
         }
     }
     // Elsewhere they are words like any other.
     let text = r#"{"$serde_json":"$serde_json::private::RawValue"}"#;
     assert_eq!(
-        Json::parse(text).unwrap().to_value(),
+        BorrowedJson::parse(text).unwrap().to_value(),
         json!({"$serde_json": "$serde_json::private::RawValue"})
     );
 }
@@ -150,7 +152,7 @@ proptest! {
     #[test]
     fn what_a_value_writes_is_read(value in document()) {
         let text = value.to_string();
-        let read = Json::parse(&text).unwrap();
+        let read = BorrowedJson::parse(&text).unwrap();
         prop_assert_eq!((read.to_value(), read.to_string()), (value, text.clone()));
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 /// The lines of some pieces, the last one marked if the body ended in it, and how it went.
-fn lines(mut lines: Lines, pieces: &[&[u8]]) -> (Vec<String>, Option<String>, Option<String>) {
+fn lines(mut lines: LineSplitter, pieces: &[&[u8]]) -> (Vec<String>, Option<String>, Option<String>) {
     let mut found = Vec::new();
     for piece in pieces {
         let mut bytes = *piece;
@@ -20,7 +20,7 @@ fn lines(mut lines: Lines, pieces: &[&[u8]]) -> (Vec<String>, Option<String>, Op
 }
 
 fn whole(text: &[u8]) -> (Vec<String>, Option<String>, Option<String>) {
-    lines(Lines::default(), &[text])
+    lines(LineSplitter::default(), &[text])
 }
 
 fn ended(found: &[&str], last: Option<&str>) -> (Vec<String>, Option<String>, Option<String>) {
@@ -44,20 +44,20 @@ fn every_kind_of_line_end_ends_a_line_once() {
     for (text, found, last) in table {
         assert_eq!(whole(text.as_bytes()), ended(found, last), "{text:?}");
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
-        assert_eq!(lines(Lines::default(), &bytes), ended(found, last), "{text:?} byte by byte");
+        assert_eq!(lines(LineSplitter::default(), &bytes), ended(found, last), "{text:?} byte by byte");
     }
 }
 
 #[test]
 fn a_pair_of_cr_and_lf_may_come_in_two_pieces_with_nothing_between() {
-    assert_eq!(lines(Lines::default(), &[b"a\r", b"", b"\nb\r", b"\n"]), ended(&["a", "b"], None));
+    assert_eq!(lines(LineSplitter::default(), &[b"a\r", b"", b"\nb\r", b"\n"]), ended(&["a", "b"], None));
 }
 
 #[test]
 fn only_the_very_first_byte_order_mark_is_skipped() {
     assert_eq!(whole("\u{feff}a\n\u{feff}b\n".as_bytes()), ended(&["a", "\u{feff}b"], None));
     assert_eq!(whole("\u{feff}a".as_bytes()), ended(&[], Some("a")));
-    assert_eq!(lines(Lines::default(), &[b"\xef", b"\xbb", b"\xbfa\n"]), ended(&["a"], None));
+    assert_eq!(lines(LineSplitter::default(), &[b"\xef", b"\xbb", b"\xbfa\n"]), ended(&["a"], None));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn half_a_character_at_the_end_of_a_line_is_not_text() {
 
 #[test]
 fn lines_and_bodies_have_bounds_and_say_which() {
-    let within = || Lines::within(4, 10);
+    let within = || LineSplitter::within(4, 10);
     let line = Some("the model's server sent a line longer than 4 bytes".to_owned());
     let body = Some("the model's server sent an answer longer than 10 bytes".to_owned());
     let table: [(&[u8], &[&str], &Option<String>); 6] = [
@@ -103,7 +103,7 @@ fn the_real_bounds_are_8_and_64_mib() {
 #[test]
 fn a_long_line_in_single_bytes_takes_time_in_proportion() {
     // Four million calls: anything that looked at the beginning of the line again would not come back.
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     for _ in 0..4_000_000 {
         assert_eq!(lines.next(&mut &b"x"[..]), Ok(None));
     }

@@ -5,7 +5,7 @@ use baton_core::tool::{EffectClass, ToolSpec};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Names, fits};
+use super::{WireNames, fits};
 
 fn tools(names: &[impl AsRef<str>]) -> Vec<ToolSpec> {
     let tool = |name: &str| ToolSpec {
@@ -35,7 +35,7 @@ const NOTHING: [(&str, &str); 0] = [];
 #[test]
 fn names_that_fit_stay_and_dots_become_underscores() {
     let names =
-        Names::of(&tools(&["plain-1_A", "exec.calculator", "a.b.c"]), &history(&[("old.one", "i-1")]));
+        WireNames::new(&tools(&["plain-1_A", "exec.calculator", "a.b.c"]), &history(&[("old.one", "i-1")]));
     let table = [
         ("plain-1_A", "plain-1_A"),
         ("exec.calculator", "exec__calculator"),
@@ -43,7 +43,7 @@ fn names_that_fit_stay_and_dots_become_underscores() {
         ("old.one", "old__one"),
     ];
     for (ours, theirs) in table {
-        assert_eq!((names.theirs(ours), names.ours(theirs)), (theirs, ours));
+        assert_eq!((names.to_provider(ours), names.from_provider(theirs)), (theirs, ours));
     }
     assert_eq!(names.call_id("i-1"), "i-1");
 }
@@ -52,8 +52,10 @@ fn names_that_fit_stay_and_dots_become_underscores() {
 fn a_name_that_is_taken_too_long_or_strange_gets_a_hash() {
     let long = "x".repeat(65);
     let offered = tools(&["a.b", "a__b", &long, "c.d__e", "c__d.e"]);
-    let names =
-        Names::of(&offered, &history(&[("", "1"), ("sag: Grüße! 🦀", "2"), ("a..b", "3"), ("a____b", "4")]));
+    let names = WireNames::new(
+        &offered,
+        &history(&[("", "1"), ("sag: Grüße! 🦀", "2"), ("a..b", "3"), ("a____b", "4")]),
+    );
     let cut = format!("{}_9537c5fd", "x".repeat(55));
     let table = [
         ("a__b", "a__b"), // its own name wins, though it comes second
@@ -67,30 +69,33 @@ fn a_name_that_is_taken_too_long_or_strange_gets_a_hash() {
         ("a____b", "a____b_bccb6474"),
     ];
     for (ours, theirs) in table {
-        assert_eq!((names.theirs(ours), names.ours(names.theirs(ours))), (theirs, ours));
+        assert_eq!((names.to_provider(ours), names.from_provider(names.to_provider(ours))), (theirs, ours));
     }
 }
 
 #[test]
 fn a_hash_that_somebody_is_called_by_is_not_used() {
-    let hashed = Names::of(&tools(&["a b"]), &[]).theirs("a b").to_owned();
-    let names = Names::of(&tools(&["a b", &hashed]), &[]);
-    assert_eq!(names.theirs(&hashed), hashed);
-    assert_eq!(names.ours(names.theirs("a b")), "a b");
-    assert!(fits(names.theirs("a b"), 64) && names.theirs("a b") != hashed);
+    let hashed = WireNames::new(&tools(&["a b"]), &[]).to_provider("a b").to_owned();
+    let names = WireNames::new(&tools(&["a b", &hashed]), &[]);
+    assert_eq!(names.to_provider(&hashed), hashed);
+    assert_eq!(names.from_provider(names.to_provider("a b")), "a b");
+    assert!(fits(names.to_provider("a b"), 64) && names.to_provider("a b") != hashed);
 }
 
 #[test]
 fn names_that_nobody_mentioned_stay_as_they_are() {
-    let names = Names::of(&tools(&["a.b"]), &[]);
-    assert_eq!((names.theirs("c.d"), names.ours("c__d"), names.ours("a.b")), ("c.d", "c__d", "a.b"));
+    let names = WireNames::new(&tools(&["a.b"]), &[]);
+    assert_eq!(
+        (names.to_provider("c.d"), names.from_provider("c__d"), names.from_provider("a.b")),
+        ("c.d", "c__d", "a.b")
+    );
 }
 
 #[test]
 fn ids_of_calls_fit_the_strictest_provider() {
     let (longest, longer) = ("f".repeat(40), "f".repeat(41));
     let ids = ["00000000000000000000000000000007-2-0-5", &longest, &longer, "call:1", "", "toolu_01A.b"];
-    let names = Names::of(&[], &history(&ids.map(|id| ("t", id))));
+    let names = WireNames::new(&[], &history(&ids.map(|id| ("t", id))));
     let expected = [
         "00000000000000000000000000000007-2-0-5",
         &longest,
@@ -100,7 +105,7 @@ fn ids_of_calls_fit_the_strictest_provider() {
         "toolu_01A__b",
     ];
     assert_eq!(ids.map(|id| names.call_id(id)), expected.map(str::to_owned));
-    assert_eq!(ids.map(|id| Names::default().call_id(id)), expected.map(str::to_owned));
+    assert_eq!(ids.map(|id| WireNames::default().call_id(id)), expected.map(str::to_owned));
 }
 
 fn written() -> impl Strategy<Value = String> {
@@ -117,13 +122,13 @@ proptest! {
         offered in prop::collection::vec(written(), 0..8),
         said in prop::collection::vec((written(), written()), 0..12),
     ) {
-        let names = Names::of(&tools(&offered), &history(&said));
+        let names = WireNames::new(&tools(&offered), &history(&said));
         let ours: BTreeSet<&str> = offered.iter().chain(said.iter().map(|(name, _)| name)).map(String::as_str).collect();
-        let theirs: BTreeSet<&str> = ours.iter().map(|name| names.theirs(name)).collect();
+        let theirs: BTreeSet<&str> = ours.iter().map(|name| names.to_provider(name)).collect();
         prop_assert_eq!(ours.len(), theirs.len());
         for name in &ours {
-            prop_assert!(fits(names.theirs(name), 64));
-            prop_assert_eq!(names.ours(names.theirs(name)), *name);
+            prop_assert!(fits(names.to_provider(name), 64));
+            prop_assert_eq!(names.from_provider(names.to_provider(name)), *name);
         }
         let ids: BTreeSet<&str> = said.iter().map(|(_, id)| id.as_str()).collect();
         let called: BTreeSet<String> = ids.iter().map(|id| names.call_id(id)).collect();
@@ -138,14 +143,14 @@ proptest! {
         at in any::<prop::sample::Index>(),
     ) {
         let tools = tools(&offered);
-        let (earlier, whole) = (&said[..at.index(said.len())], Names::of(&tools, &history(&said)));
-        let before = Names::of(&tools, &history(earlier));
-        let alone = Names::of(&tools, &history(&NOTHING));
+        let (earlier, whole) = (&said[..at.index(said.len())], WireNames::new(&tools, &history(&said)));
+        let before = WireNames::new(&tools, &history(earlier));
+        let alone = WireNames::new(&tools, &history(&NOTHING));
         for name in &offered {
-            prop_assert_eq!(alone.theirs(name), whole.theirs(name));
+            prop_assert_eq!(alone.to_provider(name), whole.to_provider(name));
         }
         for (name, id) in earlier {
-            prop_assert_eq!(before.theirs(name), whole.theirs(name));
+            prop_assert_eq!(before.to_provider(name), whole.to_provider(name));
             prop_assert_eq!(before.call_id(id), whole.call_id(id));
         }
     }

@@ -5,14 +5,14 @@ use baton_core::fault::{Code, Fault};
 use baton_core::tool::{EffectClass, ToolSpec};
 use serde_json::{Value, json};
 
-use super::{Reading, body, line, parse};
+use super::{OllamaDecoder, body, parse, text_line};
 use crate::port::{Delta, ModelRequest, OutputSchema, ToolChoice};
-use crate::wire::json::Json;
-use crate::wire::{Call, Names, failure};
+use crate::wire::json::BorrowedJson;
+use crate::wire::{WireNames, WireRequest, failure};
 
 fn encode(request: &ModelRequest) -> Value {
-    let names = Names::of(&request.tools, &request.messages);
-    serde_json::to_value(body(&Call {
+    let names = WireNames::new(&request.tools, &request.messages);
+    serde_json::to_value(body(&WireRequest {
         model: "qwen3:8b",
         name: "ollama/qwen3:8b",
         request,
@@ -132,7 +132,7 @@ fn a_request_with_everything() {
 
 /// What comes of these lines, and whether the last was the end.
 fn read(lines: &[Value]) -> (Vec<Delta>, Result<bool, Fault>) {
-    let (mut reading, mut out, mut last) = (Reading::default(), Vec::new(), Ok(false));
+    let (mut reading, mut out, mut last) = (OllamaDecoder::default(), Vec::new(), Ok(false));
     for line in lines {
         assert_eq!(last, Ok(false), "read on after the end");
         last = reading.frame(&line.to_string(), &mut out);
@@ -244,7 +244,7 @@ fn why_it_stopped() {
 fn t15_an_error_may_be_a_line_of_either_shape() {
     for error in [json!("boom"), json!({"message": "boom", "type": "api_error", "code": null})] {
         let (out, last) = read(&[message(json!({"content": "So"})), json!({"error": error})]);
-        assert_eq!(last, Err(failure::in_answer(&error)));
+        assert_eq!(last, Err(failure::fault_in_answer(&error)));
         assert_eq!(last.map_err(|fault| fault.code), Err(Code::LlmServer));
         assert_eq!(out, [text("So")]);
     }
@@ -257,7 +257,7 @@ fn t15_an_error_may_be_a_line_of_either_shape() {
 /// What comes of a document.
 fn read_whole(body: &Value) -> (Vec<Delta>, Result<(), Fault>) {
     let (text, mut out) = (body.to_string(), Vec::new());
-    let end = Reading::default().whole(&Json::parse(&text).unwrap(), &mut out);
+    let end = OllamaDecoder::default().whole(&BorrowedJson::parse(&text).unwrap(), &mut out);
     (out, end)
 }
 
@@ -286,13 +286,16 @@ fn what_is_no_whole_answer_is_a_failure() {
     for body in [json!({"message": {"content": "half"}, "done": false}), json!({}), json!([]), json!("yes")] {
         assert_eq!(read_whole(&body).1, Err(failure::unreadable(&body.to_string())));
     }
-    assert_eq!(read_whole(&json!({"error": "boom"})), (vec![], Err(failure::in_answer(&json!("boom")))));
+    assert_eq!(
+        read_whole(&json!({"error": "boom"})),
+        (vec![], Err(failure::fault_in_answer(&json!("boom"))))
+    );
 }
 
 #[test]
 fn a_line_that_is_no_object_is_a_failure() {
     for line in ["{\"message\":", "[1]", "7", "null"] {
-        let read = Reading::default().frame(line, &mut Vec::new());
+        let read = OllamaDecoder::default().frame(line, &mut Vec::new());
         assert_eq!(read, Err(failure::unreadable(line)));
     }
 }
@@ -300,8 +303,8 @@ fn a_line_that_is_no_object_is_a_failure() {
 /// What comes of one line, and whether it was the end: as it is read, and read as a document.
 fn both_ways(line: &str) -> [(Vec<Delta>, Result<bool, Fault>); 2] {
     let (mut short, mut long) = (Vec::new(), Vec::new());
-    let is_last = Reading::default().frame(line, &mut short);
-    let read = parse(line).and_then(|document| Reading::default().line(&document, &mut long));
+    let is_last = OllamaDecoder::default().frame(line, &mut short);
+    let read = parse(line).and_then(|document| OllamaDecoder::default().line(&document, &mut long));
     [(short, is_last), (long, read)]
 }
 
@@ -342,6 +345,6 @@ fn lines_of_words_are_read_without_a_document_and_all_others_with_one() {
     ];
     for (line, is_short) in table {
         let [short, long] = both_ways(line);
-        assert_eq!((short, line::words(line).is_some()), (long, is_short), "{line}");
+        assert_eq!((short, text_line::words(line).is_some()), (long, is_short), "{line}");
     }
 }

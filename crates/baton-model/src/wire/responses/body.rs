@@ -3,10 +3,10 @@
 use baton_core::chat::{ChatMessage, Role};
 use serde_json::{Value, json};
 
-use crate::wire::body::Body;
-use crate::wire::{Call, Wire, openai, system};
+use crate::wire::body::RequestBody;
+use crate::wire::{Wire, WireRequest, openai, system};
 
-pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
+pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     let request = call.request;
     let (instructions, messages) = system::split(&request.messages);
     let mut input = Vec::new();
@@ -32,7 +32,7 @@ pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
         body["text"] =
             json!({"format": {"type": "json_schema", "name": name, "schema": schema, "strict": true}});
     }
-    openai::settings(call, Wire::Responses, body, |mut function| {
+    openai::common_body(call, Wire::Responses, body, |mut function| {
         function["type"] = "function".into();
         // Strict schemas may leave nothing optional, and tools' schemas are their authors'.
         function["strict"] = false.into();
@@ -52,11 +52,11 @@ fn thinks(model: &str) -> bool {
     is_new || number("o").is_some() || model.contains("codex")
 }
 
-fn items(call: &Call<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
+fn items(call: &WireRequest<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
     let content = &said.content;
     match said.role {
         Role::System => {
-            input.extend(system::aside(content).map(|text| json!({"role": "user", "content": text})));
+            input.extend(system::inline(content).map(|text| json!({"role": "user", "content": text})));
         }
         Role::User => input.push(json!({"role": "user", "content": content})),
         Role::Tool => {
@@ -76,7 +76,7 @@ fn items(call: &Call<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
                 json!({
                     "type": "function_call",
                     "call_id": call.names.call_id(&asked.id),
-                    "name": call.names.theirs(&asked.name),
+                    "name": call.names.to_provider(&asked.name),
                     "arguments": asked.arguments.to_string(),
                 })
             }));

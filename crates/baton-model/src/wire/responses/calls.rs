@@ -5,15 +5,15 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::port::Delta;
-use crate::wire::json::Json;
-use crate::wire::openai::{self, MOST_CALLS, too_many};
+use crate::wire::json::BorrowedJson;
+use crate::wire::openai::{self, MAX_TRACKED_CALLS, too_many_calls};
 
 /// The calls that have begun, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Begun>);
+pub(super) struct ResponseCalls(Vec<StartedItem>);
 
 #[derive(Debug)]
-struct Begun {
+struct StartedItem {
     /// What the server calls its item.
     item: Option<String>,
     /// Where the item stands in the answer.
@@ -26,7 +26,7 @@ struct Begun {
     done: bool,
 }
 
-impl Calls {
+impl ResponseCalls {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,19 +34,19 @@ impl Calls {
     /// Whether the arguments of a call break off. Some servers say of an answer that ran into its limit of
     /// tokens that it is complete, and half a call must not look like one.
     pub(super) fn break_off(&self) -> bool {
-        let read = |begun: &Begun| serde_json::from_str::<IgnoredAny>(&begun.told);
+        let read = |begun: &StartedItem| serde_json::from_str::<IgnoredAny>(&begun.told);
         self.0.iter().any(|begun| !begun.told.is_empty() && read(begun).is_err_and(|bad| bad.is_eof()))
     }
 
     /// An item was added: a call begins.
     pub(super) fn begin(
         &mut self,
-        item: &Json<'_>,
+        item: &BorrowedJson<'_>,
         place: Option<u64>,
         out: &mut Vec<Delta>,
     ) -> Result<usize, Fault> {
-        if self.0.len() == MOST_CALLS {
-            return Err(too_many());
+        if self.0.len() == MAX_TRACKED_CALLS {
+            return Err(too_many_calls());
         }
         let text = |field: &str| openai::text(&item[field]).map(str::to_owned);
         let Some(name) = text("name") else {
@@ -54,7 +54,7 @@ impl Calls {
         };
         let at = self.0.len();
         let id = text("call_id").or_else(|| text("id"));
-        let begun = Begun {
+        let begun = StartedItem {
             item: text("id"),
             place,
             id: id.clone(),
@@ -68,7 +68,7 @@ impl Calls {
     }
 
     /// More arguments. They belong to the call that the event names, or to the newest one.
-    pub(super) fn more(&mut self, event: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn more(&mut self, event: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let Some(piece) = openai::text(&event["delta"]) else { return Ok(()) };
         let at = self.named(event).or(self.0.len().checked_sub(1));
         let Some((at, begun)) = at.and_then(|at| Some((at, self.0.get_mut(at)?))) else {
@@ -80,7 +80,7 @@ impl Calls {
     }
 
     /// The arguments are complete, by an event of their own.
-    pub(super) fn complete(&mut self, event: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(super) fn complete(&mut self, event: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         match self.named(event).or(self.0.len().checked_sub(1)) {
             Some(at) => self.rest(at, &event["arguments"], out),
             None => Ok(()),
@@ -90,7 +90,7 @@ impl Calls {
     /// An item is done: a call that was not told is told now, and arguments that were not are, too.
     pub(super) fn done(
         &mut self,
-        item: &Json<'_>,
+        item: &BorrowedJson<'_>,
         place: Option<u64>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
@@ -108,7 +108,7 @@ impl Calls {
     /// taken from it: a call that looks new because it is called differently must not run twice.
     pub(super) fn close<'a, 'b: 'a>(
         &mut self,
-        items: impl Iterator<Item = &'a Json<'b>>,
+        items: impl Iterator<Item = &'a BorrowedJson<'b>>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
         let told = !self.is_empty();
@@ -120,7 +120,7 @@ impl Calls {
         Ok(())
     }
 
-    fn rest(&mut self, at: usize, whole: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn rest(&mut self, at: usize, whole: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let (Some(begun), Some(whole)) = (self.0.get_mut(at), whole.as_str()) else { return Ok(()) };
         if let Some(rest) = whole.strip_prefix(&begun.told) {
             if !rest.is_empty() {
@@ -137,15 +137,15 @@ impl Calls {
         }
     }
 
-    fn named(&self, event: &Json<'_>) -> Option<usize> {
+    fn named(&self, event: &BorrowedJson<'_>) -> Option<usize> {
         let (item, place) = (event["item_id"].as_str(), event["output_index"].as_u64());
         let by_item =
             item.and_then(|item| self.0.iter().position(|begun| begun.item.as_deref() == Some(item)));
         by_item.or_else(|| self.at(place))
     }
 
-    fn of_item(&self, item: &Json<'_>, place: Option<u64>) -> Option<usize> {
-        let find = |field: &str, of: fn(&Begun) -> Option<&str>| {
+    fn of_item(&self, item: &BorrowedJson<'_>, place: Option<u64>) -> Option<usize> {
+        let find = |field: &str, of: fn(&StartedItem) -> Option<&str>| {
             let value = openai::text(&item[field])?;
             self.0.iter().position(|begun| of(begun) == Some(value))
         };
@@ -154,7 +154,7 @@ impl Calls {
             .or_else(|| self.at(place))
             .or_else(|| {
                 // Some gateways call the same item something else in every event.
-                let same = |begun: &Begun| !begun.done && item["name"] == begun.name.as_str();
+                let same = |begun: &StartedItem| !begun.done && item["name"] == begun.name.as_str();
                 self.0.iter().position(same)
             })
     }

@@ -1,2 +1,2 @@
+mod decoding;
 mod encoding;
-mod reading;

@@ -2,7 +2,7 @@ use super::*;
 
 /// The data of the events in a text, and what is pending at its end.
 fn events(text: &str) -> (Vec<String>, Option<String>) {
-    let mut event = Event::default();
+    let mut event = SseEvent::default();
     let mut found = Vec::new();
     for line in text.lines() {
         found.extend(event.line(line).unwrap().map(str::to_owned));
@@ -36,7 +36,7 @@ fn events_are_read_as_the_standard_says() {
 
 #[test]
 fn an_event_of_many_lines_has_a_bound() {
-    let mut event = Event::default();
+    let mut event = SseEvent::default();
     let half = format!("data: {}", "x".repeat(MAX_LINE_BYTES / 2));
     assert_eq!(event.line(&half), Ok(None));
     let fault = event.line(&half).unwrap_err();

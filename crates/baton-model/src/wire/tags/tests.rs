@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-const BOTH: Habits = Habits { think_tags: true, tool_call_tags: true };
-const THINKS: Habits = Habits { think_tags: true, tool_call_tags: false };
-const CALLS: Habits = Habits { think_tags: false, tool_call_tags: true };
+const BOTH: InlineTags = InlineTags { think_tags: true, tool_call_tags: true };
+const THINKS: InlineTags = InlineTags { think_tags: true, tool_call_tags: false };
+const CALLS: InlineTags = InlineTags { think_tags: false, tool_call_tags: true };
 
 fn text(text: &str) -> Delta {
     Delta::Text(text.to_owned())
@@ -27,11 +27,11 @@ fn call(index: u32, name: &str, text: &str) -> [Delta; 2] {
 }
 
 /// What comes of these deltas, with neighbours of one kind put together.
-fn split(habits: Habits, deltas: impl IntoIterator<Item = Delta>) -> Vec<Delta> {
-    let (mut tags, mut out) = (Tags::new(habits), Vec::new());
+fn split(inline_tags: InlineTags, deltas: impl IntoIterator<Item = Delta>) -> Vec<Delta> {
+    let (mut tags, mut out) = (TagSplitter::new(inline_tags), Vec::new());
     deltas.into_iter().for_each(|delta| tags.pass(delta, &mut out));
     tags.end(&mut out);
-    let mut joined = Found::default();
+    let mut joined = DeltaBuffer::default();
     for delta in out {
         match delta {
             Delta::Text(more) => joined.text(&more),
@@ -42,15 +42,15 @@ fn split(habits: Habits, deltas: impl IntoIterator<Item = Delta>) -> Vec<Delta> 
     joined.0
 }
 
-fn of(habits: Habits, answer: &str) -> Vec<Delta> {
-    split(habits, [text(answer)])
+fn of(inline_tags: InlineTags, answer: &str) -> Vec<Delta> {
+    split(inline_tags, [text(answer)])
 }
 
 #[test]
 fn without_habits_everything_passes_as_it_is() {
     let deltas =
         [text(" <think>"), text(""), text("<tool_call>{}</tool_call> "), start(3, "t"), arguments(3, "{")];
-    let (mut tags, mut out) = (Tags::new(Habits::default()), Vec::new());
+    let (mut tags, mut out) = (TagSplitter::new(InlineTags::default()), Vec::new());
     deltas.clone().into_iter().for_each(|delta| tags.pass(delta, &mut out));
     tags.end(&mut out);
     assert_eq!(out, deltas);
@@ -232,15 +232,15 @@ fn a_number_beyond_all_reason_does_not_leave_the_next_call_without_one() {
 #[test]
 fn what_is_held_back_is_bounded() {
     let long = format!("<tool_call>{{\"name\":\"t\",\"arguments\":\"{}", "x".repeat(MAX_CALL_BYTES));
-    let mut tags = Tags::new(CALLS);
+    let mut tags = TagSplitter::new(CALLS);
     let mut out = Vec::new();
     tags.pass(text(&long), &mut out);
     assert_eq!(tags.call, "");
     tags.end(&mut out);
     assert_eq!(out, [text(&long)]);
 
-    for habits in [BOTH, CALLS, THINKS] {
-        let (mut tags, blank) = (Tags::new(habits), " ".repeat(MAX_BLANK_BYTES * 9 / 2));
+    for inline_tags in [BOTH, CALLS, THINKS] {
+        let (mut tags, blank) = (TagSplitter::new(inline_tags), " ".repeat(MAX_BLANK_BYTES * 9 / 2));
         let mut out = Vec::new();
         tags.pass(text(&blank), &mut out);
         assert!(tags.blank.len() <= MAX_BLANK_BYTES);
@@ -277,7 +277,7 @@ proptest! {
     fn a_tag_in_pieces_is_the_same_tag(
         words in prop::collection::vec(piece(), 0..12),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
-        habits in prop::sample::select(vec![BOTH, CALLS, THINKS]),
+        inline_tags in prop::sample::select(vec![BOTH, CALLS, THINKS]),
     ) {
         let answer: Vec<char> = words.concat().chars().collect();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(answer.len() + 1)).collect();
@@ -285,14 +285,14 @@ proptest! {
         cuts.sort_unstable();
         let pieces = cuts.windows(2).map(|cut| Delta::Text(answer[cut[0]..cut[1]].iter().collect()));
         let whole: String = answer.iter().collect();
-        prop_assert_eq!(split(habits, pieces), of(habits, &whole));
+        prop_assert_eq!(split(inline_tags, pieces), of(inline_tags, &whole));
         let letters = answer.iter().map(|c| Delta::Text(c.to_string()));
-        prop_assert_eq!(split(habits, letters), of(habits, &whole));
+        prop_assert_eq!(split(inline_tags, letters), of(inline_tags, &whole));
     }
 
     #[test]
-    fn text_without_tags_is_untouched(answer in "[^<]*", habits in prop::sample::select(vec![BOTH, CALLS, THINKS])) {
+    fn text_without_tags_is_untouched(answer in "[^<]*", inline_tags in prop::sample::select(vec![BOTH, CALLS, THINKS])) {
         let expected: Vec<Delta> = Some(text(&answer)).filter(|_| !answer.is_empty()).into_iter().collect();
-        prop_assert_eq!(of(habits, &answer), expected);
+        prop_assert_eq!(of(inline_tags, &answer), expected);
     }
 }

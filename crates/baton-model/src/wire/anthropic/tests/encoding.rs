@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 
 use crate::port::{ModelRequest, OutputSchema, ToolChoice};
 use crate::wire::anthropic::body;
-use crate::wire::{Call, Names};
+use crate::wire::{WireNames, WireRequest};
 
 fn encode(request: &ModelRequest) -> Value {
-    let names = Names::of(&request.tools, &request.messages);
+    let names = WireNames::new(&request.tools, &request.messages);
     let (model, name) = ("claude-x", "anthropic/claude-x");
-    serde_json::to_value(body(&Call { model, name, request, names: &names, is_openai: false })).unwrap()
+    serde_json::to_value(body(&WireRequest { model, name, request, names: &names, is_openai: false }))
+        .unwrap()
 }
 
 fn request(messages: &[ChatMessage]) -> ModelRequest {

@@ -3,16 +3,16 @@ use baton_core::tool::{EffectClass, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::port::{ModelRequest, OutputSchema, ToolChoice};
-use crate::wire::{Call, Names, Wire};
+use crate::wire::{Wire, WireNames, WireRequest};
 
 fn encode(name: &str, request: &ModelRequest) -> Value {
     encode_for(name, false, request)
 }
 
 fn encode_for(name: &str, is_openai: bool, request: &ModelRequest) -> Value {
-    let names = Names::of(&request.tools, &request.messages);
+    let names = WireNames::new(&request.tools, &request.messages);
     let (_, model) = name.split_once('/').unwrap();
-    let body = Wire::ChatCompletions.encode(&Call { model, name, request, names: &names, is_openai });
+    let body = Wire::ChatCompletions.encode(&WireRequest { model, name, request, names: &names, is_openai });
     serde_json::from_slice(&body).unwrap()
 }
 

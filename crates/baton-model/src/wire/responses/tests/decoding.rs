@@ -5,11 +5,11 @@ use baton_core::fault::{Code, Fault};
 use serde_json::{Value, json};
 
 use crate::port::Delta;
-use crate::wire::{Habits, Names, Wire};
+use crate::wire::{InlineTags, Wire, WireNames};
 
 fn whole(body: &Value) -> (Vec<Delta>, Result<(), Fault>) {
     let mut out = Vec::new();
-    let mut decoder = Wire::Responses.decoder(Names::default(), Habits::default());
+    let mut decoder = Wire::Responses.decoder(WireNames::default(), InlineTags::default());
     let end = decoder.whole(body.to_string().as_bytes(), &mut out);
     assert_eq!(decoder.is_done(), end.is_ok());
     (out, end)
@@ -18,7 +18,7 @@ fn whole(body: &Value) -> (Vec<Delta>, Result<(), Fault>) {
 fn stream(events: &[Value]) -> (Vec<Delta>, Result<(), Fault>) {
     let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     let mut out = Vec::new();
-    let mut decoder = Wire::Responses.decoder(Names::default(), Habits::default());
+    let mut decoder = Wire::Responses.decoder(WireNames::default(), InlineTags::default());
     let end = decoder.push(text.as_bytes(), &mut out).and_then(|()| decoder.end(&mut out));
     (out, end)
 }

@@ -199,7 +199,7 @@ fn every_example_it_gives_works() {
         let Some(example) = listed.split_once('“').and_then(|(_, rest)| rest.split_once('”')) else {
             continue;
         };
-        let Move::Call(calls) = decide(&ask(vec![user(example.0)])) else {
+        let OfflineAction::Call(calls) = decide(&ask(vec![user(example.0)])) else {
             panic!("{} does nothing", example.0)
         };
         assert_eq!(calls.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [tool.name]);

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{DONE, REASONING};
 use crate::port::Delta;
-use crate::wire::json::Json;
-use crate::wire::openai::{INDEX_LIMIT, MOST_CALLS, text, too_many, usage};
+use crate::wire::json::BorrowedJson;
+use crate::wire::openai::{INDEX_LIMIT, MAX_TRACKED_CALLS, text, too_many_calls, usage};
 use crate::wire::{decoder, failure};
 
 /// The other field that holds reasoning.
@@ -15,8 +15,8 @@ const THOUGHT: &str = "reasoning";
 
 /// What was read of an answer so far.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct Reading {
-    calls: Vec<Begun>,
+pub(in crate::wire) struct ChatDecoder {
+    calls: Vec<StartedCall>,
     /// All reasoning so far, in one piece.
     thought: String,
     /// Whether any of it came in the field in which it can go back.
@@ -29,7 +29,7 @@ pub(in crate::wire) struct Reading {
 
 /// A call that has begun.
 #[derive(Debug)]
-struct Begun {
+struct StartedCall {
     /// Where the server counts it.
     key: u64,
     id: Option<String>,
@@ -41,7 +41,7 @@ struct Begun {
     early: String,
 }
 
-impl Reading {
+impl ChatDecoder {
     /// Takes the data of one event. Answers whether it was the terminal marker.
     pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let frame = frame.trim();
@@ -56,14 +56,18 @@ impl Reading {
     }
 
     /// Takes a whole answer that came as one JSON document.
-    pub(in crate::wire) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(in crate::wire) fn whole(
+        &mut self,
+        body: &BorrowedJson<'_>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         self.chunk(body, "message", out)?;
         self.end(out)
     }
 
-    fn chunk(&mut self, chunk: &Json<'_>, part: &str, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn chunk(&mut self, chunk: &BorrowedJson<'_>, part: &str, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if !chunk["error"].is_null() || chunk["object"] == "error" {
-            return Err(failure::in_answer(&chunk.to_value()));
+            return Err(failure::fault_in_answer(&chunk.to_value()));
         }
         // There are none where usage is told, and more than one only if somebody asks for it.
         let choices = chunk["choices"].as_array().into_iter().flatten();
@@ -77,7 +81,7 @@ impl Reading {
         Ok(())
     }
 
-    fn piece(&mut self, piece: &Json<'_>, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn piece(&mut self, piece: &BorrowedJson<'_>, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
         // Gateways send the same reasoning under both names.
         let returned = text(&piece[REASONING]);
         self.returns |= returned.is_some();
@@ -106,7 +110,7 @@ impl Reading {
         &mut self,
         key: Option<u64>,
         first: bool,
-        call: &Json<'_>,
+        call: &BorrowedJson<'_>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
         let (id, function) = (text(&call["id"]), &call["function"]);
@@ -118,9 +122,9 @@ impl Reading {
         let Some(begun) = self.calls.get_mut(at) else { return Ok(()) };
         let index = begun.index;
         let mut arguments = match &function["arguments"] {
-            Json::String(piece) => piece.clone().into_owned(),
+            BorrowedJson::String(piece) => piece.clone().into_owned(),
             // Some servers send the object itself.
-            object @ Json::Object(_) => object.to_string(),
+            object @ BorrowedJson::Object(_) => object.to_string(),
             _ => String::new(),
         };
         if begun.name.is_none() {
@@ -147,7 +151,7 @@ impl Reading {
         name: Option<&str>,
         first: bool,
     ) -> Option<usize> {
-        let same_id = |begun: &Begun| id.is_some() && begun.id.as_deref() == id;
+        let same_id = |begun: &StartedCall| id.is_some() && begun.id.as_deref() == id;
         let at = match key {
             Some(key) => self.calls.iter().rposition(|begun| begun.key == key)?,
             None => match self.calls.iter().rposition(same_id) {
@@ -167,8 +171,8 @@ impl Reading {
     }
 
     fn begin(&mut self, key: Option<u64>, id: Option<&str>) -> Result<usize, Fault> {
-        if self.calls.len() == MOST_CALLS {
-            return Err(too_many());
+        if self.calls.len() == MAX_TRACKED_CALLS {
+            return Err(too_many_calls());
         }
         let next = self.calls.iter().map(|begun| begun.index + 1).max().unwrap_or(0);
         let wanted = key.and_then(|key| u32::try_from(key).ok()).filter(|index| *index < INDEX_LIMIT);
@@ -176,7 +180,7 @@ impl Reading {
         let index = wanted.filter(is_free).unwrap_or(next);
         let key = key.unwrap_or(index.into());
         let id = id.map(str::to_owned);
-        self.calls.push(Begun { key, id, index, name: None, early: String::new() });
+        self.calls.push(StartedCall { key, id, index, name: None, early: String::new() });
         Ok(self.calls.len() - 1)
     }
 
@@ -219,7 +223,7 @@ impl Reading {
 }
 
 /// The texts of a message's content, which some servers send as a list of parts.
-fn texts<'a>(content: &'a Json<'_>) -> impl Iterator<Item = &'a str> {
+fn texts<'a>(content: &'a BorrowedJson<'_>) -> impl Iterator<Item = &'a str> {
     let parts = content.as_array().into_iter().flatten().filter_map(|part| text(&part["text"]));
     text(content).into_iter().chain(parts)
 }

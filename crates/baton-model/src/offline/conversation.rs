@@ -9,29 +9,29 @@ use serde_json::Value;
 
 /// The part of a conversation that the next answer is about.
 #[derive(Debug)]
-pub(super) struct Situation<'a> {
+pub(super) struct Conversation<'a> {
     /// The latest user message.
     pub(super) user: &'a str,
     /// What came of the calls since, in order.
-    pub(super) told: Vec<Told<'a>>,
+    pub(super) told: Vec<ToolReport<'a>>,
 }
 
 /// What came of one call.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct ToolReport<'a> {
     /// The tool.
     pub(super) tool: &'a str,
     /// What it was asked.
     pub(super) arguments: &'a Value,
     /// How the call ended.
-    pub(super) ending: Ending,
+    pub(super) ending: CallEnding,
     /// What it said, without the word for its ending.
     pub(super) text: &'a str,
 }
 
 /// How a call ended, as a rendered result tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum CallEnding {
     Ok,
     Error,
     Denied,
@@ -40,7 +40,7 @@ pub(super) enum Ending {
     Unknown,
 }
 
-impl<'a> Situation<'a> {
+impl<'a> Conversation<'a> {
     /// Reads a conversation.
     pub(super) fn of(messages: &'a [ChatMessage]) -> Self {
         let latest = messages.iter().rposition(|m| m.role == Role::User);
@@ -50,14 +50,14 @@ impl<'a> Situation<'a> {
         let told = since.iter().filter(|m| m.role == Role::Tool).map(|m| {
             let call = m.tool_call_id.as_deref().and_then(|id| calls.get(id));
             let (ending, text) = ending(&m.content);
-            Told {
+            ToolReport {
                 tool: call.map_or("a tool", |call| call.name.as_str()),
                 arguments: call.map_or(&Value::Null, |call| &call.arguments),
                 ending,
                 text,
             }
         });
-        Situation { user: latest.map_or("", |at| messages[at].content.as_str()), told: told.collect() }
+        Conversation { user: latest.map_or("", |at| messages[at].content.as_str()), told: told.collect() }
     }
 
     /// Whether a tool was already called for this message.
@@ -67,12 +67,12 @@ impl<'a> Situation<'a> {
 
     /// Whether the person has answered a question and nothing else has happened.
     pub(super) fn only_answered(&self) -> bool {
-        self.told.iter().all(|told| told.tool == ASK_USER && told.ending == Ending::Ok)
+        self.told.iter().all(|told| told.tool == ASK_USER && told.ending == CallEnding::Ok)
     }
 
     /// What the person answered to our question.
     pub(super) fn answer(&self) -> Option<String> {
-        let told = self.told.iter().rfind(|told| told.tool == ASK_USER && told.ending == Ending::Ok)?;
+        let told = self.told.iter().rfind(|told| told.tool == ASK_USER && told.ending == CallEnding::Ok)?;
         Some(match told.value() {
             Value::Object(map) => match map.get("answer").or_else(|| map.get("text")) {
                 Some(answer) => json::as_text(answer),
@@ -83,7 +83,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-impl Told<'_> {
+impl ToolReport<'_> {
     /// What the tool said as JSON; text that is none as a string.
     pub(super) fn value(&self) -> Value {
         json::parse(self.text).unwrap_or_else(|_| Value::String(self.text.to_owned()))
@@ -91,13 +91,13 @@ impl Told<'_> {
 }
 
 /// The words are those of [`baton_core::render`].
-fn ending(content: &str) -> (Ending, &str) {
+fn ending(content: &str) -> (CallEnding, &str) {
     let words = [
-        ("Error: ", Ending::Error),
-        ("Denied: ", Ending::Denied),
-        ("Expired: ", Ending::Expired),
-        ("Cancelled: ", Ending::Cancelled),
-        ("Unknown outcome: ", Ending::Unknown),
+        ("Error: ", CallEnding::Error),
+        ("Denied: ", CallEnding::Denied),
+        ("Expired: ", CallEnding::Expired),
+        ("Cancelled: ", CallEnding::Cancelled),
+        ("Unknown outcome: ", CallEnding::Unknown),
     ];
     let without_advice = |text: &'_ str| {
         let advice = [Cause::Asked, Cause::Tool].iter().find_map(|cause| text.strip_suffix(cause.advice()));
@@ -108,5 +108,5 @@ fn ending(content: &str) -> (Ending, &str) {
         .find_map(|(word, ending)| {
             content.strip_prefix(word).map(|text| (ending, &text[..without_advice(text)]))
         })
-        .unwrap_or((Ending::Ok, content))
+        .unwrap_or((CallEnding::Ok, content))
 }

@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Written<'a> {
+struct TaggedCall<'a> {
     name: String,
     #[serde(borrow, alias = "parameters", default)]
     arguments: Option<&'a RawValue>,
 }
 
 /// The name and the arguments of a call as it was written. Arguments of one that is not JSON are all of it.
-pub(super) fn written(call: &str) -> Option<(String, String)> {
+pub(super) fn parse_tagged_call(call: &str) -> Option<(String, String)> {
     if call.starts_with('{')
-        && let Ok(Written { name, arguments }) = serde_json::from_str(call)
+        && let Ok(TaggedCall { name, arguments }) = serde_json::from_str(call)
     {
         let arguments = arguments.map_or("{}", RawValue::get);
         // Some models write the arguments as a text of JSON.

@@ -12,8 +12,8 @@ use hyper::Uri;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 
-use super::client::Client;
-use super::{Addressee, Limits, Reply, unsent};
+use super::client::HttpClient;
+use super::{CallDeadlines, HttpReply, RequestTarget, unsent};
 use crate::endpoint::Endpoint;
 use crate::wire::Wire;
 
@@ -28,8 +28,8 @@ const ROOM: usize = 8;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Way {
-    client: Client,
+pub(crate) struct HttpRoute {
+    client: HttpClient,
     endpoint: Endpoint,
     url: Url,
     /// The path and the query of the address.
@@ -38,14 +38,14 @@ pub(crate) struct Way {
     key: Option<(HeaderName, HeaderValue)>,
 }
 
-impl Way {
-    pub(super) fn new(client: Client, url: Url, to: Addressee<'_>) -> Result<Self, Fault> {
+impl HttpRoute {
+    pub(super) fn new(client: HttpClient, url: Url, to: RequestTarget<'_>) -> Result<Self, Fault> {
         let endpoint = to.endpoint.clone();
         let odd = |broken: Broken| {
             Fault::new(Code::LlmConnection, format!("cannot ask {endpoint}: {}", broken.cause))
         };
         let path = target(url.path(), url.query()).map_err(odd)?;
-        Ok(Way { client, endpoint, url, path, headers: headers(to.wire), key: key(to)? })
+        Ok(HttpRoute { client, endpoint, url, path, headers: headers(to.wire), key: key(to)? })
     }
 
     /// The base of the address.
@@ -68,13 +68,17 @@ impl Way {
         self: &Arc<Self>,
         span: Option<&str>,
         body: Vec<u8>,
-        limits: Limits,
-    ) -> Result<Reply, Fault> {
+        limits: CallDeadlines,
+    ) -> Result<HttpReply, Fault> {
         self.send(Method::POST, span, body, limits).await
     }
 
     /// Asks for a document and waits for the head of the reply, whatever its status.
-    pub(super) async fn get(self: &Arc<Self>, span: Option<&str>, limits: Limits) -> Result<Reply, Fault> {
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        span: Option<&str>,
+        limits: CallDeadlines,
+    ) -> Result<HttpReply, Fault> {
         self.send(Method::GET, span, Vec::new(), limits).await
     }
 
@@ -93,13 +97,13 @@ impl Way {
         method: Method,
         span: Option<&str>,
         body: Vec<u8>,
-        limits: Limits,
-    ) -> Result<Reply, Fault> {
+        limits: CallDeadlines,
+    ) -> Result<HttpReply, Fault> {
         let mut watch = limits.sending().watch();
         // It stays where it is: handed on by value, each who waits for it would have room for it of their own.
         let sending = pin!(self.client.send(method, (&self.url, &self.path), self.headers(span), body));
         match watch.first(sending).await? {
-            Ok(response) => Reply::new(response, self.clone(), watch),
+            Ok(response) => HttpReply::new(response, self.clone(), watch),
             Err(broken) => Err(unsent(&self.endpoint, &limits.timeouts, &broken)),
         }
     }
@@ -125,7 +129,7 @@ fn headers(wire: Wire) -> HeaderMap {
 }
 
 /// The key, where each provider wants it.
-fn key(to: Addressee<'_>) -> Result<Option<(HeaderName, HeaderValue)>, Fault> {
+fn key(to: RequestTarget<'_>) -> Result<Option<(HeaderName, HeaderValue)>, Fault> {
     let Some(key) = to.key else { return Ok(None) };
     let (name, value) = match to.wire {
         Wire::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),

@@ -11,15 +11,15 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::wire::{Call, Names, Wire, system};
+use crate::wire::{Wire, WireNames, WireRequest, system};
 
 /// The body of a request.
 #[derive(Serialize)]
-pub(in crate::wire) struct Body<'a> {
+pub(in crate::wire) struct OllamaRequest<'a> {
     model: &'a str,
     stream: bool,
-    messages: Vec<Said<'a>>,
-    options: Options,
+    messages: Vec<OllamaMessage<'a>>,
+    options: OllamaOptions,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Cow<'a, RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub(in crate::wire) struct Body<'a> {
 }
 
 #[derive(Serialize)]
-struct Options {
+struct OllamaOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     num_ctx: Option<u64>,
     num_predict: u64,
@@ -36,20 +36,20 @@ struct Options {
 }
 
 #[derive(Serialize)]
-struct Offer<'a> {
+struct OllamaTool<'a> {
     r#type: &'static str,
-    function: Function<'a>,
+    function: OllamaFunction<'a>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct OllamaFunction<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Value,
 }
 
 #[derive(Serialize)]
-struct Said<'a> {
+struct OllamaMessage<'a> {
     content: Cow<'a, str>,
     role: Role,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -57,38 +57,38 @@ struct Said<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Made<'a>>,
+    tool_calls: Vec<OllamaToolCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_name: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Made<'a> {
-    function: Called<'a>,
+struct OllamaToolCall<'a> {
+    function: OllamaCallFunction<'a>,
     id: Cow<'a, str>,
     r#type: &'static str,
 }
 
 #[derive(Serialize)]
-struct Called<'a> {
+struct OllamaCallFunction<'a> {
     arguments: Cow<'a, Value>,
     index: usize,
     name: &'a str,
 }
 
 /// The body of a request.
-pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
+pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> OllamaRequest<'a> {
     let (request, names) = (call.request, call.names);
     let mut tool_names = BTreeMap::new();
     let (leading, talk) = system::split(&request.messages);
     let mut messages = Vec::with_capacity(request.messages.len());
-    messages.extend(leading.map(|text| Said::text(Role::System, text)));
+    messages.extend(leading.map(|text| OllamaMessage::text(Role::System, text)));
     for message in talk {
         tool_names.extend(message.tool_calls.iter().map(|made| (made.id.as_str(), made.name.as_str())));
         match message.role {
             Role::System => {
-                let aside = system::aside(&message.content);
-                messages.extend(aside.map(|text| Said::text(Role::User, text)));
+                let aside = system::inline(&message.content);
+                messages.extend(aside.map(|text| OllamaMessage::text(Role::User, text)));
             }
             // An assistant that says nothing teaches the model to do the same.
             Role::Assistant if message.content.is_empty() && message.tool_calls.is_empty() => {}
@@ -97,11 +97,11 @@ pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     }
     let offers = || request.tools.iter().map(|tool| offer(names, tool)).collect::<Vec<_>>();
     let tools = || names.offered.text(Wire::Ollama, &request.tools, offers);
-    Body {
+    OllamaRequest {
         model: call.model,
         stream: true,
         messages,
-        options: Options {
+        options: OllamaOptions {
             num_ctx: request.context_window,
             num_predict: request.max_tokens,
             temperature: request.temperature,
@@ -111,24 +111,35 @@ pub(in crate::wire) fn body<'a>(call: &Call<'a>) -> Body<'a> {
     }
 }
 
-fn offer<'a>(names: &'a Names, tool: &'a ToolSpec) -> Offer<'a> {
-    let (name, description) = (names.theirs(&tool.name), tool.description.as_str());
-    let function = Function { name, description, parameters: &tool.input_schema };
-    Offer { r#type: "function", function }
+fn offer<'a>(names: &'a WireNames, tool: &'a ToolSpec) -> OllamaTool<'a> {
+    let (name, description) = (names.to_provider(&tool.name), tool.description.as_str());
+    let function = OllamaFunction { name, description, parameters: &tool.input_schema };
+    OllamaTool { r#type: "function", function }
 }
 
-impl<'a> Said<'a> {
+impl<'a> OllamaMessage<'a> {
     fn text(role: Role, content: impl Into<Cow<'a, str>>) -> Self {
         let (thinking, tool_calls) = (String::new(), Vec::new());
-        Said { content: content.into(), role, thinking, tool_call_id: None, tool_calls, tool_name: None }
+        OllamaMessage {
+            content: content.into(),
+            role,
+            thinking,
+            tool_call_id: None,
+            tool_calls,
+            tool_name: None,
+        }
     }
 }
 
-fn said<'a>(call: &Call<'a>, message: &'a ChatMessage, tool_names: &BTreeMap<&str, &'a str>) -> Said<'a> {
-    let mut said = Said::text(message.role, message.content.as_str());
+fn said<'a>(
+    call: &WireRequest<'a>,
+    message: &'a ChatMessage,
+    tool_names: &BTreeMap<&str, &'a str>,
+) -> OllamaMessage<'a> {
+    let mut said = OllamaMessage::text(message.role, message.content.as_str());
     if let Some(id) = &message.tool_call_id {
         said.tool_call_id = Some(call.names.id(id));
-        said.tool_name = tool_names.get(id.as_str()).map(|name| call.names.theirs(name));
+        said.tool_name = tool_names.get(id.as_str()).map(|name| call.names.to_provider(name));
     }
     if message.role == Role::Assistant {
         let blocks = call.own_reasoning(message, Wire::Ollama);
@@ -139,13 +150,13 @@ fn said<'a>(call: &Call<'a>, message: &'a ChatMessage, tool_names: &BTreeMap<&st
     said
 }
 
-fn asked<'a>(call: &Call<'a>, index: usize, made: &'a ChatCall) -> Made<'a> {
+fn asked<'a>(call: &WireRequest<'a>, index: usize, made: &'a ChatCall) -> OllamaToolCall<'a> {
     let arguments = match &made.arguments {
         object @ Value::Object(_) => Cow::Borrowed(object),
         other => Cow::Owned(object(other)),
     };
-    let function = Called { arguments, index, name: call.names.theirs(&made.name) };
-    Made { function, id: call.names.id(&made.id), r#type: "function" }
+    let function = OllamaCallFunction { arguments, index, name: call.names.to_provider(&made.name) };
+    OllamaToolCall { function, id: call.names.id(&made.id), r#type: "function" }
 }
 
 /// Arguments as the object that they have to be; other ones stand in old or foreign histories.

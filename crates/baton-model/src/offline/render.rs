@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use super::conversation::ToolReport;
 use super::health::health;
 use super::markdown::{block, bytes, code, inline};
 use super::outline::outline;
-use super::situation::Told;
 
 /// How many entries, matches or lines are shown.
 const MAX_ROWS: usize = 40;
@@ -13,7 +13,7 @@ const MAX_ROWS: usize = 40;
 const MAX_SHOWN: usize = 6 * 1024;
 
 /// What a tool said, for a person.
-pub(super) fn rendered(told: &Told<'_>) -> String {
+pub(super) fn rendered(told: &ToolReport<'_>) -> String {
     // The content of a file is text even where it happens to be JSON.
     if told.tool == "read_file" {
         return file(told);
@@ -31,7 +31,7 @@ pub(super) fn rendered(told: &Told<'_>) -> String {
     known.unwrap_or_else(|| outline(&value))
 }
 
-fn file(told: &Told<'_>) -> String {
+fn file(told: &ToolReport<'_>) -> String {
     let path = code(told.arguments["path"].as_str().unwrap_or("the file"));
     if told.text.trim().is_empty() {
         return format!("{path} is empty.");
@@ -39,7 +39,7 @@ fn file(told: &Told<'_>) -> String {
     format!("{path}:\n\n{}", block(told.text, MAX_SHOWN))
 }
 
-fn sum(told: &Told<'_>, value: &Value) -> Option<String> {
+fn sum(told: &ToolReport<'_>, value: &Value) -> Option<String> {
     let result = value.get("result").or_else(|| value.get("value")).unwrap_or(value);
     let result = match result {
         Value::Number(n) => n.to_string(),
@@ -61,7 +61,7 @@ fn moment(value: &Value) -> Option<String> {
     Some(format!("It is {weekday}{} {}{zone}.", inline(date), inline(time)))
 }
 
-fn listing(told: &Told<'_>, value: &Value) -> Option<String> {
+fn listing(told: &ToolReport<'_>, value: &Value) -> Option<String> {
     let entries = value["entries"].as_array()?;
     let place = told.arguments["path"].as_str().map(|path| format!(" in {}", code(path))).unwrap_or_default();
     if entries.is_empty() {
@@ -79,7 +79,7 @@ fn listing(told: &Told<'_>, value: &Value) -> Option<String> {
     Some(format!("{}{place}:\n\n{rows}", count(entries.len(), "entry", "entries")))
 }
 
-fn matches(told: &Told<'_>, value: &Value) -> Option<String> {
+fn matches(told: &ToolReport<'_>, value: &Value) -> Option<String> {
     let matches = value["matches"].as_array()?;
     let sought = told.arguments["pattern"].as_str().or_else(|| told.arguments["query"].as_str());
     let sought = sought.map(|sought| format!(" for {}", code(sought))).unwrap_or_default();

@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use crate::port::Delta;
 use crate::wire::decoder::json as parse;
 use crate::wire::failure;
-use crate::wire::json::Json;
+use crate::wire::json::BorrowedJson;
 
 /// What was read of an answer.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct Reading {
+pub(in crate::wire) struct AnthropicDecoder {
     /// The blocks that are open, by their number.
-    open: BTreeMap<u64, Block>,
+    open: BTreeMap<u64, OpenBlock>,
     /// How many calls there were.
     calls: u32,
     stop: Option<FinishReason>,
-    usage: Usage,
+    usage: AnthropicUsage,
 }
 
 /// A block that has begun.
 #[derive(Debug)]
-enum Block {
+enum OpenBlock {
     /// Arguments that came with the beginning count only if none come after it.
     Call {
         index: u32,
@@ -42,14 +42,14 @@ enum Block {
 
 /// Counters; a later one replaces an earlier one, and 0 says nothing.
 #[derive(Debug, Default)]
-struct Usage {
+struct AnthropicUsage {
     input: u64,
     cache_read: u64,
     cache_creation: u64,
     output: u64,
 }
 
-impl Reading {
+impl AnthropicDecoder {
     /// Takes the data of one event. Answers whether it was the last.
     pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let event = parse(frame)?;
@@ -67,16 +67,22 @@ impl Reading {
                 self.finish(out);
                 return Ok(true);
             }
-            _ if !event["error"].is_null() => return Err(failure::in_answer(&event["error"].to_value())),
+            _ if !event["error"].is_null() => {
+                return Err(failure::fault_in_answer(&event["error"].to_value()));
+            }
             _ => {}
         }
         Ok(false)
     }
 
     /// A whole answer that came as one document instead of a stream.
-    pub(in crate::wire) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(in crate::wire) fn whole(
+        &mut self,
+        body: &BorrowedJson<'_>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         if !body["error"].is_null() {
-            return Err(failure::in_answer(&body["error"].to_value()));
+            return Err(failure::fault_in_answer(&body["error"].to_value()));
         }
         let Some(blocks) = body["content"].as_array() else {
             return Err(failure::unreadable(&body.to_string()));
@@ -91,45 +97,45 @@ impl Reading {
         Ok(())
     }
 
-    fn begin(&mut self, at: u64, block: &Json<'_>, out: &mut Vec<Delta>) {
+    fn begin(&mut self, at: u64, block: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
         let begun = match block["type"].as_str().unwrap_or_default() {
             "text" => {
                 push(out, Delta::Text, &text("text"));
-                Block::Other
+                OpenBlock::Other
             }
             "tool_use" => {
                 let index = self.calls;
                 self.calls += 1;
                 let id = Some(text("id")).filter(|id| !id.is_empty());
                 out.push(Delta::CallStart { index, id, name: text("name") });
-                Block::Call { index, input: block["input"].to_value(), written: false }
+                OpenBlock::Call { index, input: block["input"].to_value(), written: false }
             }
             "thinking" => {
                 push(out, Delta::Reasoning, &text("thinking"));
-                Block::Thinking { block: block.to_value(), signed: !text("signature").is_empty() }
+                OpenBlock::Thinking { block: block.to_value(), signed: !text("signature").is_empty() }
             }
-            "redacted_thinking" => Block::Redacted(block.to_value()),
-            _ => Block::Other,
+            "redacted_thinking" => OpenBlock::Redacted(block.to_value()),
+            _ => OpenBlock::Other,
         };
         self.open.insert(at, begun);
     }
 
-    fn go_on(&mut self, at: u64, delta: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn go_on(&mut self, at: u64, delta: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let text = |field: &str| delta[field].as_str().unwrap_or_default();
         match (delta["type"].as_str().unwrap_or_default(), self.open.get_mut(&at)) {
             ("text_delta", _) => push(out, Delta::Text, text("text")),
             ("thinking_delta", block) => {
                 push(out, Delta::Reasoning, text("thinking"));
-                if let Some(Block::Thinking { block, .. }) = block {
+                if let Some(OpenBlock::Thinking { block, .. }) = block {
                     append(&mut block["thinking"], text("thinking"));
                 }
             }
-            ("signature_delta", Some(Block::Thinking { block, signed })) => {
+            ("signature_delta", Some(OpenBlock::Thinking { block, signed })) => {
                 *signed = true;
                 append(&mut block["signature"], text("signature"));
             }
-            ("input_json_delta", Some(Block::Call { index, written, .. })) => {
+            ("input_json_delta", Some(OpenBlock::Call { index, written, .. })) => {
                 let (index, text) = (*index, text("partial_json"));
                 *written |= !text.is_empty();
                 push(out, |text| Delta::CallArguments { index, text }, text);
@@ -145,11 +151,11 @@ impl Reading {
 
     fn stop(&mut self, at: u64, out: &mut Vec<Delta>) {
         match self.open.remove(&at) {
-            Some(Block::Call { index, input, written: false }) => {
+            Some(OpenBlock::Call { index, input, written: false }) => {
                 let text = if input.is_object() { input.to_string() } else { "{}".to_owned() };
                 out.push(Delta::CallArguments { index, text });
             }
-            Some(Block::Thinking { block, signed: true } | Block::Redacted(block)) => {
+            Some(OpenBlock::Thinking { block, signed: true } | OpenBlock::Redacted(block)) => {
                 out.push(Delta::ReasoningBlock(block));
             }
             _ => {}
@@ -158,7 +164,7 @@ impl Reading {
 
     fn finish(&mut self, out: &mut Vec<Delta>) {
         // A call whose block is still open was cut off, whatever the reason is said to be.
-        let is_cut = self.open.values().any(|block| matches!(block, Block::Call { .. }));
+        let is_cut = self.open.values().any(|block| matches!(block, OpenBlock::Call { .. }));
         let finish = match self.stop {
             Some(FinishReason::Refused) => FinishReason::Refused,
             _ if is_cut => FinishReason::Length,
@@ -168,9 +174,9 @@ impl Reading {
     }
 }
 
-impl Usage {
+impl AnthropicUsage {
     /// Takes the counters in, and says what is known now: of an answer that is cancelled it is all there is.
-    fn update(&mut self, said: &Json<'_>, out: &mut Vec<Delta>) {
+    fn update(&mut self, said: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         if !said.is_object() {
             return;
         }

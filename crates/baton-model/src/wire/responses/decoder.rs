@@ -3,17 +3,17 @@
 use baton_core::chat::FinishReason;
 use baton_core::fault::{Code, Fault};
 
-use super::calls::Calls;
+use super::calls::ResponseCalls;
 use crate::port::Delta;
 use crate::wire::chat::DONE;
-use crate::wire::json::Json;
+use crate::wire::json::BorrowedJson;
 use crate::wire::openai::{text, usage};
 use crate::wire::{decoder, failure};
 
 /// What was read of an answer so far.
 #[derive(Debug, Default)]
-pub(in crate::wire) struct Reading {
-    calls: Calls,
+pub(in crate::wire) struct ResponsesDecoder {
+    calls: ResponseCalls,
     has_text: bool,
     refused: bool,
     /// A block of reasoning was told.
@@ -22,7 +22,7 @@ pub(in crate::wire) struct Reading {
     thinking: bool,
 }
 
-impl Reading {
+impl ResponsesDecoder {
     /// Takes the data of one event. Answers whether it was the terminal marker.
     pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let frame = frame.trim();
@@ -51,18 +51,22 @@ impl Reading {
             "response.output_item.done" => self.item_done(item, place, out)?,
             "response.completed" => return self.close(response, "completed", out).map(|()| true),
             "response.incomplete" => return self.close(response, "incomplete", out).map(|()| true),
-            "response.failed" => return Err(failure::in_answer(&response["error"].to_value())),
-            "error" => return Err(failure::in_answer(&event.to_value())),
-            _ if !event["error"].is_null() => return Err(failure::in_answer(&event.to_value())),
+            "response.failed" => return Err(failure::fault_in_answer(&response["error"].to_value())),
+            "error" => return Err(failure::fault_in_answer(&event.to_value())),
+            _ if !event["error"].is_null() => return Err(failure::fault_in_answer(&event.to_value())),
             _ => {}
         }
         Ok(false)
     }
 
     /// Takes a whole answer that came as one JSON document.
-    pub(in crate::wire) fn whole(&mut self, body: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    pub(in crate::wire) fn whole(
+        &mut self,
+        body: &BorrowedJson<'_>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         if !body["error"].is_null() {
-            return Err(failure::in_answer(&body.to_value()));
+            return Err(failure::fault_in_answer(&body.to_value()));
         }
         match body["status"].as_str() {
             Some(status) if body["output"].is_array() => self.close(body, status, out),
@@ -70,7 +74,12 @@ impl Reading {
         }
     }
 
-    fn item_done(&mut self, item: &Json<'_>, place: Option<u64>, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn item_done(
+        &mut self,
+        item: &BorrowedJson<'_>,
+        place: Option<u64>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         match item["type"].as_str() {
             Some("function_call") => self.calls.done(item, place, out)?,
             Some("reasoning") => self.thought(item, out),
@@ -79,7 +88,7 @@ impl Reading {
         Ok(())
     }
 
-    fn thought(&mut self, item: &Json<'_>, out: &mut Vec<Delta>) {
+    fn thought(&mut self, item: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         if !std::mem::take(&mut self.thinking) {
             let parts = ["summary", "content"].iter().filter_map(|field| item[*field].as_array()).flatten();
             parts.for_each(|part| self.think(&part["text"], out));
@@ -90,7 +99,12 @@ impl Reading {
     }
 
     /// The answer is over. What its last event holds of it is told as far as it was not.
-    fn close(&mut self, response: &Json<'_>, status: &str, out: &mut Vec<Delta>) -> Result<(), Fault> {
+    fn close(
+        &mut self,
+        response: &BorrowedJson<'_>,
+        status: &str,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Fault> {
         let items = |kind: &'static str| {
             let items = response["output"].as_array().into_iter().flatten();
             items.filter(move |item| item["type"] == kind)
@@ -124,21 +138,21 @@ impl Reading {
         Ok(())
     }
 
-    fn think(&mut self, thought: &Json<'_>, out: &mut Vec<Delta>) {
+    fn think(&mut self, thought: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         if let Some(thought) = text(thought) {
             self.thinking = true;
             out.push(Delta::Reasoning(thought.to_owned()));
         }
     }
 
-    fn say(&mut self, said: &Json<'_>, out: &mut Vec<Delta>) {
+    fn say(&mut self, said: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         if let Some(said) = text(said) {
             self.has_text = true;
             out.push(Delta::Text(said.to_owned()));
         }
     }
 
-    fn refuse(&mut self, said: &Json<'_>, out: &mut Vec<Delta>) {
+    fn refuse(&mut self, said: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         self.refused = true;
         out.extend(text(said).map(|said| Delta::Text(said.to_owned())));
     }

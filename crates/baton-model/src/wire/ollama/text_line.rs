@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// The texts of a message.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Words<'a> {
+pub(super) struct LineText<'a> {
     pub(super) thinking: Option<Cow<'a, str>>,
     /// What compatible servers write in the place of it.
     pub(super) reasoning: Option<Cow<'a, str>>,
@@ -19,38 +19,38 @@ pub(super) struct Words<'a> {
 }
 
 /// The words of a line; none: there is more to it.
-pub(super) fn words(line: &str) -> Option<Words<'_>> {
-    let Line(words) = serde_json::from_str(line).ok()?;
+pub(super) fn words(line: &str) -> Option<LineText<'_>> {
+    let TextLine(words) = serde_json::from_str(line).ok()?;
     Some(words)
 }
 
-struct Line<'a>(Words<'a>);
+struct TextLine<'a>(LineText<'a>);
 
-impl<'de> Deserialize<'de> for Line<'de> {
+impl<'de> Deserialize<'de> for TextLine<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Reader).map(Line)
+        deserializer.deserialize_map(TextLineVisitor).map(TextLine)
     }
 }
 
 /// Reads a line. Of a field that is there twice the last counts.
-struct Reader;
+struct TextLineVisitor;
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Words<'de>;
+impl<'de> Visitor<'de> for TextLineVisitor {
+    type Value = LineText<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a line of words")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut line: A) -> Result<Words<'de>, A::Error> {
-        let mut words = Words::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut line: A) -> Result<LineText<'de>, A::Error> {
+        let mut words = LineText::default();
         while let Some(field) = line.next_key()? {
             match field {
-                Field::Message => Message(words) = line.next_value()?,
-                Field::Done if !line.next_value()? => {}
-                Field::Done | Field::Special => return Err(A::Error::custom("more than words")),
-                Field::Thinking | Field::Reasoning | Field::Content | Field::Other => {
-                    line.next_value::<Plain<'_>>()?;
+                LineField::Message => TextMessage(words) = line.next_value()?,
+                LineField::Done if !line.next_value()? => {}
+                LineField::Done | LineField::Special => return Err(A::Error::custom("more than words")),
+                LineField::Thinking | LineField::Reasoning | LineField::Content | LineField::Other => {
+                    line.next_value::<ScalarText<'_>>()?;
                 }
             }
         }
@@ -58,34 +58,34 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-struct Message<'a>(Words<'a>);
+struct TextMessage<'a>(LineText<'a>);
 
-impl<'de> Deserialize<'de> for Message<'de> {
+impl<'de> Deserialize<'de> for TextMessage<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MessageReader).map(Message)
+        deserializer.deserialize_map(TextMessageVisitor).map(TextMessage)
     }
 }
 
-struct MessageReader;
+struct TextMessageVisitor;
 
-impl<'de> Visitor<'de> for MessageReader {
-    type Value = Words<'de>;
+impl<'de> Visitor<'de> for TextMessageVisitor {
+    type Value = LineText<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a message of words")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut message: A) -> Result<Words<'de>, A::Error> {
-        let mut words = Words::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut message: A) -> Result<LineText<'de>, A::Error> {
+        let mut words = LineText::default();
         while let Some(field) = message.next_key()? {
-            let value = |Plain(text)| text;
+            let value = |ScalarText(text)| text;
             match field {
-                Field::Thinking => words.thinking = message.next_value().map(value)?,
-                Field::Reasoning => words.reasoning = message.next_value().map(value)?,
-                Field::Content => words.content = message.next_value().map(value)?,
-                Field::Special => return Err(A::Error::custom("more than words")),
-                Field::Message | Field::Done | Field::Other => {
-                    message.next_value::<Plain<'_>>()?;
+                LineField::Thinking => words.thinking = message.next_value().map(value)?,
+                LineField::Reasoning => words.reasoning = message.next_value().map(value)?,
+                LineField::Content => words.content = message.next_value().map(value)?,
+                LineField::Special => return Err(A::Error::custom("more than words")),
+                LineField::Message | LineField::Done | LineField::Other => {
+                    message.next_value::<ScalarText<'_>>()?;
                 }
             }
         }
@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for MessageReader {
 }
 
 /// The fields that matter, in a line or in its message.
-enum Field {
+enum LineField {
     Message,
     Done,
     Thinking,
@@ -105,47 +105,47 @@ enum Field {
     Other,
 }
 
-impl<'de> Deserialize<'de> for Field {
+impl<'de> Deserialize<'de> for LineField {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(FieldReader)
+        deserializer.deserialize_identifier(LineFieldVisitor)
     }
 }
 
-struct FieldReader;
+struct LineFieldVisitor;
 
-impl Visitor<'_> for FieldReader {
-    type Value = Field;
+impl Visitor<'_> for LineFieldVisitor {
+    type Value = LineField;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a field")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Field, E> {
+    fn visit_str<E>(self, name: &str) -> Result<LineField, E> {
         Ok(match name {
-            "message" => Field::Message,
-            "done" => Field::Done,
-            "thinking" => Field::Thinking,
-            "reasoning_content" => Field::Reasoning,
-            "content" => Field::Content,
-            "error" | "tool_calls" => Field::Special,
-            name if name.starts_with('$') => Field::Special,
-            _ => Field::Other,
+            "message" => LineField::Message,
+            "done" => LineField::Done,
+            "thinking" => LineField::Thinking,
+            "reasoning_content" => LineField::Reasoning,
+            "content" => LineField::Content,
+            "error" | "tool_calls" => LineField::Special,
+            name if name.starts_with('$') => LineField::Special,
+            _ => LineField::Other,
         })
     }
 }
 
 /// A value that is no list and no object, and the text that it is.
-struct Plain<'a>(Option<Cow<'a, str>>);
+struct ScalarText<'a>(Option<Cow<'a, str>>);
 
-impl<'de> Deserialize<'de> for Plain<'de> {
+impl<'de> Deserialize<'de> for ScalarText<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PlainReader).map(Plain)
+        deserializer.deserialize_any(ScalarVisitor).map(ScalarText)
     }
 }
 
-struct PlainReader;
+struct ScalarVisitor;
 
-impl<'de> Visitor<'de> for PlainReader {
+impl<'de> Visitor<'de> for ScalarVisitor {
     type Value = Option<Cow<'de, str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

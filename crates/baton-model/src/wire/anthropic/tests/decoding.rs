@@ -3,13 +3,13 @@ use baton_core::fault::{Code, Fault};
 use serde_json::{Value, json};
 
 use crate::port::Delta;
-use crate::wire::anthropic::Reading;
+use crate::wire::anthropic::AnthropicDecoder;
 use crate::wire::failure;
-use crate::wire::json::Json;
+use crate::wire::json::BorrowedJson;
 
 /// What comes of these events, and whether the last was the end.
 fn read(events: &[Value]) -> (Vec<Delta>, Result<bool, Fault>) {
-    let (mut reading, mut out, mut last) = (Reading::default(), Vec::new(), Ok(false));
+    let (mut reading, mut out, mut last) = (AnthropicDecoder::default(), Vec::new(), Ok(false));
     for event in events {
         assert_eq!(last, Ok(false), "read on after the end");
         last = reading.frame(&event.to_string(), &mut out);
@@ -20,7 +20,7 @@ fn read(events: &[Value]) -> (Vec<Delta>, Result<bool, Fault>) {
 /// What comes of a document.
 fn read_whole(body: &Value) -> (Vec<Delta>, Result<(), Fault>) {
     let (text, mut out) = (body.to_string(), Vec::new());
-    let end = Reading::default().whole(&Json::parse(&text).unwrap(), &mut out);
+    let end = AnthropicDecoder::default().whole(&BorrowedJson::parse(&text).unwrap(), &mut out);
     (out, end)
 }
 
@@ -207,11 +207,11 @@ fn an_error_in_the_stream_is_a_failure() {
     let error = json!({"type": "overloaded_error", "message": "Overloaded"});
     let words = go_on(0, json!({"type": "text_delta", "text": "So"}));
     let (out, last) = read(&[words, json!({"type": "error", "error": error})]);
-    assert_eq!((out, &last), (vec![text("So")], &Err(failure::in_answer(&error))));
+    assert_eq!((out, &last), (vec![text("So")], &Err(failure::fault_in_answer(&error))));
     let decided = last.map_err(|fault| (fault.code, fault.retry_after_ms));
     assert_eq!(decided, Err((Code::LlmServer, Some(0))));
     // Compatible servers leave the type out, or say no more than words.
-    assert_eq!(read(&[json!({"error": "boom"})]), (vec![], Err(failure::in_answer(&json!("boom")))));
+    assert_eq!(read(&[json!({"error": "boom"})]), (vec![], Err(failure::fault_in_answer(&json!("boom")))));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn arguments_for_a_call_that_had_not_begun_are_a_failure() {
 
 #[test]
 fn what_is_no_json_is_a_failure_and_other_json_is_ignored() {
-    let read_one = |frame: &str| Reading::default().frame(frame, &mut Vec::new());
+    let read_one = |frame: &str| AnthropicDecoder::default().frame(frame, &mut Vec::new());
     assert_eq!(read_one("{\"type\":"), Err(failure::unreadable("{\"type\":")));
     for frame in ["[1]", "7", "null", "{}", "{\"type\":7,\"index\":-1}"] {
         assert_eq!(read_one(frame), Ok(false), "{frame}");
@@ -263,5 +263,5 @@ fn what_is_no_whole_answer_is_a_failure() {
     }
     let error = json!({"type": "rate_limit_error", "message": "slow down"});
     let read = read_whole(&json!({"type": "error", "error": error}));
-    assert_eq!(read, (vec![], Err(failure::in_answer(&error))));
+    assert_eq!(read, (vec![], Err(failure::fault_in_answer(&error))));
 }

@@ -6,7 +6,7 @@ fn tools(name: &str) -> Arc<[ToolSpec]> {
 
 #[test]
 fn the_same_tools_are_kept_once_and_equal_ones_are_others() {
-    let (offers, one, equal) = (Offers::default(), tools("a"), tools("a"));
+    let (offers, one, equal) = (OfferedToolsCache::default(), tools("a"), tools("a"));
     let (first, other) = (offers.of(&one), offers.of(&equal));
     assert!(Arc::ptr_eq(&first, &offers.of(&one)));
     assert!(Arc::ptr_eq(&other, &offers.of(&equal)));
@@ -16,7 +16,7 @@ fn the_same_tools_are_kept_once_and_equal_ones_are_others() {
 #[test]
 fn a_text_is_written_once_for_each_format_and_only_for_its_own_tools() {
     let (one, equal) = (tools("a"), tools("a"));
-    let offered = Offered::new(&one);
+    let offered = OfferedTools::new(&one);
     let text =
         |wire, tools: &Arc<[ToolSpec]>, text: &str| offered.text(wire, tools, || text).get().to_owned();
     let written = [
@@ -24,19 +24,19 @@ fn a_text_is_written_once_for_each_format_and_only_for_its_own_tools() {
         text(Wire::Ollama, &one, "second"),
         text(Wire::Anthropic, &one, "third"),
         text(Wire::Ollama, &equal, "fourth"),
-        Offered::once(&one).text(Wire::Ollama, &one, || "fifth").get().to_owned(),
+        OfferedTools::once(&one).text(Wire::Ollama, &one, || "fifth").get().to_owned(),
     ];
     assert_eq!(written, [r#""first""#, r#""first""#, r#""third""#, r#""fourth""#, r#""fifth""#]);
 }
 
 #[test]
 fn the_list_that_nobody_asked_for_the_longest_goes_first() {
-    let offers = Offers::default();
-    let lists: Vec<_> = (0..=MOST).map(|n| tools(&format!("t{n}"))).collect();
-    let kept: Vec<_> = lists[..MOST].iter().map(|tools| offers.of(tools)).collect();
+    let offers = OfferedToolsCache::default();
+    let lists: Vec<_> = (0..=MAX_LISTS).map(|n| tools(&format!("t{n}"))).collect();
+    let kept: Vec<_> = lists[..MAX_LISTS].iter().map(|tools| offers.of(tools)).collect();
     offers.of(&lists[0]);
-    offers.of(&lists[MOST]);
-    assert_eq!(offers.lists.lock().unwrap().len(), MOST);
+    offers.of(&lists[MAX_LISTS]);
+    assert_eq!(offers.lists.lock().unwrap().len(), MAX_LISTS);
     assert!(Arc::ptr_eq(&kept[0], &offers.of(&lists[0])));
     assert!(!Arc::ptr_eq(&kept[1], &offers.of(&lists[1])));
     // What is not kept there is let go of.

@@ -13,35 +13,35 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Wire;
-use super::names::Mapping;
+use super::names::NameMapping;
 
 /// How many lists of tools are kept.
-const MOST: usize = 8;
+const MAX_LISTS: usize = 8;
 
 /// One list of tools.
 #[derive(Debug, Default)]
-pub struct Offered {
-    pub(super) names: Mapping,
-    kept: Option<Kept>,
+pub struct OfferedTools {
+    pub(super) names: NameMapping,
+    kept: Option<EncodedTools>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct EncodedTools {
     tools: Arc<[ToolSpec]>,
     /// By format.
     texts: [OnceLock<Box<RawValue>>; Wire::ALL.len()],
 }
 
-impl Offered {
+impl OfferedTools {
     /// These tools. What is written of them is kept as long as this is.
     pub fn new(tools: &Arc<[ToolSpec]>) -> Self {
-        let kept = Kept { tools: tools.clone(), texts: Default::default() };
-        Offered { kept: Some(kept), ..Offered::once(tools) }
+        let kept = EncodedTools { tools: tools.clone(), texts: Default::default() };
+        OfferedTools { kept: Some(kept), ..OfferedTools::once(tools) }
     }
 
     /// These tools, of which nothing is kept.
     pub(super) fn once(tools: &[ToolSpec]) -> Self {
-        Offered { names: Mapping::of_tools(tools), kept: None }
+        OfferedTools { names: NameMapping::of_tools(tools), kept: None }
     }
 
     fn is_of(&self, tools: &Arc<[ToolSpec]>) -> bool {
@@ -68,22 +68,22 @@ impl Offered {
 
 /// The lists that were offered last.
 #[derive(Debug, Default)]
-pub(crate) struct Offers {
+pub(crate) struct OfferedToolsCache {
     /// The last one asked for is the last.
-    lists: Mutex<Vec<Arc<Offered>>>,
+    lists: Mutex<Vec<Arc<OfferedTools>>>,
 }
 
-impl Offers {
+impl OfferedToolsCache {
     /// The one of these tools.
-    pub(crate) fn of(&self, tools: &Arc<[ToolSpec]>) -> Arc<Offered> {
+    pub(crate) fn of(&self, tools: &Arc<[ToolSpec]>) -> Arc<OfferedTools> {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = lists.iter().rposition(|list| list.is_of(tools)) {
             lists[at..].rotate_left(1);
         } else {
-            if lists.len() == MOST {
+            if lists.len() == MAX_LISTS {
                 lists.remove(0);
             }
-            lists.push(Arc::new(Offered::new(tools)));
+            lists.push(Arc::new(OfferedTools::new(tools)));
         }
         lists.last().cloned().unwrap_or_default()
     }

@@ -4,13 +4,13 @@ use baton_core::chat::{FinishReason, TokenUsage};
 use baton_core::fault::{Code, Fault};
 use serde_json::{Value, json};
 
-use crate::collect::Collector;
+use crate::collect::ReplyCollector;
 use crate::port::Delta;
-use crate::wire::{Habits, Names, Wire};
+use crate::wire::{InlineTags, Wire, WireNames};
 
 fn whole(body: &Value) -> (Vec<Delta>, Result<(), Fault>) {
     let mut out = Vec::new();
-    let mut decoder = Wire::ChatCompletions.decoder(Names::default(), Habits::default());
+    let mut decoder = Wire::ChatCompletions.decoder(WireNames::default(), InlineTags::default());
     let end = decoder.whole(body.to_string().as_bytes(), &mut out);
     assert_eq!(decoder.is_done(), end.is_ok());
     (out, end)
@@ -25,7 +25,7 @@ fn stream(deltas: &[Value], reason: Value) -> (Vec<Delta>, Result<(), Fault>) {
     let last = json!({"choices": [{"delta": {}, "finish_reason": reason}]});
     text += &format!("data: {last}\n\ndata: [DONE]\n\n");
     let mut out = Vec::new();
-    let mut decoder = Wire::ChatCompletions.decoder(Names::default(), Habits::default());
+    let mut decoder = Wire::ChatCompletions.decoder(WireNames::default(), InlineTags::default());
     let end = decoder.push(text.as_bytes(), &mut out);
     (out, end)
 }
@@ -290,7 +290,7 @@ fn calls_without_end_are_stopped() {
     let endless = invalid("the model's answer begins calls without end");
     assert_eq!((begun(1025).0.len(), begun(1025).1), (1024, endless));
     // How many there may be is the collector's to say.
-    let mut collector = Collector::new();
+    let mut collector = ReplyCollector::new();
     let collected = begun(65).0.iter().try_for_each(|delta| collector.push(delta));
     assert_eq!(collected, invalid("the model wanted more than 64 calls at once"));
 }
