@@ -1,8 +1,8 @@
 //! All models by name: `offline`, `scripted/FILE`, and `provider/model` for every provider that is configured.
 //!
-//! One catalog is one set of connections, breakers, gates and findings, shared by everything that holds a
-//! clone of it, so that what one run learns about an endpoint the others know. A model needs no entry: what
-//! its provider does not have, the provider says. It reads no configuration and no environment, and it does
+//! One catalog is one set of connections, breakers, gates and detected formats, shared by all its clones,
+//! so that one run's knowledge of an endpoint serves the others. A model needs no entry: a name that the
+//! provider does not have is the provider's error. It reads no configuration and no environment, and it does
 //! not know of roles.
 
 mod listing;
@@ -29,40 +29,40 @@ pub use probe::{ModelProbe, ProbeAnswer, ProbeFinding};
 /// The names that need no provider.
 const BUILT_IN: [&str; 2] = ["offline", "scripted"];
 
-/// The most models that are kept at hand. Names come from requests, so there may be any number of them.
+/// The most models in the cache. Names come from requests, so there may be any number of them.
 const MAX_CACHED: usize = 1024;
 
 /// Why providers and models do not make a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCatalog {
-    /// A provider's name cannot stand before a `/`, or means something else.
+    /// A provider's name is empty, has a `/`, or is the name of a built-in model.
     #[error("{0:?} cannot be a provider's name: it is not empty, has no `/`, and is not offline or scripted")]
     ProviderName(String),
     /// Two providers have one name.
     #[error("there are two providers named {0:?}")]
     TwoProviders(String),
-    /// A model's name does not say whose it is.
+    /// A model's name does not name its provider.
     #[error("{0:?} cannot be a model's name: write it as provider/model")]
     ModelName(String),
-    /// A model is of nobody.
+    /// The provider in a model's name is not configured.
     #[error("the model {name:?} is of a provider that there is not; {available}")]
     NoProvider {
         /// The model.
         name: String,
-        /// What there is instead.
+        /// The models that there are.
         available: String,
     },
     /// Two entries are for one model.
     #[error("there are two entries for the model {0:?}")]
     TwoModels(String),
-    /// A setting of a model makes no sense.
+    /// A setting of a model has an impossible value.
     #[error("the model {name:?} has a {setting} that cannot be: {problem}")]
     Setting {
         /// The model.
         name: String,
         /// The setting.
         setting: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
 }
@@ -78,7 +78,7 @@ struct CatalogInner {
     providers: BTreeMap<String, Provider>,
     entries: BTreeMap<String, ModelEntry>,
     gates: BTreeMap<String, Gate>,
-    /// Providers at one address share what is known of it.
+    /// Providers at one address share its breaker and its detected format.
     endpoints: HashMap<Endpoint, Arc<EndpointState>>,
     cached: Mutex<BTreeMap<String, RemoteModel>>,
 }
@@ -114,12 +114,12 @@ impl Catalog {
         })
     }
 
-    /// How many calls of a tenant wait for a place of a model.
+    /// The number of a tenant's calls that wait in the queues of models.
     pub fn waiting(&self, tenant: &Tenant) -> usize {
         self.inner.gates.values().map(|gate| gate.waiting(tenant)).sum()
     }
 
-    /// A model by its name. Nobody is asked whether it is there.
+    /// A model by its name. The provider is not asked whether it has the model.
     pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
         match name.split_once('/') {
             None if name == "offline" => Ok(Arc::new(Offline::new())),
@@ -141,7 +141,7 @@ impl Catalog {
         self.inner.providers.values()
     }
 
-    /// Whether what a model is sent stays on this machine; `None` where there is no such model.
+    /// Whether a model's requests stay on this machine; `None` where there is no such model.
     pub fn is_local(&self, name: &str) -> Option<bool> {
         match name.split_once('/') {
             None => (name == "offline").then_some(true),
@@ -176,7 +176,7 @@ impl Catalog {
         let entry = self.inner.entries.get(name).cloned().unwrap_or_else(|| ModelEntry::new(name));
         RemoteSetup {
             http: self.inner.http.clone(),
-            site: self.endpoint_state(provider),
+            endpoint: self.endpoint_state(provider),
             wire: entry.api.or(provider.wire()),
             entry,
             provider: provider.name.clone(),
@@ -188,9 +188,9 @@ impl Catalog {
     }
 
     fn endpoint_state(&self, provider: &Provider) -> Arc<EndpointState> {
-        // Every provider's address is there; were it not, nothing would be shared and nothing would be wrong.
-        let known = self.inner.endpoints.get(&provider.base_url).cloned();
-        known.unwrap_or_else(|| Arc::new(EndpointState::new(provider.base_url.clone())))
+        // Every provider's address is in the map; if it were not, its state would only not be shared.
+        let shared = self.inner.endpoints.get(&provider.base_url).cloned();
+        shared.unwrap_or_else(|| Arc::new(EndpointState::new(provider.base_url.clone())))
     }
 }
 
@@ -214,7 +214,7 @@ fn check(entry: &ModelEntry, providers: &BTreeMap<String, Provider>) -> Result<(
         Some(("max_concurrency", "with 0 places no call ever runs"))
     } else if [times.connect, times.first_byte, times.idle, times.total].iter().any(|time| time.is_zero()) {
         Some(("timeout", "within 0 seconds nobody answers"))
-    } else if entry.price.is_some_and(|price| !price.is_sound()) {
+    } else if entry.price.is_some_and(|price| !price.is_valid()) {
         Some(("price", "it is no amount of money"))
     } else {
         None
@@ -225,7 +225,7 @@ fn check(entry: &ModelEntry, providers: &BTreeMap<String, Provider>) -> Result<(
     }
 }
 
-/// What there is, for whoever asked for something else.
+/// The models that there are, for an error about a name that is unknown.
 fn available(providers: &BTreeMap<String, Provider>) -> String {
     let mut names: Vec<String> = providers.keys().map(|name| format!("{name}/MODEL")).collect();
     names.push("scripted/FILE".to_owned());

@@ -1,8 +1,8 @@
-//! Where a provider is, and where on it each wire format is asked.
+//! The base URL of a provider, and the address of each wire format below it.
 //!
-//! Pure: a base URL goes in, addresses come out. People write the same base in two ways, with `/v1` and
-//! without; both mean the same here. A base with any other path is taken at its word, except that Anthropic's
-//! format is always asked below `v1`, where its own programs ask it. It holds no secret:
+//! Pure: a base URL goes in, addresses come out. The same base is written in two ways, with `/v1` and
+//! without; both mean the same here. A base with any other path is taken literally, except that requests in
+//! Anthropic's format always go below `v1`, as those of its own programs do. It holds no secret:
 //! a user or a password in a URL is refused, because URLs end up in logs and errors.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-use crate::wire::Wire;
+use crate::wire::{PathBase, Wire};
 
 /// A base URL: scheme, host, port and perhaps a path.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -23,22 +23,22 @@ pub struct Endpoint {
 /// Why a base URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEndpoint {
-    /// It is no URL.
+    /// The text is no URL.
     #[error("it is no URL ({0}); write it like http://127.0.0.1:11434 or https://host/path")]
     Syntax(String),
-    /// Neither `http` nor `https`.
+    /// The scheme is neither `http` nor `https`.
     #[error("its scheme is {0:?}; only http and https are spoken")]
     Scheme(String),
-    /// It holds a user or a password, which are not repeated here.
+    /// The URL holds a user or a password, which are not repeated here.
     #[error("it holds a user or a password, and URLs are shown; put the key into the provider's key setting")]
     UserInfo,
-    /// It has a query or a fragment.
+    /// The URL has a query or a fragment.
     #[error("it has a query or a fragment; a base URL ends with its path")]
     Query,
 }
 
 impl Endpoint {
-    /// Reads a base URL.
+    /// Parses a base URL.
     pub fn parse(text: &str) -> Result<Self, BadEndpoint> {
         let text = text.trim();
         let mut url = Url::parse(text).map_err(|error| BadEndpoint::Syntax(error.to_string()))?;
@@ -57,27 +57,18 @@ impl Endpoint {
         Ok(Endpoint { url })
     }
 
-    /// Where a wire format is asked.
+    /// The address to which requests in a wire format are posted.
     pub fn address(&self, wire: Wire) -> Url {
-        match wire {
-            Wire::Ollama => self.at_root("/api/chat"),
-            Wire::ChatCompletions => self.at_v1("/chat/completions"),
-            Wire::Responses => self.at_v1("/responses"),
-            Wire::Anthropic => self.below_v1("/messages"),
-        }
+        self.join(wire.protocol().path_base, wire.protocol().answer_path)
     }
 
-    /// Where a server says which models it has.
+    /// The address of the list of models.
     pub fn listing(&self, wire: Wire) -> Url {
-        match wire {
-            Wire::Ollama => self.at_root("/api/tags"),
-            Wire::ChatCompletions | Wire::Responses => self.at_v1("/models"),
-            Wire::Anthropic => self.below_v1("/models"),
-        }
+        self.join(wire.protocol().path_base, wire.protocol().models_path)
     }
 
-    /// Whether what is sent there stays on this machine: a loopback address, or `localhost`. What a name
-    /// below `localhost` leads to is for the resolver to say, so it does not count.
+    /// Whether requests stay on this machine: the host is a loopback address or `localhost`. A name
+    /// below `localhost` does not count, because the resolver decides where it leads.
     pub fn is_local(&self) -> bool {
         match self.host().parse::<IpAddr>() {
             Ok(address) => address.to_canonical().is_loopback(),
@@ -85,55 +76,39 @@ impl Endpoint {
         }
     }
 
-    /// Whether OpenAI itself is there. Others that speak the same, Azure among them, are only compatible.
+    /// Whether the server is OpenAI's own. Others with the same format, Azure among them, are only compatible.
     pub(crate) fn is_openai(&self) -> bool {
-        // There are regions below it.
+        // Regions have names below it.
         self.host() == "api.openai.com" || self.host().ends_with(".api.openai.com")
     }
 
-    /// A name in small letters, or an address without brackets.
+    /// The host: a name in lower case, or an address without brackets.
     pub(crate) fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The port, also where nobody wrote one.
+    /// The port that is written, or the default of the scheme.
     pub(crate) fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or_default()
     }
 
-    /// Whether nothing there is encrypted.
+    /// Whether the scheme is plain `http`.
     pub(crate) fn is_plain(&self) -> bool {
         self.url.scheme() == "http"
     }
 
-    fn at_v1(&self, path: &str) -> Url {
-        match self.path() {
-            "" => self.at(&format!("/v1{path}")),
-            base => self.at(&format!("{base}{path}")),
-        }
-    }
-
-    /// Anthropic's paths stand below `v1`, and what people call its base ends before that.
-    fn below_v1(&self, path: &str) -> Url {
-        let base = self.path();
-        self.at(&format!("{}/v1{path}", base.strip_suffix("/v1").unwrap_or(base)))
-    }
-
-    /// Ollama's own paths stand beside `v1`, not below it.
-    fn at_root(&self, path: &str) -> Url {
-        let base = self.path();
-        self.at(&format!("{}{path}", base.strip_suffix("/v1").unwrap_or(base)))
-    }
-
-    fn at(&self, path: &str) -> Url {
+    fn join(&self, base: PathBase, path: &str) -> Url {
+        // The path of such a URL is `/` even where none is written.
+        let prefix = self.url.path().trim_end_matches('/');
+        let root = prefix.strip_suffix("/v1").unwrap_or(prefix);
+        let path = match base {
+            PathBase::Root => format!("{root}{path}"),
+            PathBase::BaseOrV1 if !prefix.is_empty() => format!("{prefix}{path}"),
+            PathBase::BaseOrV1 | PathBase::V1 => format!("{root}/v1{path}"),
+        };
         let mut url = self.url.clone();
-        url.set_path(path);
+        url.set_path(&path);
         url
-    }
-
-    /// A URL of this kind has a path of `/` even where none is written.
-    fn path(&self) -> &str {
-        self.url.path().trim_end_matches('/')
     }
 }
 

@@ -14,7 +14,7 @@ use baton_core::id::Tenant;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::http::words;
+use crate::http::format_duration;
 
 /// A gate. Clones are the same gate.
 #[derive(Debug, Clone)]
@@ -118,7 +118,7 @@ impl Gate {
                 Code::LlmTimeout,
                 format!(
                     "the call waited {} for a free place: at most {} at a time (max_concurrency)",
-                    words(waited),
+                    format_duration(waited),
                     self.most
                 ),
             )

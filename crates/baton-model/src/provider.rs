@@ -1,6 +1,6 @@
-//! What is configured: who serves models, and how each model is treated.
+//! Configuration values: providers, and how each model is treated.
 //!
-//! Values only. They are checked where they are put together, in [`crate::Catalog::new`].
+//! They are checked in [`crate::Catalog::new`], where they are put together.
 
 use baton_core::chat::TokenUsage;
 
@@ -9,50 +9,45 @@ use crate::http::Timeouts;
 use crate::secret::Secret;
 use crate::wire::{InlineTags, Wire};
 
-/// Somebody who serves models.
+/// A server of models.
 #[derive(Debug, Clone)]
 pub struct Provider {
-    /// What stands before the `/` in the names of its models.
+    /// The part before the `/` in the names of its models.
     pub name: String,
-    /// Where it is.
+    /// The address that the paths of its wire format are joined to.
     pub base_url: Endpoint,
-    /// The wire format that it speaks; absent: known from its name, or found out by the first call.
+    /// The wire format that it speaks; absent: known from its name, or detected by the first call.
     pub api: Option<Wire>,
-    /// Its key, if it wants one.
+    /// The key, where the server asks for one.
     pub key: Option<Secret>,
 }
 
 impl Provider {
-    /// The wire format that it speaks, if that is known without asking.
+    /// The wire format that it speaks, if that is known without a call.
     pub fn wire(&self) -> Option<Wire> {
-        self.api.or(match self.name.as_str() {
-            "ollama" => Some(Wire::Ollama),
-            "openai" => Some(Wire::Responses),
-            "anthropic" => Some(Wire::Anthropic),
-            _ => None,
-        })
+        self.api.or_else(|| Wire::of_provider(&self.name))
     }
 }
 
-/// How one model is treated. Models without an entry are treated as [`ModelEntry::new`] says.
+/// The settings of one model. Models without an entry have those of [`ModelEntry::new`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelEntry {
-    /// Its name, as `provider/model`.
+    /// The model's name, as `provider/model`.
     pub name: String,
-    /// Its wire format, where that is not its provider's.
+    /// The wire format, where it is not the provider's.
     pub api: Option<Wire>,
-    /// How it writes what its format has no field for.
+    /// The tags that the model writes into its text.
     pub inline_tags: InlineTags,
     /// How long its calls may take.
     pub timeouts: Timeouts,
-    /// How many calls it may have at a time; absent: any number.
+    /// How many calls may run at a time; absent: any number.
     pub max_concurrency: Option<u32>,
-    /// What it costs; absent: nobody said.
+    /// The price; absent: unknown.
     pub price: Option<Price>,
 }
 
 impl ModelEntry {
-    /// An entry that says nothing special.
+    /// An entry with the defaults.
     pub fn new(name: impl Into<String>) -> Self {
         ModelEntry {
             name: name.into(),
@@ -65,7 +60,7 @@ impl ModelEntry {
     }
 }
 
-/// What a model costs.
+/// The price of a model's tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
     /// US dollars for a million tokens read.
@@ -75,20 +70,20 @@ pub struct Price {
 }
 
 impl Price {
-    /// What costs nothing.
+    /// The price of a model on this machine.
     pub const FREE: Price = Price { input_usd_per_million: 0.0, output_usd_per_million: 0.0 };
 
-    /// What a call costs, in millionths of a dollar, rounded up: what costs anything never costs nothing.
+    /// The cost of a call in millionths of a dollar, rounded up, so that a small cost never becomes none.
     pub fn micro_usd(&self, usage: &TokenUsage) -> u64 {
         // A dollar for a million tokens is a millionth of a dollar for one.
         let exact = usage.prompt_tokens as f64 * self.input_usd_per_million
             + usage.completion_tokens as f64 * self.output_usd_per_million;
-        // 100 * 0.07 is a little more than 7 for a computer.
+        // 100 * 0.07 is a little more than 7 in floating point.
         (exact * (1.0 - 1e-12)).ceil().max(0.0) as u64
     }
 
     /// Whether both are amounts of money.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         [self.input_usd_per_million, self.output_usd_per_million]
             .iter()
             .all(|usd| usd.is_finite() && *usd >= 0.0)

@@ -1,13 +1,13 @@
-//! A model at a provider: one call, from the wait for a free place to the last delta.
+//! A model at a provider: one call, from the gate's queue to the last delta.
 //!
-//! It puts the parts together and each part stays ignorant of the others: the gate says when, the breakers
-//! whether, the codec what, the HTTP path how. Breakers hear of what happened once, here. A connection that
+//! It connects the gate, the breakers, the codec and the HTTP path, none of which knows the others. The outcome
+//! of a call is reported to the breakers once, here. A connection that
 //! fails or a server that breaks marks the endpoint, for all models there; a timeout marks the model alone,
-//! because the usual cause is a model that is too large for its machine, and a smaller one beside it is the
-//! way out.
+//! because the usual cause is a model that is too large for its machine, and a smaller one beside it still
+//! works.
 //!
-//! It does not retry. Which wire format a server speaks is found out by the first call where nobody said,
-//! by asking in each until one is there; that is the same question, and it is answered once.
+//! It does not retry. Where the wire format of a server is not configured, the first call detects it: it sends
+//! the same question in each format until the server has its path, and it is answered once.
 
 mod answer;
 
@@ -22,7 +22,9 @@ use tokio::time::Instant;
 use crate::breaker::{Breaker, BreakerPermit};
 use crate::endpoint::Endpoint;
 use crate::gate::Gate;
-use crate::http::{BodyKind, CallDeadlines, HttpClients, HttpReply, HttpRoute, RequestTarget, settle, shown};
+use crate::http::{
+    BodyKind, CallDeadlines, HttpClients, HttpReply, HttpRoute, RequestTarget, redacted, with_retry_after,
+};
 use crate::port::{DeltaStream, Model, ModelRequest};
 use crate::provider::{ModelEntry, Price};
 use crate::secret::Secret;
@@ -30,28 +32,28 @@ use crate::tokens;
 use crate::wire::{self, OfferedToolsCache, Wire, WireNames, WireRequest};
 use answer::{AnswerStream, OpenAnswer};
 
-/// The order in which formats are tried where nobody said which it is.
+/// The order in which formats are tried where none is configured.
 const DETECTION_ORDER: [Wire; 4] = [Wire::ChatCompletions, Wire::Responses, Wire::Anthropic, Wire::Ollama];
 
-/// What all models at one address share.
+/// The state that all models at one address share.
 #[derive(Debug)]
 pub(crate) struct EndpointState {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) address: Endpoint,
     breaker: Breaker,
-    /// The wire format that was found out.
-    found: OnceLock<Wire>,
+    /// The wire format that was detected.
+    detected: OnceLock<Wire>,
 }
 
 impl EndpointState {
-    /// One of which nothing is known yet.
-    pub(crate) fn new(endpoint: Endpoint) -> Self {
-        let breaker = Breaker::new(&endpoint.to_string());
-        EndpointState { endpoint, breaker, found: OnceLock::new() }
+    /// The state of an endpoint without calls.
+    pub(crate) fn new(address: Endpoint) -> Self {
+        let breaker = Breaker::new(&address.to_string());
+        EndpointState { address, breaker, detected: OnceLock::new() }
     }
 
-    /// The wire format that was found out.
-    pub(crate) fn found(&self) -> Option<Wire> {
-        self.found.get().copied()
+    /// The wire format that was detected.
+    pub(crate) fn detected(&self) -> Option<Wire> {
+        self.detected.get().copied()
     }
 }
 
@@ -59,26 +61,27 @@ impl EndpointState {
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteModel {
     setup: Arc<RemoteSetup>,
-    prepared: Arc<RequestCache>,
+    cache: Arc<RequestCache>,
 }
 
-/// What is the same from call to call, made by the first that needs it.
+/// The routes and the encoded tools of a model's calls, made by the first call that needs them.
 #[derive(Debug, Default)]
 struct RequestCache {
     /// By format.
-    ways: [OnceLock<Arc<HttpRoute>>; Wire::ALL.len()],
-    offers: OfferedToolsCache,
+    routes: [OnceLock<Arc<HttpRoute>>; Wire::ALL.len()],
+    tools: OfferedToolsCache,
 }
 
+/// The settings of a model, and everything that it shares with other models.
 #[derive(Debug)]
 pub(crate) struct RemoteSetup {
     pub(crate) http: Arc<HttpClients>,
-    pub(crate) site: Arc<EndpointState>,
-    /// As `provider/model`, and both parts.
+    pub(crate) endpoint: Arc<EndpointState>,
+    /// Named `provider/model`; the two fields that follow are the parts of the name.
     pub(crate) entry: ModelEntry,
     pub(crate) provider: String,
     pub(crate) model: String,
-    /// The wire format, if it is known without asking.
+    /// The wire format, if it is known without a call.
     pub(crate) wire: Option<Wire>,
     pub(crate) key: Option<Secret>,
     pub(crate) gate: Option<Gate>,
@@ -87,12 +90,12 @@ pub(crate) struct RemoteSetup {
 
 impl RemoteModel {
     pub(crate) fn new(setup: RemoteSetup) -> Self {
-        RemoteModel { setup: Arc::new(setup), prepared: Arc::default() }
+        RemoteModel { setup: Arc::new(setup), cache: Arc::default() }
     }
 
-    /// The wire format that it speaks, as far as that is known.
+    /// The wire format, configured or detected.
     pub(crate) fn known_wire(&self) -> Option<Wire> {
-        self.setup.wire.or(self.setup.site.found())
+        self.setup.wire.or(self.setup.endpoint.detected())
     }
 
     #[cfg(test)]
@@ -108,11 +111,11 @@ impl Model for RemoteModel {
     }
 
     fn stream(&self, request: ModelRequest) -> DeltaStream {
-        let asking = CallStage::Asking(self.clone(), Box::new(request));
-        // Asking takes much more room than listening, and is over soon: it has a box of its own.
-        stream::unfold(asking, |stage| async move {
+        let opening = CallStage::Opening(self.clone(), Box::new(request));
+        // The future that opens a call is much larger than the one that reads it, and ends soon: it has its own box.
+        stream::unfold(opening, |stage| async move {
             let mut answer = match stage {
-                CallStage::Asking(remote, request) => match Box::pin(remote.open(&request)).await {
+                CallStage::Opening(remote, request) => match Box::pin(remote.open(&request)).await {
                     Ok(answer) => Box::new(answer),
                     Err(fault) => return Some((Err(fault), CallStage::Over)),
                 },
@@ -125,8 +128,8 @@ impl Model for RemoteModel {
     }
 
     fn count(&self, text: &str) -> u64 {
-        // One named so that is elsewhere is a gateway to the same models.
-        let is_openais = self.setup.site.endpoint.is_openai() || self.setup.provider == "openai";
+        // A provider named openai at another address is a gateway to the same models.
+        let is_openais = self.setup.endpoint.address.is_openai() || self.setup.provider == "openai";
         tokens::count(is_openais, &self.setup.model, text)
     }
 
@@ -139,52 +142,52 @@ impl Model for RemoteModel {
     }
 
     fn server(&self) -> Option<(String, u16)> {
-        let endpoint = &self.setup.site.endpoint;
+        let endpoint = &self.setup.endpoint.address;
         Some((endpoint.host().to_owned(), endpoint.port()))
     }
 }
 
-/// How far a call is. It is moved with every delta, so what is large is in a box.
+/// The stage of a call. It is moved with every delta, so large parts are boxed.
 enum CallStage {
-    Asking(RemoteModel, Box<ModelRequest>),
+    Opening(RemoteModel, Box<ModelRequest>),
     Answering(Box<AnswerStream>),
     Over,
 }
 
 impl RemoteModel {
-    /// Everything up to the head of the reply.
+    /// Sends the request and waits for the head of the reply.
     async fn open(&self, request: &ModelRequest) -> Result<AnswerStream, Fault> {
         let setup = &self.setup;
         let limits = CallDeadlines::begin(setup.entry.timeouts);
-        let place = match &setup.gate {
+        let gate_permit = match &setup.gate {
             Some(gate) => Some(gate.enter(&request.tenant, limits.end()).await?),
             None => None,
         };
-        let waited = place.as_ref().map(|place| place.waited).unwrap_or_default();
-        let verdict = CallPermits {
-            site: setup.site.breaker.admit(now(), request.last_resort)?,
+        let waited = gate_permit.as_ref().map(|permit| permit.waited).unwrap_or_default();
+        let permits = CallPermits {
+            endpoint: setup.endpoint.breaker.admit(now(), request.last_resort)?,
             model: setup.breaker.admit(now(), request.last_resort)?,
-            // A call that spent its time in the queue says nothing about the model when it is up.
-            is_fair: waited * 2 < setup.entry.timeouts.total,
+            // A call that spent its time in the queue proves nothing about the model when its time is up.
+            counts_timeout: waited * 2 < setup.entry.timeouts.total,
         };
-        let names = WireNames::with_tools(self.prepared.offers.of(&request.tools), &request.messages);
-        match self.ask(request, &names, limits).await {
+        let names = WireNames::with_tools(self.cache.tools.get(&request.tools), &request.messages);
+        match self.send(request, &names, limits).await {
             Ok((reply, wire)) => {
                 let decoder = wire.decoder(names, setup.entry.inline_tags);
-                let reading = OpenAnswer { reply, wire, verdict, place };
-                Ok(AnswerStream::new(setup.clone(), decoder, reading, request))
+                let open = OpenAnswer { reply, wire, permits, gate_permit };
+                Ok(AnswerStream::new(setup.clone(), decoder, open, request))
             }
             Err(failure) => {
-                let fault = setup.settled(failure.fault, request.attempt, failure.said);
-                verdict.failed(&fault);
+                let fault = setup.final_fault(failure.fault, request.attempt, failure.retry_after_ms);
+                permits.failed(&fault);
                 Err(fault)
             }
         }
     }
 
-    /// Asks in the format that the server speaks, or in each until one is there. Which one that is counts
-    /// as found out when its answer can be read.
-    async fn ask(
+    /// Sends the request in the known format, or in each until the server has its path. A format counts as
+    /// detected once its answer can be read.
+    async fn send(
         &self,
         request: &ModelRequest,
         names: &WireNames,
@@ -193,134 +196,134 @@ impl RemoteModel {
         let (setup, known) = (&self.setup, self.known_wire());
         let tried = known.as_ref().map_or(&DETECTION_ORDER[..], std::slice::from_ref);
         for &wire in tried {
-            let way = self.way(wire)?;
+            let route = self.route(wire)?;
             let body = wire.encode(&setup.call(request, names));
-            let reply = way.ask(request.traceparent.as_deref(), body, limits).await?;
+            let reply = route.post(request.traceparent.as_deref(), body, limits).await?;
             if reply.is_success() {
                 if reply.kind() == BodyKind::Html {
-                    return Err(setup.page().into());
+                    return Err(setup.html_fault().into());
                 }
                 return Ok((reply, wire));
             }
-            let (status, said) = (reply.status(), reply.retry_after_ms());
-            let complaint = setup.redacted(reply.error_body().await);
-            if known.is_some() || !is_absent(status, &complaint) {
+            let (status, retry_after_ms) = (reply.status(), reply.retry_after_ms());
+            let error_body = setup.redact_body(reply.error_body().await);
+            if known.is_some() || !is_missing_path(status, &error_body) {
                 return Err(RequestFailure {
-                    fault: wire::fault_from_status_at(status, &complaint, way.path()),
-                    said,
+                    fault: wire::fault_from_status_at(status, &error_body, route.path()),
+                    retry_after_ms,
                 });
             }
         }
-        Err(setup.unknown().into())
+        Err(setup.unknown_format_fault().into())
     }
 
-    /// The way to where a format is asked.
-    fn way(&self, wire: Wire) -> Result<Arc<HttpRoute>, Fault> {
-        let (setup, prepared) = (&self.setup, &self.prepared.ways[wire as usize]);
-        if let Some(way) = prepared.get() {
-            return Ok(way.clone());
+    /// The route to the address of a format.
+    fn route(&self, wire: Wire) -> Result<Arc<HttpRoute>, Fault> {
+        let (setup, cached) = (&self.setup, &self.cache.routes[wire as usize]);
+        if let Some(route) = cached.get() {
+            return Ok(route.clone());
         }
-        let endpoint = &setup.site.endpoint;
+        let endpoint = &setup.endpoint.address;
         let to = RequestTarget { endpoint, key: setup.key.as_ref(), wire, span: None };
-        let way = setup.http.way(to, endpoint.address(wire), setup.entry.timeouts.connect)?;
-        Ok(prepared.get_or_init(|| way).clone())
+        let route = setup.http.route(to, endpoint.address(wire), setup.entry.timeouts.connect)?;
+        Ok(cached.get_or_init(|| route).clone())
     }
 }
 
 impl RemoteSetup {
     fn call<'a>(&'a self, request: &'a ModelRequest, names: &'a WireNames) -> WireRequest<'a> {
-        let is_openai = self.site.endpoint.is_openai();
+        let is_openai = self.endpoint.address.is_openai();
         WireRequest { model: &self.model, name: &self.entry.name, request, names, is_openai }
     }
 
-    /// An answer in this format is being read, so that is what the server speaks.
-    fn understood(&self, wire: Wire) {
+    /// Remembers that the server answers in this format.
+    fn set_detected(&self, wire: Wire) {
         if self.wire.is_none() {
-            // Whoever was faster found the same.
-            let _ = self.site.found.set(wire);
+            // A call that was faster has set the same.
+            let _ = self.endpoint.detected.set(wire);
         }
     }
 
-    /// A fault as it leaves: with the moment of the next try, and without the key.
-    fn settled(&self, fault: Fault, attempt: u32, said: Option<u64>) -> Fault {
-        shown(settle(fault, attempt, said), self.key.as_ref())
+    /// A fault as callers see it: with the wait before the next try, and without the key.
+    fn final_fault(&self, fault: Fault, attempt: u32, asked_ms: Option<u64>) -> Fault {
+        redacted(with_retry_after(fault, attempt, asked_ms), self.key.as_ref())
     }
 
-    /// The key is taken out before anybody cuts the text, or half of it might stay.
-    fn redacted(&self, complaint: Vec<u8>) -> Vec<u8> {
-        let complaint = without_credentials(&String::from_utf8_lossy(&complaint));
+    /// The body of an error without the key. It is taken out before the text is cut, or half of it might stay.
+    fn redact_body(&self, body: Vec<u8>) -> Vec<u8> {
+        let body = without_credentials(&String::from_utf8_lossy(&body));
         match &self.key {
-            Some(key) => key.redact(&complaint).into_bytes(),
-            None => complaint.into_bytes(),
+            Some(key) => key.redact(&body).into_bytes(),
+            None => body.into_bytes(),
         }
     }
 
-    /// What the model costs, as far as anybody said. What runs on this machine is free.
+    /// The price, if it is configured. A model on this machine is free.
     fn price(&self) -> Option<Price> {
-        self.entry.price.or(self.site.endpoint.is_local().then_some(Price::FREE))
+        self.entry.price.or(self.endpoint.address.is_local().then_some(Price::FREE))
     }
 
-    fn page(&self) -> Fault {
-        let told = format!("{} answered with a web page; is base_url right?", self.site.endpoint);
-        Fault::new(Code::LlmInvalidResponse, told)
+    fn html_fault(&self) -> Fault {
+        let problem = format!("{} answered with a web page; is base_url right?", self.endpoint.address);
+        Fault::new(Code::LlmInvalidResponse, problem)
     }
 
-    fn unknown(&self) -> Fault {
+    fn unknown_format_fault(&self) -> Fault {
         let tried: Vec<&str> = DETECTION_ORDER.iter().map(|wire| wire.as_str()).collect();
-        let told = format!(
+        let problem = format!(
             "{} speaks none of the known formats ({}); is base_url right? The provider's `api` names one",
-            self.site.endpoint,
+            self.endpoint.address,
             tried.join(", ")
         );
-        Fault::new(Code::LlmConnection, told)
+        Fault::new(Code::LlmConnection, problem)
     }
 }
 
-/// A failure, and when the server wants to be asked again.
+/// The failure of a request, with the wait that the server asks for before a retry.
 struct RequestFailure {
     fault: Fault,
-    said: Option<u64>,
+    retry_after_ms: Option<u64>,
 }
 
 impl From<Fault> for RequestFailure {
     fn from(fault: Fault) -> Self {
-        RequestFailure { fault, said: None }
+        RequestFailure { fault, retry_after_ms: None }
     }
 }
 
-/// Whether a reply says that nothing is at its address, and not that a model is missing there.
-pub(crate) fn is_absent(status: u16, complaint: &[u8]) -> bool {
-    let names_a_model = || String::from_utf8_lossy(complaint).to_ascii_lowercase().contains("model");
+/// Whether a reply means that the server does not have the path, and not that it does not have the model.
+pub(crate) fn is_missing_path(status: u16, error_body: &[u8]) -> bool {
+    let names_a_model = || String::from_utf8_lossy(error_body).to_ascii_lowercase().contains("model");
     matches!(status, 404 | 405 | 501) && !names_a_model()
 }
 
-/// What the breakers wait to hear of a call.
+/// The permits of one call: of the endpoint's breaker and of the model's.
 struct CallPermits {
-    site: BreakerPermit,
+    endpoint: BreakerPermit,
     model: BreakerPermit,
-    is_fair: bool,
+    counts_timeout: bool,
 }
 
 impl CallPermits {
     fn answer_began(&mut self) {
         let now = now();
-        self.site.answer_began(now);
+        self.endpoint.answer_began(now);
         self.model.answer_began(now);
     }
 
     fn succeeded(self) {
         let now = now();
-        self.site.succeeded(now);
+        self.endpoint.succeeded(now);
         self.model.succeeded(now);
     }
 
-    /// A fault that is not worth another try is an answer, too, of a server that works; one that asks us to
-    /// slow down, or that we cannot read, says nothing.
+    /// A fault that is not worth a retry is the answer of a server that works. A rate limit, or an answer that
+    /// cannot be read, counts as neither.
     fn failed(self, fault: &Fault) {
         match fault.code {
-            Code::LlmTimeout if self.is_fair => self.model.failed(now(), fault.code),
+            Code::LlmTimeout if self.counts_timeout => self.model.failed(now(), fault.code),
             Code::LlmConnection | Code::LlmServer if fault.retry_after_ms.is_some() => {
-                self.site.failed(now(), fault.code);
+                self.endpoint.failed(now(), fault.code);
             }
             Code::LlmServer | Code::LlmAuth | Code::ContextTooLong | Code::Refused => self.succeeded(),
             _ => {}

@@ -1,9 +1,9 @@
-//! What providers speak: pure conversions between a request, the bytes of its answer, and deltas.
+//! The wire formats of providers: pure conversions between a request, the bytes of its answer, and deltas.
 //!
 //! Four formats, one closed enum. Encoding is a function from values to bytes; a [`Decoder`] is fed the
-//! bytes of a body in whatever pieces they arrive and gives the same deltas for every split. Nothing here
+//! bytes of a body in any pieces and gives the same deltas for every split. Nothing here
 //! opens a socket, reads a clock or keeps a key. A stream that ends without its format's terminal marker is
-//! a failure, never an answer; what is kept of a line and of a body is bounded.
+//! a failure, never an answer; the memory that a line and a body take is bounded.
 
 mod anthropic;
 mod body;
@@ -16,6 +16,7 @@ mod names;
 mod offered_tools;
 mod ollama;
 mod openai;
+mod protocol;
 mod responses;
 mod sse;
 mod system;
@@ -31,6 +32,7 @@ pub use failure::{fault_from_status, fault_in_answer};
 pub use names::WireNames;
 pub use offered_tools::OfferedTools;
 pub(crate) use offered_tools::OfferedToolsCache;
+pub(crate) use protocol::PathBase;
 
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,25 +47,25 @@ pub enum Wire {
     Anthropic,
 }
 
-/// How a model writes what has no field of its own in its format.
+/// The tags that a model writes into its text because its format has no field for their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InlineTags {
-    /// It thinks in `<think>…</think>` at the beginning of its text.
+    /// Reasoning stands in `<think>…</think>` at the beginning of the text.
     pub think_tags: bool,
-    /// It writes calls as `<tool_call>{"name": …, "arguments": …}</tool_call>` in its text.
+    /// Calls stand in the text as `<tool_call>{"name": …, "arguments": …}</tool_call>`.
     pub tool_call_tags: bool,
 }
 
-/// One request, as it is encoded.
+/// One request, ready to be encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct WireRequest<'a> {
     /// The model's name at its provider.
     pub model: &'a str,
-    /// The same, as `provider/name`: reasoning goes back only to the model that it came from.
+    /// The model's name here, as `provider/name`: reasoning goes back only to the model that it came from.
     pub name: &'a str,
-    /// What is asked.
+    /// The messages, tools and limits.
     pub request: &'a ModelRequest,
-    /// What the tools and calls are called there.
+    /// The names of tools and calls at the provider.
     pub names: &'a WireNames,
     /// Whether the server is OpenAI's own. It refuses fields that it has replaced, and compatible servers
     /// refuse fields that they do not know yet.
@@ -71,8 +73,8 @@ pub struct WireRequest<'a> {
 }
 
 impl WireRequest<'_> {
-    /// The blocks of a message's reasoning, if they are this model's own and of this format: nobody else is
-    /// shown them.
+    /// The blocks of a message's reasoning, if this model wrote them in this format. No other model is shown
+    /// them.
     fn own_reasoning<'m>(&self, message: &'m ChatMessage, wire: Wire) -> &'m [Value] {
         match &message.reasoning {
             Some(own) if own.model == self.name && own.wire == wire.as_str() => &own.blocks,
@@ -82,17 +84,12 @@ impl WireRequest<'_> {
 }
 
 impl Wire {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Wire; 4] = [Wire::Ollama, Wire::ChatCompletions, Wire::Responses, Wire::Anthropic];
 
-    /// Its name in `baton.toml` and in stored reasoning.
+    /// The name in `baton.toml` and in stored reasoning.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Wire::Ollama => "ollama",
-            Wire::ChatCompletions => "chat_completions",
-            Wire::Responses => "responses",
-            Wire::Anthropic => "anthropic",
-        }
+        self.protocol().name
     }
 
     /// The body of a request that asks for a stream.
@@ -103,11 +100,11 @@ impl Wire {
             Wire::Responses => serde_json::to_vec(&responses::body(call)),
             Wire::Anthropic => serde_json::to_vec(&anthropic::body(call)),
         };
-        // A body of plain values can always be written.
+        // Plain values can always be serialized.
         written.unwrap_or_default()
     }
 
-    /// What reads the answer to a request with these names.
+    /// The decoder of the answer to a request with these names.
     pub fn decoder(self, names: WireNames, inline_tags: InlineTags) -> Decoder {
         Decoder::new(self, names, inline_tags)
     }

@@ -1,4 +1,4 @@
-//! Which models a server offers, in its own words.
+//! The list of models that a server offers, under the server's own names.
 
 use std::time::Duration;
 
@@ -7,15 +7,17 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::Catalog;
-use crate::http::{CallDeadlines, HttpClients, RequestTarget, Timeouts, settle, shown, words};
-use crate::remote::is_absent;
+use crate::http::{
+    CallDeadlines, HttpClients, RequestTarget, Timeouts, format_duration, redacted, with_retry_after,
+};
+use crate::remote::is_missing_path;
 use crate::secret::Secret;
 use crate::wire::{self, Wire};
 
-/// The longest list that is read.
+/// The most bytes of a list.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a list is waited for.
+/// The time limit of a listing.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Catalog {
@@ -24,14 +26,14 @@ impl Catalog {
         let Some(provider) = self.provider(provider) else {
             let told =
                 format!("there is no provider {provider:?}; {}", super::available(&self.inner.providers));
-            return Err(Fault::new(Code::LlmConnection, told));
+            return Err(Fault::new(Code::LlmConnection, problem));
         };
         let ask = |wire| {
             let to =
                 RequestTarget { endpoint: &provider.base_url, key: provider.key.as_ref(), wire, span: None };
             list(&self.inner.http, to, LIST_TIMEOUT)
         };
-        match provider.wire().or(self.endpoint_state(provider).found()) {
+        match provider.wire().or(self.endpoint_state(provider).detected()) {
             Some(wire) => ask(wire).await?,
             None => match ask(Wire::ChatCompletions).await? {
                 Err(_) => ask(Wire::Ollama).await?,
@@ -42,7 +44,7 @@ impl Catalog {
     }
 }
 
-/// The server has no list at this address; the fault says so in its words.
+/// The server has no list at this address. The fault repeats the server's words.
 struct ListAbsent(Fault);
 
 async fn list(
@@ -52,12 +54,13 @@ async fn list(
 ) -> Result<Result<Vec<String>, ListAbsent>, Fault> {
     let url = to.endpoint.listing(to.wire);
     match tokio::time::timeout(within, document(http, to, url, within)).await {
-        Ok(Ok(Ok(document))) => names(&document, to).map(Ok),
+        Ok(Ok(Ok(document))) => model_names(&document, to).map(Ok),
         Ok(Ok(Err(none))) => Ok(Err(none)),
-        Ok(Err(fault)) => Err(settled(fault, to.key)),
+        Ok(Err(fault)) => Err(final_fault(fault, to.key)),
         Err(_) => {
-            let told = format!("{} did not list its models within {}", to.endpoint, words(within));
-            Err(Fault::new(Code::LlmTimeout, told))
+            let problem =
+                format!("{} did not list its models within {}", to.endpoint, format_duration(within));
+            Err(Fault::new(Code::LlmTimeout, problem))
         }
     }
 }
@@ -73,31 +76,28 @@ async fn document(
     let mut reply = http.get(to, url, CallDeadlines::begin(timeouts)).await?;
     if !reply.is_success() {
         let status = reply.status();
-        let complaint = reply.error_body().await;
-        let fault = settled(wire::fault_from_status_at(status, &complaint, &path), to.key);
-        return if is_absent(status, &complaint) { Ok(Err(ListAbsent(fault))) } else { Err(fault) };
+        let error_body = reply.error_body().await;
+        let fault = final_fault(wire::fault_from_status_at(status, &error_body, &path), to.key);
+        return if is_missing_path(status, &error_body) { Ok(Err(ListAbsent(fault))) } else { Err(fault) };
     }
     let body = reply.body(MAX_LIST_BYTES).await?;
-    serde_json::from_slice(&body).map(Ok).map_err(|_| no_list(to))
+    serde_json::from_slice(&body).map(Ok).map_err(|_| invalid_list(to))
 }
 
-fn names(document: &Value, to: RequestTarget<'_>) -> Result<Vec<String>, Fault> {
-    let (list, name) = match to.wire {
-        Wire::Ollama => ("models", "name"),
-        Wire::ChatCompletions | Wire::Responses | Wire::Anthropic => ("data", "id"),
-    };
-    let items = document[list].as_array().ok_or_else(|| no_list(to))?;
+fn model_names(document: &Value, to: RequestTarget<'_>) -> Result<Vec<String>, Fault> {
+    let (list, name) = to.wire.protocol().models_fields;
+    let items = document[list].as_array().ok_or_else(|| invalid_list(to))?;
     Ok(items.iter().filter_map(|item| item[name].as_str()).map(str::to_owned).collect())
 }
 
-fn no_list(to: RequestTarget<'_>) -> Fault {
+fn invalid_list(to: RequestTarget<'_>) -> Fault {
     Fault::new(
         Code::LlmInvalidResponse,
         format!("{} answered with something that is no list of models", to.endpoint),
     )
 }
 
-/// Nobody tries this again by itself, so the first try is the one that counts.
-fn settled(fault: Fault, key: Option<&Secret>) -> Fault {
-    shown(settle(fault, 1, None), key)
+/// A fault as it is shown. A listing is not retried, so its attempt is always the first.
+fn final_fault(fault: Fault, key: Option<&Secret>) -> Fault {
+    redacted(with_retry_after(fault, 1, None), key)
 }

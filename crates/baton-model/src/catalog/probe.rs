@@ -1,6 +1,6 @@
-//! Trying a model out: does it answer, how fast, and what can it do.
+//! A probe of a model: whether it answers, how fast, and whether it has tools and structured output.
 //!
-//! Three small questions, each as a run would ask it. What fails is part of the result and not an error.
+//! Three small calls, each made as a run would make it. A failure is part of the result and not an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,54 +17,54 @@ use crate::collect::ReplyCollector;
 use crate::port::{Delta, Model, ModelRequest, OutputSchema, ToolChoice};
 use crate::respond::{respond, respond_json};
 
-/// Room for a model that thinks before it says one word.
+/// The token limit of each call, with room for a model that reasons before its first word.
 const MAX_TOKENS: u64 = 1024;
 
-/// What came of trying a model out.
+/// The result of probing a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelProbe {
-    /// The model, as it was asked for.
+    /// The model's name as the caller gave it.
     pub model: String,
-    /// The wire format that it speaks; empty: none, or nobody knows.
+    /// The wire format that it speaks; empty: none, or unknown.
     pub wire: &'static str,
-    /// Whether text stays on this machine.
+    /// Whether requests stay on this machine.
     pub is_local: bool,
     /// Whether it answers, and how fast.
     pub answer: Result<ProbeAnswer, Fault>,
-    /// Whether it calls a tool when it has to.
+    /// Whether it calls a tool when one is required.
     pub tools: ProbeFinding,
-    /// Whether it answers in the shape that was asked for.
+    /// Whether it answers in the requested JSON Schema.
     pub structured: ProbeFinding,
 }
 
-/// How a model answered.
+/// The measurements of a model's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeAnswer {
-    /// Until the first piece.
+    /// The time up to the first piece.
     pub first: Duration,
-    /// Until the last one.
+    /// The time up to the last piece.
     pub total: Duration,
-    /// In how many pieces the text came; with one it was not streamed.
+    /// The number of pieces of text; with one the answer was not streamed.
     pub pieces: usize,
-    /// What it used.
+    /// The tokens that it used.
     pub usage: TokenUsage,
 }
 
-/// What was found out about an ability.
+/// The finding about one ability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeFinding {
-    /// It has it.
+    /// The model has the ability.
     Yes,
-    /// It does not; what it did instead.
+    /// The model does not have it; the text describes its answer.
     No(String),
     /// The call failed.
     Failed(Fault),
-    /// Nobody asked, because it did not even answer.
+    /// There was no call, because the model does not answer at all.
     NotAsked,
 }
 
 impl Catalog {
-    /// Tries a model out. It takes up to three calls.
+    /// Probes a model with up to three calls.
     pub async fn probe(&self, name: &str) -> ModelProbe {
         let is_local = self.is_local(name).unwrap_or(false);
         let probe = |wire, answer| {
@@ -75,19 +75,19 @@ impl Catalog {
             Ok(model) => model,
             Err(fault) => return probe("", Err(fault)),
         };
-        match answers(model.as_ref()).await {
-            // What it speaks may have been found out only now.
+        match probe_answer(model.as_ref()).await {
+            // The wire format may have been detected only by this call.
             Err(fault) => probe(model.wire(), Err(fault)),
             Ok(answered) => ModelProbe {
-                tools: calls(model.as_ref()).await,
-                structured: structures(model.as_ref()).await,
+                tools: probe_tools(model.as_ref()).await,
+                structured: probe_schema(model.as_ref()).await,
                 ..probe(model.wire(), Ok(answered))
             },
         }
     }
 }
 
-async fn answers(model: &dyn Model) -> Result<ProbeAnswer, Fault> {
+async fn probe_answer(model: &dyn Model) -> Result<ProbeAnswer, Fault> {
     let began = Instant::now();
     let counting = question("Count from one to five, in words.");
     let mut stream = model.stream(ModelRequest { is_piecemeal: true, ..counting });
@@ -103,7 +103,7 @@ async fn answers(model: &dyn Model) -> Result<ProbeAnswer, Fault> {
     Ok(ProbeAnswer { first: first.unwrap_or(total), total, pieces, usage })
 }
 
-async fn calls(model: &dyn Model) -> ProbeFinding {
+async fn probe_tools(model: &dyn Model) -> ProbeFinding {
     let tool = ToolSpec {
         name: "report_colour".to_owned(),
         description: "Reports the colour that was asked for. Call it with colour: green.".to_owned(),
@@ -134,7 +134,7 @@ async fn calls(model: &dyn Model) -> ProbeFinding {
     }
 }
 
-async fn structures(model: &dyn Model) -> ProbeFinding {
+async fn probe_schema(model: &dyn Model) -> ProbeFinding {
     let schema = json!({
         "type": "object",
         "properties": {"is_green": {"type": "boolean"}},

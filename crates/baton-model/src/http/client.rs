@@ -1,7 +1,7 @@
-//! Who carries a request: reqwest, or a connection of our own where there is nothing for reqwest to do.
+//! The HTTP client: reqwest, or a plain connection ([`baton_http`]) where reqwest's features are not needed.
 //!
-//! A server on this machine over plain HTTP has no proxy, no certificate and no other version of the protocol
-//! ([`baton_http`]); there a request costs half as much.
+//! A server on this machine over plain HTTP has no proxy, no certificate and no other version of the protocol;
+//! there a request costs half as much.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use hyper::body::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
 use reqwest::{Method, StatusCode, Url};
 
-use super::{ClientKey, KEEP};
+use super::{ClientKey, POOL_IDLE};
 
-/// How we introduce ourselves.
+/// The header `User-Agent`.
 const AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
-/// See the module.
+/// A client with its pool of connections. Clones share the pool.
 #[derive(Debug, Clone)]
 pub(super) enum HttpClient {
     Reqwest(reqwest::Client),
@@ -25,17 +25,17 @@ pub(super) enum HttpClient {
 }
 
 impl HttpClient {
-    pub(super) fn new(kin: &ClientKey) -> Result<HttpClient, Broken> {
-        match &kin.near {
+    pub(super) fn new(key: &ClientKey) -> Result<HttpClient, Broken> {
+        match &key.local_plain {
             Some((host, port)) => {
-                let keep = if kin.keeps { KEEP } else { Duration::ZERO };
-                Server::new(host, *port, kin.connect, keep).map(HttpClient::Local)
+                let keep = if key.keep_alive { POOL_IDLE } else { Duration::ZERO };
+                Server::new(host, *port, key.connect, keep).map(HttpClient::Local)
             }
-            None => reqwest_client(kin).map(HttpClient::Reqwest).map_err(from_reqwest),
+            None => reqwest_client(key).map(HttpClient::Reqwest).map_err(from_reqwest),
         }
     }
 
-    /// Sends a request, and waits for the head of the answer. The path is that of the address.
+    /// Sends a request, and waits for the head of the answer. The path is the one of the URL.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -58,17 +58,17 @@ impl HttpClient {
     }
 }
 
-fn reqwest_client(kin: &ClientKey) -> reqwest::Result<reqwest::Client> {
+fn reqwest_client(key: &ClientKey) -> reqwest::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
         .user_agent(AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
-        .connect_timeout(kin.connect)
-        .pool_idle_timeout(KEEP);
-    if kin.local {
+        .connect_timeout(key.connect)
+        .pool_idle_timeout(POOL_IDLE);
+    if key.local {
         builder = builder.no_proxy();
     }
-    if !kin.keeps {
+    if !key.keep_alive {
         builder = builder.pool_max_idle_per_host(0);
     }
     builder.build()
@@ -96,8 +96,8 @@ impl ClientResponse {
         }
     }
 
-    /// Lets go of the headers. They share a buffer with what follows them, which is used again only without them.
-    pub(super) fn forget_headers(&mut self) {
+    /// Drops the headers. They share a buffer with the body, which is reused only without them.
+    pub(super) fn drop_headers(&mut self) {
         let headers = match self {
             ClientResponse::Reqwest(response) => response.headers_mut(),
             ClientResponse::Local(answer) => answer.headers_mut(),
@@ -119,7 +119,8 @@ fn from_reqwest(error: reqwest::Error) -> Broken {
     Broken { is_connect, is_timeout, cause: cause(&error) }
 }
 
-/// What an error comes from. The outer layers only say that there is one, and the outermost would show the URL.
+/// The innermost cause of an error. The outer layers only say that there is one, and the outermost would show
+/// the URL.
 fn cause(error: &reqwest::Error) -> String {
     match error.source() {
         Some(source) => innermost(source).to_string(),

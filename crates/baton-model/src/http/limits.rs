@@ -1,7 +1,8 @@
-//! How long a call may wait, and for what.
+//! The time limits of a call.
 //!
 //! A connection that cannot be made in time is `llm_connection`, because nothing is known of the model; all
-//! other limits are `llm_timeout`. Bytes count, not words: a server that sends signs of life is alive.
+//! other limits are `llm_timeout`. Any byte resets the idle limit, not only text: a server that sends comments
+//! is alive.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -12,16 +13,16 @@ use baton_core::fault::{Code, Fault};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The limits of one call.
+/// The time limits of one call, as they are configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands, including the look-up of the name and the greeting.
+    /// Until the connection is made, including DNS and the TLS handshake.
     pub connect: Duration,
     /// From sending the request to the first byte of the answer's body: a model may have to be loaded.
     pub first_byte: Duration,
     /// Between two pieces of the answer.
     pub idle: Duration,
-    /// The whole call, including the wait for a free place.
+    /// The whole call, including the wait in the queue of [`ModelEntry::max_concurrency`](crate::ModelEntry).
     pub total: Duration,
 }
 
@@ -36,7 +37,7 @@ impl Default for Timeouts {
     }
 }
 
-/// The limits of a call that is under way.
+/// The deadlines of a call that is under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallDeadlines {
     pub(crate) timeouts: Timeouts,
@@ -45,54 +46,54 @@ pub(crate) struct CallDeadlines {
 }
 
 impl CallDeadlines {
-    /// A call begins now.
+    /// The deadlines of a call that begins now.
     pub(crate) fn begin(timeouts: Timeouts) -> Self {
         let now = Instant::now();
         CallDeadlines { timeouts, first: now + timeouts.first_byte, end: now + timeouts.total }
     }
 
-    /// Its request is sent now.
+    /// The deadlines if the request is sent now.
     pub(crate) fn sending(self) -> Self {
         CallDeadlines { first: Instant::now() + self.timeouts.first_byte, ..self }
     }
 
-    /// When the call has to be over.
+    /// The deadline of the whole call.
     pub(crate) fn end(&self) -> Instant {
         self.end
     }
 
-    /// Keeps watch over it.
-    pub(crate) fn watch(self) -> DeadlineTimer {
-        DeadlineTimer { limits: self, alarm: None }
+    /// A timer for these deadlines.
+    pub(crate) fn timer(self) -> DeadlineTimer {
+        DeadlineTimer { limits: self, sleep: None }
     }
 }
 
 /// Waits within the limits of one call, with one timer for all its waits: pieces are many, and nearly all
-/// come in time. The timer is put off only when it goes off, and found to be early then.
+/// come in time. The timer is reset only when it fires and turns out to be early.
 #[derive(Debug)]
 pub(crate) struct DeadlineTimer {
     pub(super) limits: CallDeadlines,
-    alarm: Option<Pin<Box<Sleep>>>,
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl DeadlineTimer {
-    /// Waits for what comes before the first byte.
+    /// Waits for anything before the first byte of the body.
     pub(crate) async fn first<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, Fault> {
         let (first, time) = (self.limits.first, self.limits.timeouts.first_byte);
-        self.within(Instant::now(), first, wait)
-            .await
-            .ok_or_else(|| late(format!("no answer began within {} (first_byte)", words(time))))?
+        self.within(Instant::now(), first, wait).await.ok_or_else(|| {
+            timeout_fault(format!("no answer began within {} (first_byte)", format_duration(time)))
+        })?
     }
 
-    /// Waits for the next piece. Only this wait counts, not what the reader did since the last piece.
+    /// Waits for the next piece. Only this wait counts, not the time that the reader took since the last piece.
     pub(crate) async fn next<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, Fault> {
         let (now, idle) = (Instant::now(), self.limits.timeouts.idle);
-        self.within(now, now + idle, wait)
-            .await
-            .ok_or_else(|| late(format!("the answer stopped for {} before its end (idle)", words(idle))))?
+        self.within(now, now + idle, wait).await.ok_or_else(|| {
+            timeout_fault(format!("the answer stopped for {} before its end (idle)", format_duration(idle)))
+        })?
     }
 
-    /// `None`: the limit passed, and it is not the total one.
+    /// Waits up to a limit; `None` where it passed and the total limit did not.
     async fn within<T>(
         &mut self,
         now: Instant,
@@ -100,14 +101,16 @@ impl DeadlineTimer {
         wait: impl Future<Output = T>,
     ) -> Option<Result<T, Fault>> {
         let CallDeadlines { timeouts, end, .. } = self.limits;
-        let over = || late(format!("the call took longer than {} (total)", words(timeouts.total)));
+        let over = || {
+            timeout_fault(format!("the call took longer than {} (total)", format_duration(timeouts.total)))
+        };
         if now >= end {
             return Some(Err(over()));
         }
         let (until, mut wait) = (limit.min(end), pin!(wait));
         let value = poll_fn(|cx| match wait.as_mut().poll(cx) {
             Poll::Ready(value) => Poll::Ready(Some(value)),
-            Poll::Pending => self.is_up(until, cx).map(|()| None),
+            Poll::Pending => self.poll_deadline(until, cx).map(|()| None),
         });
         match value.await {
             Some(value) => Some(Ok(value)),
@@ -116,29 +119,29 @@ impl DeadlineTimer {
         }
     }
 
-    /// Whether a moment has come; if not, the task is woken then.
-    fn is_up(&mut self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(moment)));
-        if alarm.deadline() > moment {
-            alarm.as_mut().reset(moment);
+    /// Ready once a moment has come; until then the task is woken for it.
+    fn poll_deadline(&mut self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(moment)));
+        if sleep.deadline() > moment {
+            sleep.as_mut().reset(moment);
         }
         loop {
-            // A reader that is never made to wait must not keep the alarm from being heard.
-            ready!(Pin::new(&mut unconstrained(alarm.as_mut())).poll(cx));
-            if alarm.deadline() >= moment {
+            // Unconstrained, as a reader that never has to wait uses up the task's budget and would starve the timer.
+            ready!(Pin::new(&mut unconstrained(sleep.as_mut())).poll(cx));
+            if sleep.deadline() >= moment {
                 return Poll::Ready(());
             }
-            alarm.as_mut().reset(moment);
+            sleep.as_mut().reset(moment);
         }
     }
 }
 
-fn late(words: String) -> Fault {
-    Fault::new(Code::LlmTimeout, words)
+fn timeout_fault(message: String) -> Fault {
+    Fault::new(Code::LlmTimeout, message)
 }
 
-/// A span of time as people say it.
-pub(crate) fn words(time: Duration) -> String {
+/// A span of time for a message: `125 ms`, `3 s`, `1.5 s`.
+pub(crate) fn format_duration(time: Duration) -> String {
     let ms = time.as_millis();
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -165,42 +168,42 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_limit_says_which_it_is() {
+    async fn each_time_limit_is_named_in_its_fault() {
         let limits = limits(50, 20, 100);
-        let mut watch = limits.watch();
+        let mut timer = limits.timer();
         let idle = "the answer stopped for 20 ms before its end (idle)";
-        assert_eq!(watch.next(pending::<()>()).await, Err(late(idle.to_owned())));
-        assert_eq!(watch.next(after(19)).await, Ok(19)); // 39 of 100
+        assert_eq!(timer.next(pending::<()>()).await, Err(timeout_fault(idle.to_owned())));
+        assert_eq!(timer.next(after(19)).await, Ok(19)); // 39 of 100
         let first = "no answer began within 50 ms (first_byte)";
-        assert_eq!(watch.first(after(20)).await, Err(late(first.to_owned()))); // 50
-        // Sending anew, as when formats are tried out, begins the wait for the first byte anew.
-        assert_eq!(limits.sending().watch().first(after(45)).await, Ok(45)); // 95
-        let total = Err(late("the call took longer than 100 ms (total)".to_owned()));
-        assert_eq!(watch.next(after(10)).await, total);
-        assert_eq!(watch.next(after(0)).await, total);
+        assert_eq!(timer.first(after(20)).await, Err(timeout_fault(first.to_owned()))); // 50
+        // Another request of the same call, as in detection, gets the whole first_byte limit again.
+        assert_eq!(limits.sending().timer().first(after(45)).await, Ok(45)); // 95
+        let total = Err(timeout_fault("the call took longer than 100 ms (total)".to_owned()));
+        assert_eq!(timer.next(after(10)).await, total);
+        assert_eq!(timer.next(after(0)).await, total);
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_wait_counts_from_its_own_beginning_though_all_share_one_timer() {
-        let mut watch = limits(1000, 20, 10_000).watch();
+        let mut timer = limits(1000, 20, 10_000).timer();
         let began = Instant::now();
-        assert_eq!(watch.first(after(900)).await, Ok(900));
+        assert_eq!(timer.first(after(900)).await, Ok(900));
         for ms in [19, 1, 19, 18, 19] {
-            assert_eq!(watch.next(after(ms)).await, Ok(ms));
+            assert_eq!(timer.next(after(ms)).await, Ok(ms));
         }
-        // What the reader does in between does not count.
+        // The reader's own time in between does not count.
         after(500).await;
-        assert_eq!(watch.next(after(19)).await, Ok(19));
+        assert_eq!(timer.next(after(19)).await, Ok(19));
         let idle = "the answer stopped for 20 ms before its end (idle)";
-        assert_eq!(watch.next(pending::<()>()).await, Err(late(idle.to_owned())));
+        assert_eq!(timer.next(pending::<()>()).await, Err(timeout_fault(idle.to_owned())));
         assert_eq!(began.elapsed().as_millis(), 900 + 76 + 500 + 19 + 20);
     }
 
     #[test]
-    fn time_in_words() {
+    fn durations_are_formatted_for_messages() {
         let table = [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (1500, "1.5 s"), (900_000, "900 s")];
         for (ms, expected) in table {
-            assert_eq!(words(Duration::from_millis(ms)), expected);
+            assert_eq!(format_duration(Duration::from_millis(ms)), expected);
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Which setting of the environment leads a request through a proxy.
+//! The environment variable that leads a request through a proxy, for messages.
 //!
-//! Only to say so: reqwest decides by itself, and does not tell. So this follows its rules, which are
-//! curl's, as `hyper_util::client::proxy::matcher` has them. The values of these settings may hold passwords
-//! and are not told to anybody.
+//! reqwest chooses the proxy by itself and does not report it. So this follows its rules, which are
+//! curl's, as `hyper_util::client::proxy::matcher` has them. The values of these variables may hold passwords
+//! and are not shown.
 
 use std::net::IpAddr;
 
 use crate::endpoint::Endpoint;
 
-/// The setting whose proxy a request to this endpoint passes.
+/// The name of the variable whose proxy a request to this endpoint passes.
 pub(super) fn variable(endpoint: &Endpoint) -> Option<&'static str> {
-    applying(endpoint, |name| std::env::var(name).ok())
+    variable_from(endpoint, |name| std::env::var(name).ok())
 }
 
-fn applying(endpoint: &Endpoint, value: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
-    // In a CGI program a header of a stranger's request would be such a setting.
+fn variable_from(endpoint: &Endpoint, value: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    // In a CGI program the header `Proxy` of a request becomes HTTP_PROXY, so nothing is taken from there.
     if endpoint.is_local() || value("REQUEST_METHOD").is_some() {
         return None;
     }
@@ -26,7 +26,7 @@ fn applying(endpoint: &Endpoint, value: impl Fn(&str) -> Option<String>) -> Opti
     (!excepted.split(',').any(|entry| covers(entry.trim(), endpoint.host()))).then_some(name)
 }
 
-/// Whether a value is the address of a proxy; any other is passed over.
+/// Whether a value is the address of a proxy; any other is ignored.
 fn is_proxy(value: &str) -> bool {
     match value.split_once("://") {
         Some((scheme, rest)) => {
@@ -37,7 +37,7 @@ fn is_proxy(value: &str) -> bool {
     }
 }
 
-/// Whether an entry of the exceptions is this host, a domain above it, or a network around it.
+/// Whether an entry of `NO_PROXY` is this host, a domain above it, or a network around it.
 fn covers(entry: &str, host: &str) -> bool {
     if let Ok(address) = host.parse::<IpAddr>() {
         let (network, length) = match entry.split_once('/') {
@@ -46,10 +46,10 @@ fn covers(entry: &str, host: &str) -> bool {
         };
         return match (network.parse(), address, length) {
             (Ok(IpAddr::V4(network)), IpAddr::V4(address), Some(length)) => {
-                same(network.to_bits().into(), address.to_bits().into(), 32, length)
+                same_prefix(network.to_bits().into(), address.to_bits().into(), 32, length)
             }
             (Ok(IpAddr::V6(network)), IpAddr::V6(address), Some(length)) => {
-                same(network.to_bits(), address.to_bits(), 128, length)
+                same_prefix(network.to_bits(), address.to_bits(), 128, length)
             }
             _ => false,
         };
@@ -60,8 +60,8 @@ fn covers(entry: &str, host: &str) -> bool {
     entry == "*" || (!domain.is_empty() && (host == domain || above()))
 }
 
-/// Whether two addresses of so many bits begin with the same ones.
-fn same(one: u128, other: u128, bits: u32, length: u32) -> bool {
+/// Whether two addresses of `bits` bits share their first `length` bits.
+fn same_prefix(one: u128, other: u128, bits: u32, length: u32) -> bool {
     (one ^ other).checked_shr(bits.saturating_sub(length)).unwrap_or(0) == 0
 }
 
@@ -73,7 +73,7 @@ mod tests {
         let value = |wanted: &str| {
             settings.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
         };
-        applying(&Endpoint::parse(url).unwrap(), value)
+        variable_from(&Endpoint::parse(url).unwrap(), value)
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
             (found("https://h", &plain), Some("https_proxy")),
             (found("https://h", &plain[..1]), None),
             (found("https://h", &plain[2..]), Some("ALL_PROXY")),
-            // What is set first counts, even if nothing can be done with it.
+            // The first variable that is set wins, even if its value is not usable.
             (found("https://h", &odd), Some("all_proxy")),
             (found("https://h", &[("HTTPS_PROXY", "")]), None),
             (found("http://h", &[]), None),

@@ -1,4 +1,4 @@
-//! One reply as it arrives.
+//! One HTTP reply as it arrives.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::limits::DeadlineTimer;
 use super::retry;
 use super::route::HttpRoute;
 
-/// The most bytes that are read of what a server says about its failure.
+/// The most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How long it is waited for that.
+/// The time limit for reading an error's body.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
 
-/// How long the end of a body is waited for once the answer is complete, so that its connection can be
+/// The time limit for the end of a body once the answer is complete, so that its connection can be
 /// used again.
 const DRAIN_WAIT: Duration = Duration::from_millis(50);
 
@@ -28,21 +28,21 @@ const DRAIN_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct HttpReply {
     response: ClientResponse,
-    way: Arc<HttpRoute>,
-    watch: DeadlineTimer,
+    route: Arc<HttpRoute>,
+    timer: DeadlineTimer,
     kind: BodyKind,
     /// Whether any of the body has arrived.
     began: bool,
 }
 
-/// What a body says it is.
+/// The kind of a body by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
-    /// A page for people.
+    /// A web page.
     Html,
     /// One JSON document.
     Json,
-    /// Anything else, which a decoder has to judge.
+    /// Anything else, which the decoder checks.
     Stream,
 }
 
@@ -61,14 +61,14 @@ impl BodyKind {
 }
 
 impl HttpReply {
-    /// A reply that may be read. A redirect is none: a key must not follow it.
+    /// A reply with a readable body. A redirect is a fault, because a key must not follow it.
     pub(super) fn new(
         response: ClientResponse,
-        way: Arc<HttpRoute>,
-        watch: DeadlineTimer,
+        route: Arc<HttpRoute>,
+        timer: DeadlineTimer,
     ) -> Result<Self, Fault> {
         let kind = BodyKind::from_content_type(header(&response, CONTENT_TYPE));
-        let mut reply = HttpReply { response, way, watch, kind, began: false };
+        let mut reply = HttpReply { response, route, timer, kind, began: false };
         let status = reply.response.status();
         if status.is_redirection() {
             return Err(reply.redirected());
@@ -76,12 +76,12 @@ impl HttpReply {
         match header(&reply.response, CONTENT_ENCODING) {
             "" | "identity" => {
                 if status.is_success() {
-                    reply.response.forget_headers();
+                    reply.response.drop_headers();
                 }
                 Ok(reply)
             }
             encoding => {
-                let endpoint = reply.way.endpoint();
+                let endpoint = reply.route.endpoint();
                 Err(invalid(format!("{endpoint} compressed its answer ({encoding}) although nobody asked")))
             }
         }
@@ -95,12 +95,12 @@ impl HttpReply {
         self.response.status().is_success()
     }
 
-    /// When the server wants to be asked again, in milliseconds.
+    /// The wait that the server asks for before a retry, in milliseconds.
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
-        retry::said(self.response.headers())
+        retry::retry_after_ms(self.response.headers())
     }
 
-    /// What the body says it is.
+    /// The kind of the body by its content type.
     pub(crate) fn kind(&self) -> BodyKind {
         self.kind
     }
@@ -108,34 +108,35 @@ impl HttpReply {
     /// The next bytes of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]> + use<>>, Fault> {
         let wait = self.response.chunk();
-        let chunk = if self.began { self.watch.next(wait).await? } else { self.watch.first(wait).await? };
+        let chunk = if self.began { self.timer.next(wait).await? } else { self.timer.first(wait).await? };
         self.began = true;
-        chunk.map_err(|broken| self.broke(&broken))
+        chunk.map_err(|broken| self.broken_fault(&broken))
     }
 
-    /// The same, if it has arrived already.
+    /// The next bytes of the body, if they have arrived already.
     pub(crate) fn chunk_if_ready(
         &mut self,
     ) -> Option<Result<Option<impl Deref<Target = [u8]> + use<>>, Fault>> {
         let chunk = self.response.chunk().now_or_never()?;
-        Some(chunk.map_err(|broken| self.broke(&broken)))
+        Some(chunk.map_err(|broken| self.broken_fault(&broken)))
     }
 
-    /// reqwest calls a reset in the middle of a body a failure to decode it; it is the connection's.
-    fn broke(&self, broken: &Broken) -> Fault {
-        let (endpoint, cause) = (self.way.endpoint(), &broken.cause);
-        let told = format!("the connection to {endpoint} broke in the middle of the answer: {cause}");
-        Fault::new(Code::LlmConnection, told).retry_after_ms(0)
+    /// The fault of a body that broke off. reqwest calls a reset in the middle of a body a failure to decode
+    /// it; it is a failure of the connection.
+    fn broken_fault(&self, broken: &Broken) -> Fault {
+        let (endpoint, cause) = (self.route.endpoint(), &broken.cause);
+        let problem = format!("the connection to {endpoint} broke in the middle of the answer: {cause}");
+        Fault::new(Code::LlmConnection, problem).retry_after_ms(0)
     }
 
-    /// The whole body, which may have so many bytes.
+    /// The whole body, of at most `most` bytes.
     pub(crate) async fn body(&mut self, most: usize) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if body.len() + chunk.len() > most {
                 return Err(invalid(format!(
                     "{} answered with more than {} MiB",
-                    self.way.endpoint(),
+                    self.route.endpoint(),
                     most >> 20
                 )));
             }
@@ -144,7 +145,7 @@ impl HttpReply {
         Ok(body)
     }
 
-    /// What a server says about its failure, as much of it as arrives soon: the status is known already.
+    /// The beginning of an error's body, as much of it as arrives soon: the status is known already.
     pub(crate) async fn error_body(mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let read = async {
@@ -160,7 +161,7 @@ impl HttpReply {
         body
     }
 
-    /// Reads the rest of a body that has nothing more to say.
+    /// Reads a body to its end after the answer is complete, so that the connection can be used again.
     pub(crate) async fn drain(mut self) {
         let read = async { while let Ok(Some(_)) = self.response.chunk().await {} };
         let _ = tokio::time::timeout(DRAIN_WAIT, read).await;
@@ -168,21 +169,21 @@ impl HttpReply {
 
     fn redirected(&self) -> Fault {
         let status = self.status();
-        // Relative or not; what follows `?` may be anybody's secret.
-        let to = self.way.url().join(header(&self.response, LOCATION)).ok().map(|mut url| {
+        // The address may be relative; its query may hold a secret.
+        let to = self.route.url().join(header(&self.response, LOCATION)).ok().map(|mut url| {
             url.set_query(None);
             url.set_fragment(None);
             let _ = (url.set_username(""), url.set_password(None));
             url
         });
-        let told = match to {
+        let problem = match to {
             Some(to) => format!(
                 "{} answered with a redirect ({status}) to {to}, which is not followed; if that is right, make it the base_url",
-                self.way.endpoint()
+                self.route.endpoint()
             ),
-            None => format!("{} answered with a redirect ({status}) to nowhere", self.way.endpoint()),
+            None => format!("{} answered with a redirect ({status}) to nowhere", self.route.endpoint()),
         };
-        Fault::new(Code::LlmConnection, told)
+        Fault::new(Code::LlmConnection, problem)
     }
 }
 
@@ -190,6 +191,6 @@ fn header(response: &ClientResponse, name: HeaderName) -> &str {
     response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-fn invalid(words: String) -> Fault {
-    Fault::new(Code::LlmInvalidResponse, words)
+fn invalid(problem: String) -> Fault {
+    Fault::new(Code::LlmInvalidResponse, problem)
 }

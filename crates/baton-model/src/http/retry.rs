@@ -1,7 +1,7 @@
-//! When the same request may be sent again.
+//! The wait before the same request is sent again.
 //!
-//! What the server says counts; where it says nothing, our own pauses do: two retries fit into two seconds.
-//! Whether there is another try at all is for the flow to decide.
+//! The server's `Retry-After` wins; without one, two retries of our own fit into two seconds.
+//! Whether there is a retry at all is the flow's decision.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -10,53 +10,53 @@ use baton_core::fault::{Code, Fault};
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// The longest wait that is taken over from a server.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// The longest wait that a server can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// The pauses before the second and the third try, in milliseconds.
 const PAUSES: [u64; 2] = [500, 1300];
 
-/// A fault with the moment of the next try: the server's, or ours. A fault that was not marked as worth
-/// another try stays so.
-pub(crate) fn settle(mut fault: Fault, attempt: u32, said: Option<u64>) -> Fault {
-    let passing = matches!(fault.code, Code::LlmConnection | Code::LlmServer | Code::LlmRateLimited);
+/// A fault with the wait before the next try: the server's, or our own. A fault that is not marked as worth a
+/// retry stays so.
+pub(crate) fn with_retry_after(mut fault: Fault, attempt: u32, asked_ms: Option<u64>) -> Fault {
+    let is_transient = matches!(fault.code, Code::LlmConnection | Code::LlmServer | Code::LlmRateLimited);
     fault.retry_after_ms = match fault.retry_after_ms {
-        Some(_) if passing => {
-            Some(said.unwrap_or_else(|| pause(attempt, RandomState::new().hash_one(attempt))))
+        Some(_) if is_transient => {
+            Some(asked_ms.unwrap_or_else(|| pause(attempt, RandomState::new().hash_one(attempt))))
         }
         _ => None,
     };
     fault
 }
 
-/// About as long as the try's place says, a tenth more or less, so that runs that failed together do not
+/// The pause before the next attempt with a jitter of a tenth, so that runs that failed together do not
 /// come back together.
-fn pause(attempt: u32, chance: u64) -> u64 {
-    let place = (attempt.max(1) as usize - 1).min(PAUSES.len() - 1);
-    let pause = PAUSES[place];
-    pause - pause / 10 + chance % (pause / 5 + 1)
+fn pause(attempt: u32, random: u64) -> u64 {
+    let pause = PAUSES[(attempt.max(1) as usize - 1).min(PAUSES.len() - 1)];
+    pause - pause / 10 + random % (pause / 5 + 1)
 }
 
-/// What a server says about when to come back, in milliseconds: seconds, with a fraction or not, or a date.
-pub(super) fn said(headers: &HeaderMap) -> Option<u64> {
+/// The wait that a server asks for, in milliseconds. It is written as seconds, with a fraction or not, or as a
+/// date.
+pub(super) fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
     // OpenAI and Azure are more precise with this one.
     let ms = match text("retry-after-ms".parse().ok()?).and_then(number) {
         Some(ms) => ms,
         None => {
-            let said = text(RETRY_AFTER)?;
-            match number(said) {
+            let value = text(RETRY_AFTER)?;
+            match number(value) {
                 Some(seconds) => seconds * 1000.0,
-                None => until(said, text(DATE)?)?,
+                None => ms_until(value, text(DATE)?)?,
             }
         }
     };
-    Some(ms.ceil().min(LONGEST.as_millis() as f64) as u64)
+    Some(ms.ceil().min(MAX_RETRY_AFTER.as_millis() as f64) as u64)
 }
 
-/// Milliseconds up to a date, by the server's own clock: whether ours agrees does not matter then.
-fn until(date: &str, now: &str) -> Option<f64> {
+/// Milliseconds up to a date by the server's own clock, so that ours does not have to agree.
+fn ms_until(date: &str, now: &str) -> Option<f64> {
     let parser = DateTimeParser::new();
     let (then, now) = (parser.parse_timestamp(date).ok()?, parser.parse_timestamp(now).ok()?);
     Some((then.as_millisecond() - now.as_millisecond()).max(0) as f64)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_say_it_in_seconds_fractions_or_a_date() {
+    fn retry_after_is_seconds_a_fraction_or_a_date() {
         const DATE: (&str, &str) = ("date", "Wed, 21 Oct 2026 07:28:00 GMT");
         type Headers = &'static [(&'static str, &'static str)];
         let table: [(Headers, Option<u64>); 16] = [
@@ -97,7 +97,7 @@ mod tests {
             (&[("retry-after", "9"), ("retry-after-ms", "?")], Some(9000)),
         ];
         for (pairs, expected) in table {
-            assert_eq!(said(&headers(pairs)), expected, "{pairs:?}");
+            assert_eq!(retry_after_ms(&headers(pairs)), expected, "{pairs:?}");
         }
     }
 
@@ -114,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_passing_fault_gets_a_moment() {
+    fn only_a_transient_fault_gets_a_retry_wait() {
         let marked = |code| Fault::new(code, "x").retry_after_ms(0);
-        let settled = |fault, said| settle(fault, 1, said).retry_after_ms;
+        let settled = |fault, said| with_retry_after(fault, 1, said).retry_after_ms;
         for code in [Code::LlmConnection, Code::LlmServer, Code::LlmRateLimited] {
             assert_eq!(settled(marked(code), Some(7)), Some(7));
             assert!((450..=550).contains(&settled(marked(code), None).unwrap()));

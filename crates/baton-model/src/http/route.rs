@@ -1,7 +1,7 @@
-//! The way to one address: what is the same in each request that goes there, prepared once.
+//! The route to one address: client, path and headers, prepared once for all requests there.
 //!
-//! The key is in a header that is marked as sensitive, so that nothing shows it. A request that got no reply
-//! is a fault, and a reply is given on whatever its status.
+//! The key is in a header that is marked as sensitive, so that no `Debug` shows it. A request that got no reply
+//! is a fault; a reply with an error status is a reply.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,24 +9,21 @@ use std::sync::Arc;
 use baton_core::fault::{Code, Fault};
 use baton_http::{Broken, target};
 use hyper::Uri;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 
 use super::client::HttpClient;
-use super::{CallDeadlines, HttpReply, RequestTarget, unsent};
+use super::{CallDeadlines, HttpReply, RequestTarget, no_reply_fault};
 use crate::endpoint::Endpoint;
 use crate::wire::Wire;
 
-/// The version of Anthropic's API that the codec speaks.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
+/// The header that names the caller's span.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The header that names the span that asks.
-const SPAN: HeaderName = HeaderName::from_static("traceparent");
+/// The capacity for headers, ours and the client's.
+const HEADERS_CAPACITY: usize = 8;
 
-/// How many headers there is room for, ours and the client's.
-const ROOM: usize = 8;
-
-/// See the module.
+/// A route to one address.
 #[derive(Debug)]
 pub(crate) struct HttpRoute {
     client: HttpClient,
@@ -41,14 +38,14 @@ pub(crate) struct HttpRoute {
 impl HttpRoute {
     pub(super) fn new(client: HttpClient, url: Url, to: RequestTarget<'_>) -> Result<Self, Fault> {
         let endpoint = to.endpoint.clone();
-        let odd = |broken: Broken| {
+        let unusable = |broken: Broken| {
             Fault::new(Code::LlmConnection, format!("cannot ask {endpoint}: {}", broken.cause))
         };
-        let path = target(url.path(), url.query()).map_err(odd)?;
+        let path = target(url.path(), url.query()).map_err(unusable)?;
         Ok(HttpRoute { client, endpoint, url, path, headers: headers(to.wire), key: key(to)? })
     }
 
-    /// The base of the address.
+    /// The base URL.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -63,8 +60,8 @@ impl HttpRoute {
         self.url.path()
     }
 
-    /// Sends the body of a question and waits for the head of the reply, whatever its status.
-    pub(crate) async fn ask(
+    /// Sends a POST request and waits for the head of the reply; an error status is a reply, too.
+    pub(crate) async fn post(
         self: &Arc<Self>,
         span: Option<&str>,
         body: Vec<u8>,
@@ -73,7 +70,7 @@ impl HttpRoute {
         self.send(Method::POST, span, body, limits).await
     }
 
-    /// Asks for a document and waits for the head of the reply, whatever its status.
+    /// Sends a GET request and waits for the head of the reply; an error status is a reply, too.
     pub(super) async fn get(
         self: &Arc<Self>,
         span: Option<&str>,
@@ -83,10 +80,10 @@ impl HttpRoute {
     }
 
     fn headers(&self, span: Option<&str>) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(ROOM);
+        let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         if let Some(span) = span.and_then(|span| HeaderValue::from_str(span).ok()) {
-            headers.insert(SPAN, span);
+            headers.insert(TRACEPARENT, span);
         }
         headers.extend(self.key.clone());
         headers
@@ -99,12 +96,12 @@ impl HttpRoute {
         body: Vec<u8>,
         limits: CallDeadlines,
     ) -> Result<HttpReply, Fault> {
-        let mut watch = limits.sending().watch();
-        // It stays where it is: handed on by value, each who waits for it would have room for it of their own.
+        let mut timer = limits.sending().timer();
+        // Pinned here: passed by value, the future would be copied into each future that awaits it.
         let sending = pin!(self.client.send(method, (&self.url, &self.path), self.headers(span), body));
-        match watch.first(sending).await? {
-            Ok(response) => HttpReply::new(response, self.clone(), watch),
-            Err(broken) => Err(unsent(&self.endpoint, &limits.timeouts, &broken)),
+        match timer.first(sending).await? {
+            Ok(response) => HttpReply::new(response, self.clone(), timer),
+            Err(broken) => Err(no_reply_fault(&self.endpoint, &limits.timeouts, &broken)),
         }
     }
 }
@@ -113,33 +110,20 @@ impl HttpRoute {
 fn headers(wire: Wire) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(
-        ACCEPT,
-        HeaderValue::from_static(match wire {
-            Wire::Ollama => "application/x-ndjson, application/json",
-            Wire::ChatCompletions | Wire::Responses | Wire::Anthropic => {
-                "text/event-stream, application/json"
-            }
-        }),
-    );
-    if wire == Wire::Anthropic {
-        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+    headers.insert(ACCEPT, HeaderValue::from_static(wire.protocol().accept));
+    if let Some((name, version)) = wire.protocol().version_header {
+        headers.insert(name, HeaderValue::from_static(version));
     }
     headers
 }
 
-/// The key, where each provider wants it.
+/// The header with the key, as the format has it.
 fn key(to: RequestTarget<'_>) -> Result<Option<(HeaderName, HeaderValue)>, Fault> {
     let Some(key) = to.key else { return Ok(None) };
-    let (name, value) = match to.wire {
-        Wire::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
-        Wire::Ollama | Wire::ChatCompletions | Wire::Responses => {
-            (AUTHORIZATION, format!("Bearer {}", key.expose()))
-        }
-    };
-    let mut value = HeaderValue::from_str(&value).map_err(|_| {
+    let (name, scheme) = to.wire.protocol().key_header;
+    let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose())).map_err(|_| {
         Fault::new(Code::LlmAuth, "the key holds characters that no header can carry; is it the key?")
     })?;
     value.set_sensitive(true);
-    Ok(Some((name, value)))
+    Ok(Some((HeaderName::from_static(name), value)))
 }

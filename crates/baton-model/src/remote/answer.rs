@@ -1,4 +1,4 @@
-//! The body of a reply, as deltas.
+//! The stream of an answer: the body of a reply, decoded into deltas.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::http::{BodyKind, HttpReply};
 use crate::port::{Delta, ModelRequest};
 use crate::wire::{Decoder, Wire};
 
-/// The most bytes of a body that is read whole. JSON writes a text longer than it is.
+/// The most bytes of a body that is read whole. Escapes make a text longer in JSON than it is.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// About how many bytes are read before what they say goes out.
-const TOGETHER_BYTES: usize = 16 * 1024;
+/// About how many bytes that have arrived are decoded before their deltas go out.
+const MAX_JOINED_BYTES: usize = 16 * 1024;
 
 /// An answer that is being read.
 pub(super) struct AnswerStream {
@@ -24,55 +24,55 @@ pub(super) struct AnswerStream {
     decoder: Decoder,
     attempt: u32,
     is_piecemeal: bool,
-    /// What was decoded and not yet given out.
+    /// Decoded deltas that the caller has not taken.
     ready: VecDeque<Delta>,
-    /// What the piece at hand gives; empty between two.
+    /// The deltas of the current piece; empty between two pieces.
     decoded: Vec<Delta>,
-    /// Whether there was anything in it yet.
+    /// Whether there was a delta.
     begun: bool,
     state: AnswerState,
 }
 
 enum AnswerState {
     Open(OpenAnswer),
-    /// Its reply may still have bytes that mean nothing.
+    /// The answer is complete; its reply may still have bytes, which are ignored.
     Complete(HttpReply),
     Failed(Fault),
     Over,
 }
 
-/// What a call holds until its answer is complete.
+/// The resources that a call holds until its answer is complete.
 pub(super) struct OpenAnswer {
     pub(super) reply: HttpReply,
     pub(super) wire: Wire,
-    pub(super) verdict: CallPermits,
-    /// Free for the next call as soon as this one is complete.
-    #[expect(dead_code, reason = "it is held, and that is all")]
-    pub(super) place: Option<GatePermit>,
+    pub(super) permits: CallPermits,
+    /// The place in the gate, freed for the next call as soon as this one is complete.
+    #[expect(dead_code, reason = "held until it is dropped, never read")]
+    pub(super) gate_permit: Option<GatePermit>,
 }
 
 impl AnswerStream {
     pub(super) fn new(
         setup: Arc<RemoteSetup>,
         decoder: Decoder,
-        reading: OpenAnswer,
+        open: OpenAnswer,
         request: &ModelRequest,
     ) -> Self {
         let ModelRequest { attempt, is_piecemeal, .. } = *request;
-        let (ready, decoded, state) = (VecDeque::new(), Vec::new(), AnswerState::Open(reading));
+        let (ready, decoded, state) = (VecDeque::new(), Vec::new(), AnswerState::Open(open));
         AnswerStream { setup, decoder, attempt, is_piecemeal, ready, decoded, begun: false, state }
     }
 
-    /// The next delta. A failure is the last.
+    /// The next delta. A fault is the last item.
     pub(super) async fn next(&mut self) -> Option<Result<Delta, Fault>> {
         loop {
-            // What came before a failure is shown before it.
+            // Deltas that came before a failure go out before it.
             if let Some(delta) = self.ready.pop_front() {
                 return Some(Ok(self.priced(delta)));
             }
-            // It stays where it is while it is read: pieces are many.
-            if let AnswerState::Open(reading) = &mut self.state {
-                let read = decode(&mut self.decoder, &mut reading.reply, &mut self.decoded).await;
+            // The state is read in place and not moved: pieces are many.
+            if let AnswerState::Open(open) = &mut self.state {
+                let read = decode(&mut self.decoder, &mut open.reply, &mut self.decoded).await;
                 self.take(read);
                 if !self.is_piecemeal {
                     self.take_arrived();
@@ -87,12 +87,13 @@ impl AnswerStream {
         }
     }
 
-    /// Takes what else has arrived: a model that is faster than whoever listens says several words at once.
+    /// Decodes the pieces that have arrived already, so that a model that is faster than its reader sends several
+    /// words in one delta.
     fn take_arrived(&mut self) {
         let mut taken = 0;
-        while taken < TOGETHER_BYTES
-            && let AnswerState::Open(reading) = &mut self.state
-            && let Some(chunk) = reading.reply.chunk_if_ready()
+        while taken < MAX_JOINED_BYTES
+            && let AnswerState::Open(open) = &mut self.state
+            && let Some(chunk) = open.reply.chunk_if_ready()
         {
             let read = chunk.and_then(|chunk| {
                 taken += chunk.as_ref().map_or(0, |bytes| bytes.len());
@@ -102,12 +103,12 @@ impl AnswerStream {
         }
     }
 
-    /// Takes what came of one piece.
+    /// Takes the result of decoding one piece.
     fn take(&mut self, read: Result<(), Fault>) {
-        let AnswerState::Open(reading) = &mut self.state else { return };
+        let AnswerState::Open(open) = &mut self.state else { return };
         if !self.decoded.is_empty() && !std::mem::replace(&mut self.begun, true) {
-            reading.verdict.answer_began();
-            self.setup.understood(reading.wire);
+            open.permits.answer_began();
+            self.setup.set_detected(open.wire);
         }
         for delta in self.decoded.drain(..) {
             let delta = if self.is_piecemeal { Some(delta) } else { joined(self.ready.back_mut(), delta) };
@@ -116,18 +117,18 @@ impl AnswerStream {
         if read.is_ok() && !self.decoder.is_done() {
             return;
         }
-        let AnswerState::Open(reading) = std::mem::replace(&mut self.state, AnswerState::Over) else {
+        let AnswerState::Open(open) = std::mem::replace(&mut self.state, AnswerState::Over) else {
             return;
         };
         self.state = match read {
             Err(fault) => {
-                let fault = self.setup.settled(fault, self.attempt, None);
-                reading.verdict.failed(&fault);
+                let fault = self.setup.final_fault(fault, self.attempt, None);
+                open.permits.failed(&fault);
                 AnswerState::Failed(fault)
             }
             Ok(()) => {
-                reading.verdict.succeeded();
-                AnswerState::Complete(reading.reply)
+                open.permits.succeeded();
+                AnswerState::Complete(open.reply)
             }
         };
     }
@@ -162,17 +163,17 @@ fn feed(decoder: &mut Decoder, chunk: Option<&[u8]>, out: &mut Vec<Delta>) -> Re
     }
 }
 
-/// Makes text that goes on one piece with what it follows; answers what does not.
+/// Appends text to the last delta if that is text of the same kind; otherwise gives the delta back.
 fn joined(last: Option<&mut Delta>, delta: Delta) -> Option<Delta> {
     match (last, delta) {
-        (Some(Delta::Text(said)), Delta::Text(more)) => said.push_str(&more),
-        (Some(Delta::Reasoning(said)), Delta::Reasoning(more)) => said.push_str(&more),
+        (Some(Delta::Text(text)), Delta::Text(more)) => text.push_str(&more),
+        (Some(Delta::Reasoning(text)), Delta::Reasoning(more)) => text.push_str(&more),
         (_, delta) => return Some(delta),
     }
     None
 }
 
-/// Whether a body that says it is one document is a stream all the same: events, or a document a line.
+/// Whether a body is a stream although its content type is JSON: it has events, or a document a line.
 fn is_stream(body: &[u8]) -> bool {
     if [&b"data:"[..], b"event:", b":"].iter().any(|begin| body.starts_with(begin)) {
         return true;

@@ -16,14 +16,14 @@ fn a_missing_model_is_not_a_missing_address() {
         (500, "", false),
         (200, "", false),
     ];
-    for (status, complaint, expected) in table {
-        assert_eq!(is_absent(status, complaint.as_bytes()), expected, "{status} {complaint}");
+    for (status, error_body, expected) in table {
+        assert_eq!(is_missing_path(status, error_body.as_bytes()), expected, "{status} {error_body}");
     }
 }
 
-fn verdict(site: &Breaker, model: &Breaker, is_fair: bool) -> CallPermits {
+fn permits(endpoint: &Breaker, model: &Breaker, counts_timeout: bool) -> CallPermits {
     let permit = |breaker: &Breaker| breaker.admit(now(), true).unwrap();
-    CallPermits { site: permit(site), model: permit(model), is_fair }
+    CallPermits { endpoint: permit(endpoint), model: permit(model), counts_timeout }
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn a_timeout_marks_the_model_and_a_broken_server_the_endpoint() {
         (fatal(Code::LlmInvalidResponse), true, [None, None]),
         (fatal(Code::ContextTooLong), true, [None, None]),
     ];
-    for (fault, is_fair, expected) in table {
-        let (site, model) = (Breaker::new("site"), Breaker::new("model"));
-        (0..5).for_each(|_| verdict(&site, &model, is_fair).failed(&fault));
+    for (fault, counts_timeout, expected) in table {
+        let (endpoint, model) = (Breaker::new("endpoint"), Breaker::new("model"));
+        (0..5).for_each(|_| permits(&endpoint, &model, counts_timeout).failed(&fault));
         let refusals =
-            [&site, &model].map(|breaker| breaker.admit(now(), false).err().map(|fault| fault.code));
-        assert_eq!(refusals, expected, "{fault:?} fair: {is_fair}");
+            [&endpoint, &model].map(|breaker| breaker.admit(now(), false).err().map(|fault| fault.code));
+        assert_eq!(refusals, expected, "{fault:?} counts_timeout: {counts_timeout}");
     }
 }
