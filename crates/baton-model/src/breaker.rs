@@ -1,18 +1,18 @@
 //! The circuit breaker: the mark "temporarily degraded", shared by all calls of one endpoint or model.
 //!
-//! Closed, it lets everyone through and remembers how the calls of the last [`WINDOW`] went. It opens when
-//! there were [`MIN_FAILURES`] failures and nothing else, when there were [`MIN_MIXED_FAILURES`] and they are half of all (an
-//! endpoint that fails now and then is better than none), and at once on a timeout, which costs too much to
-//! be repeated. Open, it refuses for [`PAUSE`], so that a run goes on to the next model without
-//! waiting; after that it lets one probe at a time through, and a probe that is answered closes it.
+//! Closed, it admits every call and remembers the outcomes of the last [`WINDOW`]. It opens when
+//! there were [`MIN_FAILURES`] failures and no success, when there were [`MIN_MIXED_FAILURES`] and they are half
+//! of all (an endpoint that fails now and then is better than none), and at once on a timeout, which costs too
+//! much to be repeated. Open, it refuses for [`PAUSE`], so that a run goes on to the next model without
+//! waiting; after that it admits one probe at a time, and a probe that gets an answer closes it.
 //!
-//! Who has nobody else to ask is better off trying than being refused. Where connections or servers fail,
-//! they fail fast: everybody who says so is let through as if it were closed, and whatever the flow does
-//! about a failure goes on. Where a timeout opened it, each try costs its whole time, so even then one at a
-//! time is let through, as a probe. Whoever is answered closes it.
+//! A caller without another model (`last_resort`) is better off trying than being refused. Connections and
+//! servers that fail do so fast: such a caller is admitted as if the breaker were closed, and the flow's
+//! retries go on. Where a timeout opened it, each try costs its whole time, so even then such callers are
+//! admitted one at a time, as a probe. Any answer closes it.
 //!
-//! It decides and nothing else: moments are passed in, and what counts as a failure is for the caller to
-//! say. A call that is dropped without a verdict, because it was cancelled, counts as neither.
+//! It only decides: moments are passed in, and the caller says which outcome is a failure.
+//! A call that is dropped without an outcome, because it was cancelled, counts as neither.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,39 +20,39 @@ use std::time::{Duration, Instant};
 
 use baton_core::fault::{Code, Fault};
 
-/// How long a call is remembered.
+/// How long the outcome of a call counts.
 pub(crate) const WINDOW: Duration = Duration::from_secs(30);
 
-/// How long nobody is let through.
+/// How long an open breaker refuses every call.
 pub(crate) const PAUSE: Duration = Duration::from_secs(30);
 
-/// The fewest failures that open it where nothing went well.
+/// The fewest failures that open it where there was no success.
 pub(crate) const MIN_FAILURES: usize = 5;
 
-/// The fewest failures that open it where something did.
+/// The fewest failures that open it where there were successes.
 pub(crate) const MIN_MIXED_FAILURES: usize = 20;
 
-/// The most calls that are remembered; busier endpoints are judged by their latest ones.
+/// The most outcomes that are remembered; busier endpoints are judged by their latest ones.
 const MAX_REMEMBERED: usize = 1000;
 
-/// A breaker. Clones are the same breaker.
+/// A circuit breaker. Clones share its state.
 #[derive(Debug, Clone)]
 pub(crate) struct Breaker {
-    /// What it stands for, as people know it.
+    /// The endpoint or model, for messages.
     name: Arc<str>,
     state: Arc<Mutex<BreakerState>>,
 }
 
 #[derive(Debug, Default)]
 struct BreakerState {
-    /// When each call ended, and whether it failed; oldest first.
+    /// The end of each call, and whether it failed; oldest first.
     calls: VecDeque<(Instant, bool)>,
     open: Option<OpenState>,
-    /// Whether a probe is on its way.
+    /// Whether a probe is under way.
     probing: bool,
 }
 
-/// Why it is open.
+/// The reason and the end of an open breaker's refusal.
 #[derive(Debug, Clone, Copy)]
 struct OpenState {
     until: Instant,
@@ -62,12 +62,12 @@ struct OpenState {
 }
 
 impl Breaker {
-    /// A closed one, for something with this name.
+    /// A closed breaker for an endpoint or model with this name.
     pub(crate) fn new(name: &str) -> Self {
         Breaker { name: name.into(), state: Arc::default() }
     }
 
-    /// Asks to make a call. Who has nobody else to ask says so with `last_resort`.
+    /// Asks for the permit of one call; `last_resort`: the caller has no other model.
     pub(crate) fn admit(&self, now: Instant, last_resort: bool) -> Result<BreakerPermit, Fault> {
         let mut state = self.lock();
         let permit = |kind| Ok(BreakerPermit { breaker: self.clone(), kind, begun: false });
@@ -83,7 +83,7 @@ impl Breaker {
         permit(PermitKind::Probe)
     }
 
-    /// No; `left`: how long whoever asked has to wait, if that is what is missing.
+    /// The fault of a refused call; `left`: the time until the first probe, zero while one is under way.
     fn refusal(&self, open: OpenState, left: Duration) -> Fault {
         let left = left.as_millis().div_ceil(1000);
         let failures =
@@ -100,42 +100,42 @@ impl Breaker {
     }
 
     fn lock(&self) -> MutexGuard<'_, BreakerState> {
-        // Nothing in here panics half-way, so a poisoned state is still a good one.
+        // No code panics half-way through a change, so a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The permission to make one call. It ends with a verdict, or by being dropped, which is none.
+/// The permit of one call. It ends with an outcome, or is dropped without one.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct BreakerPermit {
     breaker: Breaker,
     kind: PermitKind,
-    /// Whether an answer has begun.
+    /// Whether the answer has begun.
     begun: bool,
 }
 
-/// Why a call was let through.
+/// The reason why a call was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermitKind {
     /// The breaker was closed.
     Closed,
-    /// It was open, and this is the one call that tries whether it still has to be.
+    /// The breaker was open, and this call tests the endpoint.
     Probe,
-    /// It was open, and whoever asked has nobody else.
+    /// The breaker was open, and the caller has no other model.
     LastResort,
 }
 
 impl BreakerPermit {
-    /// An answer has begun. That is all there is to find out while it is open: the breaker closes, however long the
-    /// answer takes, and the call goes on as any other. It counts as a call that goes well: an answer takes
-    /// its time and a failure does not, so in a rush of calls the failures would all come first.
+    /// The answer has begun, which closes an open breaker, however long the answer takes. The call counts as a
+    /// success from now on: answers take time and failures do not, so in a burst of calls the failures would
+    /// all come first.
     pub(crate) fn answer_began(&mut self, now: Instant) {
         let mut state = self.breaker.lock();
         match std::mem::replace(&mut self.kind, PermitKind::Closed) {
             PermitKind::Closed => {}
             PermitKind::Probe => *state = BreakerState::default(),
-            // Another call may be the probe, and goes on being it.
+            // Another call may be the probe, and stays it.
             PermitKind::LastResort => {
                 *state = BreakerState { probing: state.probing, ..BreakerState::default() }
             }
@@ -145,7 +145,7 @@ impl BreakerPermit {
         }
     }
 
-    /// The call went well.
+    /// The call succeeded.
     pub(crate) fn succeeded(mut self, now: Instant) {
         self.answer_began(now);
     }
@@ -162,7 +162,7 @@ impl BreakerPermit {
             (Some(before), true) => {
                 state.open = Some(OpenState { until: now + PAUSE, code, failures: before + 1 })
             }
-            // It began before the breaker opened, or in spite of that, and says nothing new.
+            // The call began before the breaker opened, or as a last resort, and adds no information.
             (Some(_), false) => {}
             (None, _) => {
                 state.remember(now, true);

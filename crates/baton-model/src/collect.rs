@@ -1,7 +1,7 @@
-//! A whole answer out of its pieces.
+//! The collector of a reply: deltas become one whole answer.
 //!
-//! Pure: fed deltas, it gives a [`RawReply`] or says what was wrong with the stream. What it keeps is
-//! bounded, whatever a provider sends. It does not read the arguments of calls, and of reasoning it keeps
+//! Pure: fed deltas, it gives a [`RawReply`] or a fault that names the defect of the stream. Its memory is
+//! bounded for any stream. It does not parse the arguments of calls, and of reasoning it keeps
 //! only the raw blocks that go back to the provider.
 
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use serde_json::Value;
 
 use crate::port::Delta;
 
-/// The most bytes of text, reasoning and calls that one answer may have.
+/// The most bytes of text, reasoning and calls in one answer.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
-/// The most calls that one answer may have.
+/// The most calls in one answer.
 pub const MAX_CALLS: usize = 64;
 
 /// Collects the deltas of one answer.
 #[derive(Debug, Default)]
 pub struct ReplyCollector {
     text: String,
-    /// By index, which providers may leave gaps in and send in any order.
+    /// The calls by their number. Providers leave gaps and send numbers in any order.
     calls: BTreeMap<u32, RawCall>,
     bytes: usize,
-    /// How much of it is reasoning in words.
+    /// The bytes of reasoning in words, of all bytes.
     thought: usize,
     usage: TokenUsage,
     reasoning: Vec<Value>,
@@ -34,7 +34,7 @@ pub struct ReplyCollector {
 }
 
 impl ReplyCollector {
-    /// One that has seen nothing yet.
+    /// A collector without deltas.
     pub fn new() -> Self {
         ReplyCollector::default()
     }
@@ -62,13 +62,13 @@ impl ReplyCollector {
                 call.arguments.push_str(text);
             }
             Delta::Finish(reason) => self.finish = Some(*reason),
-            // It is not kept here, but whoever shows it keeps it.
+            // Reasoning is not kept here, but callers that show it keep it, so it counts.
             Delta::Reasoning(text) => {
                 self.grow(text.len())?;
                 self.thought += text.len();
             }
             Delta::ReasoningBlock(block) => {
-                // It is stored, and what is nested more deeply might never be read again.
+                // Blocks are stored, and one that is nested more deeply could not be parsed again.
                 if is_deeper_than(block, MAX_DEPTH) {
                     return Err(invalid(format!(
                         "the model's reasoning is nested more than {MAX_DEPTH} levels deep"
@@ -93,7 +93,7 @@ impl ReplyCollector {
         calls.sum::<usize>() + self.thought
     }
 
-    /// What was used so far, as far as it is known.
+    /// The latest usage; zeros where none came.
     pub fn usage(&self) -> TokenUsage {
         self.usage
     }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_decide_why_it_stopped() {
+    fn the_finish_reason_follows_from_the_calls() {
         let table = [
             (false, Stop, Ok(Stop)),
             (false, ToolCalls, Ok(Stop)),
@@ -235,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_without_words_still_says_something() {
+    fn a_refusal_without_text_gets_a_message() {
         let expected = Fault::new(Code::Refused, "the model refused and gave no reason");
         assert_eq!(collect(&[text(" "), Delta::Finish(Refused)]), Err(expected));
     }
 
     #[test]
-    fn broken_streams_are_told_apart() {
+    fn each_defect_of_a_stream_has_its_message() {
         let after = "the model went on after it had finished";
         let table: [(Vec<Delta>, &str); 8] = [
             (vec![], "the model's stream ended early"),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_that_is_nested_too_deeply_to_be_read_again_is_refused() {
+    fn reasoning_that_is_nested_too_deeply_to_be_parsed_again_is_refused() {
         let nested = |depth| (0..depth).fold(json!("s"), |inner, _| json!({ "x": inner }));
         assert_eq!(ReplyCollector::new().push(&Delta::ReasoningBlock(nested(64))), Ok(()));
         let words = "the model's reasoning is nested more than 64 levels deep";

@@ -1,9 +1,9 @@
-//! The gate: at most so many calls of one model at a time, in the order in which they came, and fair among tenants.
+//! The gate of a model: a semaphore that is first in, first out within a tenant, and fair among tenants.
 //!
-//! A free place goes to the tenant that waits and has the fewest places; among equals, to the one that was served
-//! longest ago. So one tenant's flood delays a call of another by at most one place, and a tenant that is alone has all
-//! of them. Waiting is part of the call: it counts against the call's total time, and whoever stops waiting leaves
-//! the queue. A call that waits in vain says nothing about the model, so no breaker hears of it.
+//! A free permit goes to the waiting tenant that holds the fewest; among equals, to the one that was served
+//! longest ago. So one tenant's flood delays a call of another by at most one permit, and a tenant that is alone has
+//! all of them. Waiting is part of the call: it counts against the call's total time, and a caller that stops waiting
+//! leaves the queue. A wait that times out proves nothing about the model, so no breaker counts it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,37 +16,37 @@ use tokio::time::Instant;
 
 use crate::http::format_duration;
 
-/// A gate. Clones are the same gate.
+/// A gate. Clones share its state.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     state: Arc<Mutex<GateState>>,
-    most: u32,
+    capacity: u32,
 }
 
-/// A place inside; it is free again when this is dropped.
+/// The permit of one call; dropping it frees its place.
 #[derive(Debug)]
 pub(crate) struct GatePermit {
-    /// None once it was given back.
+    /// None once the permit was released.
     held: Option<(Gate, Tenant)>,
-    /// How long it was waited for.
+    /// How long the call waited.
     pub(crate) waited: Duration,
 }
 
 #[derive(Debug, Default)]
 struct GateState {
     taken: u32,
-    /// Only tenants that hold a place or wait for one.
+    /// Only tenants that hold a permit or wait for one.
     tenants: HashMap<Tenant, TenantQueue>,
-    /// Counts both tickets and turns.
+    /// The last number used, for both tickets and grants.
     next: u64,
 }
 
 #[derive(Debug, Default)]
 struct TenantQueue {
     held: u32,
-    /// When a place was last given to it; 0: never.
+    /// The number of the latest grant; 0: none.
     served: u64,
-    /// Those that wait, each with its ticket, in the order of their tickets.
+    /// The waiting calls with their tickets, in the order of the tickets.
     waiting: VecDeque<(u64, oneshot::Sender<GatePermit>)>,
 }
 
@@ -56,7 +56,7 @@ impl GateState {
         self.next
     }
 
-    /// Gives a place to a tenant.
+    /// Counts a permit for a tenant.
     fn take(&mut self, tenant: &Tenant) {
         let turn = self.next_number();
         let queue = self.tenants.entry(tenant.clone()).or_default();
@@ -78,7 +78,7 @@ impl GateState {
         }
     }
 
-    /// The tenant whose turn it is.
+    /// The waiting tenant that gets the next permit.
     fn next_tenant(&self) -> Option<Tenant> {
         let waits = |(tenant, queue): (&Tenant, &TenantQueue)| {
             let (ticket, _) = queue.waiting.front()?;
@@ -89,23 +89,23 @@ impl GateState {
 }
 
 impl Gate {
-    /// One with so many places.
-    pub(crate) fn new(most: u32) -> Self {
-        Gate { state: Arc::default(), most }
+    /// A gate for so many calls at a time.
+    pub(crate) fn new(capacity: u32) -> Self {
+        Gate { state: Arc::default(), capacity }
     }
 
-    /// How many calls of a tenant wait.
+    /// The number of a tenant's waiting calls.
     pub(crate) fn waiting(&self, tenant: &Tenant) -> usize {
         self.state().tenants.get(tenant).map_or(0, |queue| queue.waiting.len())
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     pub(crate) async fn enter(&self, tenant: &Tenant, until: Instant) -> Result<GatePermit, Fault> {
         let came = Instant::now();
         let Some((ticket, place)) = self.try_enter(tenant) else {
             return Ok(GatePermit { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO });
         };
-        let _leaves = LeaveOnDrop { gate: self, tenant, ticket };
+        let _leave_on_drop = LeaveOnDrop { gate: self, tenant, ticket };
         let place = tokio::time::timeout_at(until, place).await;
         let waited = came.elapsed();
         match place {
@@ -113,23 +113,23 @@ impl Gate {
                 place.waited = waited;
                 Ok(place)
             }
-            // A place is never thrown away unsent, so the second case is the first in other words.
+            // A sender is never dropped before it has sent, so the second case does not happen.
             Err(_) | Ok(Err(_)) => Err(Fault::new(
                 Code::LlmTimeout,
                 format!(
                     "the call waited {} for a free place: at most {} at a time (max_concurrency)",
                     format_duration(waited),
-                    self.most
+                    self.capacity
                 ),
             )
             .unsent()),
         }
     }
 
-    /// Takes a place, or a ticket where there is none.
+    /// Takes a permit, or else a ticket in the queue.
     fn try_enter(&self, tenant: &Tenant) -> Option<(u64, oneshot::Receiver<GatePermit>)> {
         let mut state = self.state();
-        if state.taken < self.most {
+        if state.taken < self.capacity {
             state.take(tenant);
             return None;
         }
@@ -139,10 +139,10 @@ impl Gate {
         Some((ticket, receiver))
     }
 
-    /// Gives free places to those who wait.
+    /// Gives free permits to waiting calls.
     fn grant_waiting(&self) {
         let mut state = self.state();
-        while state.taken < self.most
+        while state.taken < self.capacity
             && let Some(tenant) = state.next_tenant()
         {
             let first = state.tenants.get_mut(&tenant).and_then(|queue| queue.waiting.pop_front());
@@ -150,7 +150,7 @@ impl Gate {
             state.take(&tenant);
             let place = GatePermit { held: Some((self.clone(), tenant.clone())), waited: Duration::ZERO };
             if let Err(mut place) = waits.send(place) {
-                place.held = None; // it went away: the lock is held here, so the place gives nothing back by itself
+                place.held = None; // the receiver is gone; the lock is held here, so the permit must not release itself
                 state.release(&tenant);
             }
         }
@@ -170,7 +170,7 @@ impl Drop for GatePermit {
     }
 }
 
-/// Takes a ticket out of the queue when its holder stops waiting.
+/// Removes a ticket from the queue when its holder stops waiting.
 struct LeaveOnDrop<'a> {
     gate: &'a Gate,
     tenant: &'a Tenant,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_is_told_so() {
+    async fn a_wait_past_the_total_limit_is_a_timeout_that_names_max_concurrency() {
         let gate = Gate::new(2);
         let held = [gate.enter(&a(), soon(1)).await.unwrap(), gate.enter(&a(), soon(1)).await.unwrap()];
         assert_eq!(held.each_ref().map(|place| place.waited), [Duration::ZERO; 2]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn places_are_given_in_the_order_of_asking() {
+    async fn permits_of_one_tenant_are_granted_in_order() {
         let gate = Gate::new(1);
         let held = gate.enter(&a(), soon(1)).await.unwrap();
         let (told, mut order) = tokio::sync::mpsc::unbounded_channel();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stops_waiting_leaves_the_queue() {
+    async fn a_call_that_stops_waiting_leaves_the_queue() {
         let gate = Gate::new(1);
         let held = gate.enter(&a(), soon(1)).await.unwrap();
         let gone = tokio::time::timeout(Duration::from_millis(5), gate.enter(&a(), soon(1000))).await;
@@ -252,8 +252,8 @@ mod tests {
         assert_eq!(waited, Duration::ZERO);
     }
 
-    /// Who gets a place, in order: twelve calls of `a` wait before one (or more) of `b` comes, and places are given back one
-    /// after the other.
+    /// The tenants in the order of their grants: twelve calls of `a` wait before one (or more) of `b` comes, and permits
+    /// are released one after the other.
     async fn order(most: u32, of_b: usize) -> Vec<Tenant> {
         let gate = Gate::new(most);
         let mut held = VecDeque::new();
@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_that_was_given_to_somebody_who_went_away_is_free_again() {
+    async fn a_permit_granted_to_a_dropped_wait_is_free_again() {
         let gate = Gate::new(1);
         let held = gate.enter(&a(), soon(1)).await.unwrap();
         let other = b();
         let mut waits = Box::pin(gate.enter(&other, soon(1000)));
         assert!((&mut waits).now_or_never().is_none());
-        drop(held); // it has the place now, and does not know it yet
+        drop(held); // the permit is granted, and not yet received
         drop(waits);
         assert_eq!(gate.enter(&a(), soon(1)).await.unwrap().waited, Duration::ZERO);
         assert_eq!(gate.state().tenants.len(), 0, "tenants that neither hold nor wait are forgotten");

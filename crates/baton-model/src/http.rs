@@ -121,7 +121,7 @@ fn no_reply_fault(endpoint: &Endpoint, timeouts: &Timeouts, broken: &Broken) -> 
     let (cause, proxy) = (&broken.cause, proxy::variable(endpoint));
     // A setting's value may hold a password, so the message has only its name.
     let through = proxy.map(|name| format!(" through the proxy of {name}")).unwrap_or_default();
-    let told = if broken.is_connect && broken.is_timeout {
+    let problem = if broken.is_connect && broken.is_timeout {
         format!("cannot connect to {endpoint}{through} within {}", format_duration(timeouts.connect))
     } else if proxy.is_some() && cause.ends_with(PROXY_AUTH_REQUIRED) {
         return Fault::new(Code::LlmConnection, format!("{PROXY} (status 407)"));
@@ -131,7 +131,7 @@ fn no_reply_fault(endpoint: &Endpoint, timeouts: &Timeouts, broken: &Broken) -> 
     } else {
         format!("the connection to {endpoint}{through} broke before it answered: {cause}")
     };
-    Fault::new(Code::LlmConnection, told).retry_after_ms(0)
+    Fault::new(Code::LlmConnection, problem).retry_after_ms(0)
 }
 
 /// A fault that may be shown: without the key, without the credentials of a proxy, and of bounded length.

@@ -1,16 +1,16 @@
-//! Models: what talks.
+//! Language models: the model port, its providers, and two models that need no network.
 //!
 //! One port, [`Model`], whose primitive is a stream of [`Delta`]s; a [`ReplyCollector`] makes a whole answer of
-//! one, and [`respond()`] and [`respond_json`] do that for callers that show nothing of it. A [`Catalog`] has
+//! one, and [`respond()`] and [`respond_json`] do that for callers that do not show the stream. A [`Catalog`] has
 //! all models by name. Two need neither a network nor a key: [`Scripted`] plays a file and [`Offline`]
-//! answers with rules. All others are at a [`Provider`], which is asked in one of four formats ([`wire`]:
+//! answers with rules. All others are at a [`Provider`], which is called in one of four formats ([`wire`]:
 //! pure conversions, without a socket) over one HTTP path, within time limits, past a gate and a circuit
 //! breaker that everything in a process shares.
 //!
 //! Nothing here retries, logs, counts money against a budget, reads a configuration or knows of runs and
-//! roles; whoever is above does. A model gets a request and gives a stream, and dropping that stream is how
-//! a call is cancelled: its socket is closed. A failure carries whether and when another try is worth it.
-//! What was configured is never replaced by something else. Keys reach a provider's headers and nothing
+//! roles; the engine and the binary do. A model gets a request and gives a stream, and dropping that stream
+//! cancels the call: its socket is closed. A failure carries whether and when a retry makes sense.
+//! A configured model is never replaced by another one. Keys reach a provider's headers and nothing
 //! else: no error, no `Debug`, no other address.
 
 mod breaker;

@@ -1,6 +1,6 @@
-//! Plays an answer that is already known as a stream of deltas, for the models that need no provider.
+//! The playback of an answer that is known in advance, for the models that need no provider.
 //!
-//! What it sends is fixed when the stream is made; only its pace is of the moment, and without pauses no
+//! The items are fixed when the stream is made; only the pauses happen at run time, and without them no
 //! timer is needed.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use futures_util::stream;
 
 use crate::port::{Delta, DeltaStream};
 
-/// One moment of a playback.
+/// One item of a playback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlaybackItem {
     /// Sends a delta.
@@ -53,7 +53,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What is counted where nobody counted tokens: four characters are one.
+/// The token count of models without a tokenizer: four characters are one token.
 #[derive(Debug, Default)]
 pub(crate) struct TokenTally {
     read: u64,
@@ -61,14 +61,14 @@ pub(crate) struct TokenTally {
 }
 
 impl TokenTally {
-    /// One that has read the messages of a request.
+    /// A tally that counts the messages of a request as read.
     pub(crate) fn for_messages(messages: &[ChatMessage]) -> Self {
         let call = |call: &baton_core::chat::ChatCall| chars(&call.name) + chars(&call.arguments.to_string());
         let message = |m: &ChatMessage| chars(&m.content) + m.tool_calls.iter().map(call).sum::<u64>();
         TokenTally { read: messages.iter().map(message).sum(), written: 0 }
     }
 
-    /// Counts what is written.
+    /// Counts a delta as written.
     pub(crate) fn add(&mut self, delta: &Delta) {
         self.written += match delta {
             Delta::Text(text) | Delta::Reasoning(text) | Delta::CallArguments { text, .. } => chars(text),
@@ -77,7 +77,7 @@ impl TokenTally {
         };
     }
 
-    /// The count. These models cost nothing, and that is known.
+    /// The usage so far. The cost is known: nothing.
     pub(crate) fn usage(&self) -> TokenUsage {
         TokenUsage {
             prompt_tokens: self.read.div_ceil(4),

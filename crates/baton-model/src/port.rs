@@ -1,7 +1,7 @@
-//! The port: what a model is asked and what comes back, piece by piece.
+//! The model port: a request, and the answer as a stream of deltas.
 //!
-//! Promises nothing about the order of deltas beyond what [`crate::ReplyCollector`] checks; text from a model is
-//! a stranger's text.
+//! It promises nothing about the order of deltas beyond the checks of [`crate::ReplyCollector`]; text from a
+//! model is untrusted.
 
 use std::sync::Arc;
 
@@ -12,34 +12,34 @@ use baton_core::tool::ToolSpec;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-/// One question to a model.
+/// One request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// Whose call it is: where calls wait for one another, tenants have equal shares.
+    /// The tenant that makes the call: where calls queue, tenants have equal shares.
     pub tenant: Tenant,
     /// The role that the model plays, as the configuration names it.
     pub role: String,
-    /// What was said so far, oldest first.
+    /// The conversation so far, oldest first.
     pub messages: Vec<ChatMessage>,
-    /// The tools that it may call; none where it must answer now.
+    /// The tools that the model may call; none where it must answer now.
     pub tools: Arc<[ToolSpec]>,
-    /// Whether it may choose to call none of them.
+    /// Whether it may call none of them.
     pub tool_choice: ToolChoice,
-    /// What the answer has to look like, where it is read by a program.
+    /// The schema of an answer that is read by a program.
     pub schema: Option<OutputSchema>,
-    /// How freely it chooses its words; absent: as the provider has it.
+    /// The sampling temperature; absent: the provider's default.
     pub temperature: Option<f64>,
-    /// The most tokens that it may write.
+    /// The most tokens that the model may write.
     pub max_tokens: u64,
-    /// How many tokens it reads and writes at most, where that is configured.
+    /// The most tokens that it reads and writes together, where that is configured.
     pub context_window: Option<u64>,
-    /// Which try of this effect it is; 1 is the first.
+    /// The number of this attempt at the effect; 1 is the first.
     pub attempt: u32,
-    /// Whether there is nobody else to ask: then a model that is marked as degraded is tried all the same.
+    /// Whether there is no other model to ask: then one that is marked as degraded is tried all the same.
     pub last_resort: bool,
-    /// The span that asks, as the header `traceparent` has it; absent: it is not told.
+    /// The caller's span, as the header `traceparent` has it; absent: the header is not sent.
     pub traceparent: Option<String>,
-    /// Whether its words come as its server cut them; if not, those that arrive together are one piece.
+    /// Whether text comes in the pieces that the server sent; if not, pieces that arrive together are joined.
     pub is_piecemeal: bool,
 }
 
@@ -67,10 +67,10 @@ impl ModelRequest {
 /// Whether tools have to be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolChoice {
-    /// As the model likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// At least one of them.
+    /// At least one has to be called.
     Required,
 }
 
@@ -94,21 +94,21 @@ pub enum Delta {
     ReasoningBlock(Value),
     /// A call begins.
     CallStart {
-        /// Its place among the calls of this answer.
+        /// The call's number in this answer.
         index: u32,
-        /// The provider's id of it, where there is one.
+        /// The provider's id of the call, where there is one.
         id: Option<String>,
         /// The tool's name as the model wrote it.
         name: String,
     },
     /// More of a call's arguments.
     CallArguments {
-        /// The call's place.
+        /// The call's number.
         index: u32,
         /// The next piece of the arguments, as text.
         text: String,
     },
-    /// What the call used so far; a later one replaces it.
+    /// The tokens used so far; a later delta replaces an earlier one.
     Usage(TokenUsage),
     /// The answer is complete.
     Finish(FinishReason),
@@ -117,29 +117,29 @@ pub enum Delta {
 /// An answer as it arrives. After an error there is nothing more.
 pub type DeltaStream = BoxStream<'static, Result<Delta, Fault>>;
 
-/// Something that answers. Streaming is the primitive: dropping the stream cancels the call.
+/// A language model. Streaming is the primitive: dropping the stream cancels the call.
 pub trait Model: Send + Sync {
-    /// What it is called, as `provider/name`.
+    /// The model's name, as `provider/name`.
     fn name(&self) -> String;
 
-    /// Asks it. Nothing is sent before the stream is first polled, and nothing after it is dropped.
+    /// Calls the model. Nothing is sent before the stream is first polled, and nothing after it is dropped.
     fn stream(&self, request: ModelRequest) -> DeltaStream;
 
-    /// How many tokens a text is: exact where the model's tokenizer is known, otherwise a fair guess.
+    /// The number of tokens of a text: exact where the model's tokenizer is known, otherwise estimated.
     fn count(&self, text: &str) -> u64 {
         (text.chars().count() as u64).div_ceil(4)
     }
 
-    /// What a call costs in millionths of a US dollar; none where the price is not known.
-    /// There is no answer that fits all: a model that forgot to say would pass every cost limit.
+    /// The cost of a call in millionths of a US dollar; none where the price is not known.
+    /// There is no default: a model that left it out would pass every cost limit.
     fn cost(&self, usage: &TokenUsage) -> Option<u64>;
 
-    /// The wire format that it speaks, as reasoning that goes back to it names it; empty: none.
+    /// The wire format, under the name that stored reasoning carries; empty: none.
     fn wire(&self) -> &'static str {
         ""
     }
 
-    /// The host and the port that it is asked at; none where nothing is sent.
+    /// The host and the port of its server; none where nothing is sent.
     fn server(&self) -> Option<(String, u16)> {
         None
     }

@@ -1,9 +1,9 @@
-//! Whole answers, for callers that show nothing of them while they come: the collected stream.
+//! Whole answers, for callers that do not show the stream: the collected stream, and JSON that fits a schema.
 //!
-//! An answer that a program reads is asked for by its schema. Wire formats that have a field for it carry
-//! it there; a model without such a field is told the schema in words. Either way what comes back is a
-//! stranger's text: it is parsed within limits and validated before anybody sees it. Nothing is asked twice
-//! here; whether a bad answer is worth another try is for the flow to say.
+//! A request for JSON carries its schema. Wire formats that have a field for it carry
+//! it there; other models get the schema as text. Either way the answer is
+//! untrusted text: it is parsed within limits and validated before a caller gets it. Nothing is retried
+//! here; whether an invalid answer is worth a retry is the flow's decision.
 
 use baton_core::chat::{ChatMessage, RawReply, Role};
 use baton_core::fault::{Code, Fault};
@@ -14,11 +14,11 @@ use serde_json::Value;
 use crate::collect::ReplyCollector;
 use crate::port::{DeltaStream, Model, ModelRequest, OutputSchema};
 
-/// How much is told of one mismatch, in bytes, and of how many.
+/// The most bytes of one mismatch in a message, and the most mismatches.
 const MAX_MISMATCH_BYTES: usize = 300;
 const MAX_MISMATCHES: usize = 3;
 
-/// The answer to a request as it arrives: what [`respond`] collects.
+/// The answer to a request as it arrives. [`respond`] collects it.
 pub fn stream_respond(model: &dyn Model, request: ModelRequest) -> DeltaStream {
     model.stream(request)
 }
@@ -33,7 +33,7 @@ pub async fn respond(model: &dyn Model, request: ModelRequest) -> Result<RawRepl
     collector.finish()
 }
 
-/// The whole answer to a request with a schema, read: it fits the schema.
+/// The whole answer to a request with a schema, parsed and valid against it.
 pub async fn respond_json(model: &dyn Model, mut request: ModelRequest) -> Result<(Value, RawReply), Fault> {
     let Some(schema) = request.schema.clone() else {
         return Err(Fault::new(Code::Internal, "an answer in JSON was asked for without its schema"));
@@ -42,11 +42,11 @@ pub async fn respond_json(model: &dyn Model, mut request: ModelRequest) -> Resul
         instruct(&mut request.messages, &schema);
     }
     let reply = respond(model, request).await?;
-    let value = read(&reply.text, &schema)?;
+    let value = parse_valid(&reply.text, &schema)?;
     Ok((value, reply))
 }
 
-/// Says the schema in words, in the last system message, so that no message is added where there is one.
+/// Adds the schema as text to the last system message, or as a new one where there is none.
 fn instruct(messages: &mut Vec<ChatMessage>, schema: &OutputSchema) {
     let words = format!(
         "Answer with one JSON object and nothing else. It has to fit this JSON Schema:\n{}",
@@ -58,19 +58,19 @@ fn instruct(messages: &mut Vec<ChatMessage>, schema: &OutputSchema) {
     }
 }
 
-fn read(text: &str, schema: &OutputSchema) -> Result<Value, Fault> {
+fn parse_valid(text: &str, schema: &OutputSchema) -> Result<Value, Fault> {
     let invalid = |problem: String| Fault::new(Code::LlmInvalidResponse, problem);
-    let value = json::parse(unfenced(text)).map_err(|problem| {
+    let value = json::parse(without_fence(text)).map_err(|problem| {
         invalid(format!("the model's answer is not the JSON that was asked for: {problem}"))
     })?;
-    // The crate is built without the features that would fetch what a schema refers to.
+    // `jsonschema` is built without the features that would fetch a schema's references.
     let validator = jsonschema::validator_for(&schema.schema).map_err(|problem| {
         let problem = problem.to_string();
         let problem = json::cut(&problem, MAX_MISMATCH_BYTES);
         Fault::new(Code::Internal, format!("the schema {:?} cannot be used: {problem}", schema.name))
     })?;
     let mismatches: Vec<String> =
-        validator.iter_errors(&value).take(MAX_MISMATCHES).map(|e| told(&e)).collect();
+        validator.iter_errors(&value).take(MAX_MISMATCHES).map(|e| describe(&e)).collect();
     if mismatches.is_empty() {
         return Ok(value);
     }
@@ -81,7 +81,7 @@ fn read(text: &str, schema: &OutputSchema) -> Result<Value, Fault> {
     )))
 }
 
-fn told(error: &jsonschema::ValidationError<'_>) -> String {
+fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let text = error.to_string();
     let text = json::cut(&text, MAX_MISMATCH_BYTES);
     match error.instance_path().as_str() {
@@ -91,11 +91,11 @@ fn told(error: &jsonschema::ValidationError<'_>) -> String {
 }
 
 /// A text without the one code fence around it that models like to write.
-fn unfenced(text: &str) -> &str {
+fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     match inner.and_then(|inner| inner.split_once('\n')) {
-        // The first line is the fence's language, and anything else is none of ours.
+        // A first line with more than the fence's language is part of the answer.
         Some((language, inner)) if language.trim().chars().all(char::is_alphanumeric) => inner.trim(),
         _ => text,
     }

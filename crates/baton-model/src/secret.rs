@@ -1,33 +1,33 @@
 //! A secret, such as a provider's key: held, sent, and never shown.
 //!
-//! It has no `Display`, its `Debug` says nothing of it, and it is not serialized. What a stranger wrote, and
-//! might have echoed it in, passes through [`Secret::redact`] before a person or a log sees it.
+//! It has no `Display`, its `Debug` hides it, and it is not serialized. A server's text may echo it, so such
+//! text passes through [`Secret::redact`] before a person or a log sees it.
 
 use std::fmt;
 
 use baton_core::redact::{MIN_SECRET, Redactor};
 
-/// A text that nobody sees.
+/// A secret text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text. White space around it, such as the last newline of a file, is no part of it.
+    /// Wraps a text. White space around it, such as the last newline of a file, is dropped.
     pub fn new(text: &str) -> Self {
         Secret(text.trim().to_owned())
     }
 
-    /// The text itself, for whoever has to send it.
+    /// The text itself, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// A text with the secret taken out, in whatever form it occurs there.
+    /// A text without the secret, in any of the forms in which servers repeat it.
     pub fn redact(&self, text: &str) -> String {
         Redactor::new(&self.0).redact(text)
     }
 
-    /// Whether it is so short that it is not taken out of what a server repeats.
+    /// Whether the secret is too short to be redacted.
     pub fn is_too_short(&self) -> bool {
         self.0.len() < MIN_SECRET
     }

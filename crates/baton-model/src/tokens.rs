@@ -1,14 +1,14 @@
-//! How many tokens a text is.
+//! The token count of a text.
 //!
-//! Exact for OpenAI's own models, whose vocabularies are published; for everything else a guess that says
-//! so by being simple: four characters are one token. What a call really used is the provider's to say.
+//! Exact for OpenAI's own models, whose vocabularies are published; for everything else a simple
+//! estimate: four characters are one token. The actual usage of a call comes from the provider.
 
 use bpe_openai::Tokenizer;
 
 /// The models of the older of the two vocabularies, by the beginning of their names.
 const CL100K: [&str; 5] = ["gpt-3.5", "gpt-35", "gpt-4-", "text-embedding-3", "text-embedding-ada"];
 
-/// Counts the tokens of a text for a model, which is OpenAI's or not.
+/// Counts the tokens of a text for a model.
 pub(crate) fn count(is_openais: bool, model: &str, text: &str) -> u64 {
     match tokenizer(is_openais, model) {
         Some(tokenizer) => tokenizer.count(text) as u64,
@@ -16,12 +16,12 @@ pub(crate) fn count(is_openais: bool, model: &str, text: &str) -> u64 {
     }
 }
 
-/// The vocabulary of a model, where it is known.
+/// The tokenizer of a model, where its vocabulary is known.
 fn tokenizer(is_openais: bool, model: &str) -> Option<&'static Tokenizer> {
     if !is_openais {
         return None;
     }
-    // A model that was tuned by a user is named after the one that it was made from: `ft:gpt-4o:…`.
+    // A fine-tuned model is named after its base: `ft:gpt-4o:…`.
     let model = model.strip_prefix("ft:").unwrap_or(model);
     let old = model == "gpt-4" || CL100K.iter().any(|family| model.starts_with(family));
     Some(if old { bpe_openai::cl100k_base() } else { bpe_openai::o200k_base() })

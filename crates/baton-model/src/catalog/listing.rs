@@ -24,7 +24,7 @@ impl Catalog {
     /// The models that a provider's server offers, as it orders them.
     pub async fn list(&self, provider: &str) -> Result<Vec<String>, Fault> {
         let Some(provider) = self.provider(provider) else {
-            let told =
+            let problem =
                 format!("there is no provider {provider:?}; {}", super::available(&self.inner.providers));
             return Err(Fault::new(Code::LlmConnection, problem));
         };

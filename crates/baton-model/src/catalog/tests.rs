@@ -89,7 +89,7 @@ fn models_are_found_by_name() {
 }
 
 #[test]
-fn an_unknown_name_is_told_what_there_is() {
+fn the_error_for_an_unknown_name_lists_the_models() {
     let available = "there are mine/MODEL, ollama/MODEL, scripted/FILE and offline";
     let table = [
         ("gpt-4o", "\"gpt-4o\" is no model; models are named as provider/model"),

@@ -1,7 +1,7 @@
-//! The body of a request whose tools are text already.
+//! A request body whose tools are encoded already.
 //!
-//! It is written as one object with its fields in the order of their names, which is how a [`Value`] is
-//! written: whether the tools were kept or not makes no difference to a server, or to its cache of prompts.
+//! It is serialized as one object with its fields in the order of their names, as a [`Value`] is, so cached
+//! and fresh tools give the same bytes, and the server's prompt cache hits for both.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 /// The field that holds the tools.
 const TOOLS: &str = "tools";
 
-/// See the module.
+/// A request body, and its tools where they are encoded already.
 #[derive(Debug)]
 pub(super) struct RequestBody<'a> {
-    /// An object. It has tools itself only where there is no text of them.
+    /// An object. It has the field `tools` only where `tools` below is none.
     pub(super) fields: Value,
     pub(super) tools: Option<Cow<'a, RawValue>>,
 }

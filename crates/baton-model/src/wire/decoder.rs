@@ -1,10 +1,10 @@
-//! From the bytes of a body to deltas.
+//! The decoder of an answer: the bytes of a body become deltas.
 //!
-//! Lines, then events where the format has them, then the format's own reading, then what the model has the
-//! habit of writing into its text, and last our names of tools. Fed any split of the same bytes it gives
+//! Its stages are lines, events where the format has them, the format's own decoder, the tags that the model
+//! writes into its text, and last our names of tools. Fed any split of the same bytes it gives
 //! the same deltas and the same end. A `Finish` comes at the terminal marker and never before it, so an
-//! answer that was cut off is never complete. It keeps no text beyond the line, the event or the tag that
-//! it is in, and it does not judge calls.
+//! answer that was cut off is never complete. It buffers no text beyond the current line, event or tag, and it
+//! does not validate calls.
 
 use baton_core::fault::{Code, Fault};
 
@@ -15,13 +15,13 @@ use super::tags::TagSplitter;
 use super::{InlineTags, Wire, WireNames, anthropic, chat, failure, ollama, responses};
 use crate::port::Delta;
 
-/// Reads one answer. Fed any split of the same bytes it gives the same deltas.
+/// The decoder of one answer. Fed any split of the same bytes it gives the same deltas.
 #[derive(Debug)]
 pub struct Decoder {
     lines: LineSplitter,
-    /// Where frames are server-sent events and not lines.
+    /// The current event, where frames are server-sent events and not lines.
     event: Option<SseEvent>,
-    answer: DeltaPipeline,
+    pipeline: DeltaPipeline,
     state: DecoderState,
 }
 
@@ -35,7 +35,7 @@ enum DecoderState {
 
 impl Decoder {
     pub(super) fn new(wire: Wire, names: WireNames, inline_tags: InlineTags) -> Self {
-        let (event, reading) = match wire {
+        let (event, format) = match wire {
             Wire::Ollama => (None, FormatDecoder::Ollama(ollama::OllamaDecoder::default())),
             Wire::ChatCompletions => {
                 (Some(SseEvent::default()), FormatDecoder::Chat(chat::ChatDecoder::default()))
@@ -47,53 +47,53 @@ impl Decoder {
                 (Some(SseEvent::default()), FormatDecoder::Anthropic(anthropic::AnthropicDecoder::default()))
             }
         };
-        let answer = DeltaPipeline {
-            reading,
+        let pipeline = DeltaPipeline {
+            format,
             names,
             tags: TagSplitter::new(inline_tags),
             read: Vec::new(),
             finished: false,
         };
-        Decoder { lines: LineSplitter::default(), event, answer, state: DecoderState::Open }
+        Decoder { lines: LineSplitter::default(), event, pipeline, state: DecoderState::Open }
     }
 
-    /// Takes the next bytes of the body. After an error there is nothing more.
+    /// Decodes the next bytes of the body. After an error there is nothing more.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Fault> {
-        self.step(|decoder| decoder.read(bytes, out))
+        self.advance(|decoder| decoder.read(bytes, out))
     }
 
-    /// Whether the format's terminal marker was seen: what follows is not read.
+    /// Whether the format's terminal marker was seen: bytes after it are ignored.
     pub fn is_done(&self) -> bool {
         matches!(self.state, DecoderState::Done)
     }
 
-    /// The body ended. Without the terminal marker that is a failure.
+    /// Ends the body. Without the terminal marker that is a failure.
     pub fn end(&mut self, out: &mut Vec<Delta>) -> Result<(), Fault> {
-        self.step(|decoder| match decoder.read_rest(out)? {
+        self.advance(|decoder| match decoder.read_rest(out)? {
             true => Ok(true),
-            false => Err(cut()),
+            false => Err(cut_off()),
         })
     }
 
-    /// The whole answer as one JSON document, from a server that did not stream although it was asked to.
+    /// Decodes the whole answer as one JSON document, from a server that ignored the request for a stream.
     pub fn whole(&mut self, body: &[u8], out: &mut Vec<Delta>) -> Result<(), Fault> {
-        self.step(|decoder| {
+        self.advance(|decoder| {
             if body.len() > MAX_BODY_BYTES {
                 return Err(too_long("an answer", MAX_BODY_BYTES));
             }
-            decoder.answer.whole(body, out)?;
+            decoder.pipeline.whole(body, out)?;
             Ok(true)
         })
     }
 
-    /// Does one step, which says whether the answer is done, unless it already is or has failed.
-    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<bool, Fault>) -> Result<(), Fault> {
+    /// Runs a function that returns whether the answer is done, unless it already is or has failed.
+    fn advance(&mut self, run: impl FnOnce(&mut Self) -> Result<bool, Fault>) -> Result<(), Fault> {
         match &self.state {
             DecoderState::Open => {}
             DecoderState::Done => return Ok(()),
             DecoderState::Failed(fault) => return Err(fault.clone()),
         }
-        match step(self) {
+        match run(self) {
             Ok(true) => self.state = DecoderState::Done,
             Ok(false) => {}
             Err(fault) => {
@@ -111,7 +111,7 @@ impl Decoder {
                 None => Some(line).filter(|line| !line.trim().is_empty()),
             };
             if let Some(frame) = frame
-                && self.answer.frame(frame, out)?
+                && self.pipeline.frame(frame, out)?
             {
                 return Ok(true);
             }
@@ -119,15 +119,15 @@ impl Decoder {
         Ok(false)
     }
 
-    /// What is left at the end of a body.
+    /// Decodes the rest of a body at its end.
     ///
-    /// The standard of server-sent events throws an event away whose blank line did not come, because
-    /// nobody can know that it is whole. We do the same with one exception, as some servers leave out the
-    /// last blank line: if what is left is whole by itself, a JSON document or the marker, and ends the
-    /// answer or says what went wrong, it counts. More text from it would be lost anyway: without a marker
+    /// The standard of server-sent events discards an event without its blank line, because
+    /// it may be incomplete. We do the same with one exception, as some servers leave out the
+    /// last blank line: if the rest is whole by itself, a JSON document or the marker, and ends the
+    /// answer or is an error, it counts. More text from it would be lost anyway: without a marker
     /// the answer has failed.
     fn read_rest(&mut self, out: &mut Vec<Delta>) -> Result<bool, Fault> {
-        // A line that the end cut in two may hold half a character: then it is cut, and not wrong.
+        // A line that the end cut in two may end in half a character: the answer is cut off then, not invalid.
         let last = self.lines.last().unwrap_or_default();
         let frame = match &mut self.event {
             Some(event) => {
@@ -140,7 +140,7 @@ impl Decoder {
         };
         let Some(frame) = frame.filter(|frame| is_whole(frame)) else { return Ok(false) };
         let mut rest = Vec::new();
-        let is_last = self.answer.frame(frame, &mut rest)?;
+        let is_last = self.pipeline.frame(frame, &mut rest)?;
         if is_last {
             out.append(&mut rest);
         }
@@ -148,7 +148,7 @@ impl Decoder {
     }
 }
 
-/// What a format has read so far.
+/// The decoder of one format.
 #[derive(Debug)]
 enum FormatDecoder {
     Ollama(ollama::OllamaDecoder),
@@ -157,26 +157,26 @@ enum FormatDecoder {
     Anthropic(anthropic::AnthropicDecoder),
 }
 
-/// What is known of one answer, and the way of each of its frames to deltas.
+/// The stages after frames: the format's decoder, the tags in its text, and our names of tools.
 #[derive(Debug)]
 struct DeltaPipeline {
-    reading: FormatDecoder,
+    format: FormatDecoder,
     names: WireNames,
     tags: TagSplitter,
-    /// What the format read in the frame at hand.
+    /// The deltas of the current frame, as the format's decoder gave them.
     read: Vec<Delta>,
     finished: bool,
 }
 
 impl DeltaPipeline {
     fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
-        let read = match &mut self.reading {
-            FormatDecoder::Ollama(reading) => reading.frame(frame, &mut self.read),
-            FormatDecoder::Chat(reading) => reading.frame(frame, &mut self.read),
-            FormatDecoder::Responses(reading) => reading.frame(frame, &mut self.read),
-            FormatDecoder::Anthropic(reading) => reading.frame(frame, &mut self.read),
+        let read = match &mut self.format {
+            FormatDecoder::Ollama(format) => format.frame(frame, &mut self.read),
+            FormatDecoder::Chat(format) => format.frame(frame, &mut self.read),
+            FormatDecoder::Responses(format) => format.frame(frame, &mut self.read),
+            FormatDecoder::Anthropic(format) => format.frame(frame, &mut self.read),
         };
-        // What came before a failure is shown as well.
+        // Deltas that came before a failure go out as well.
         self.pass(out);
         let is_last = read?;
         if is_last { self.is_finished().map(|()| true) } else { Ok(false) }
@@ -186,18 +186,18 @@ impl DeltaPipeline {
         let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
         let body = str::from_utf8(body).map_err(|_| failure::unreadable(&String::from_utf8_lossy(body)))?;
         let body = json(body)?;
-        let read = match &mut self.reading {
-            FormatDecoder::Ollama(reading) => reading.whole(&body, &mut self.read),
-            FormatDecoder::Chat(reading) => reading.whole(&body, &mut self.read),
-            FormatDecoder::Responses(reading) => reading.whole(&body, &mut self.read),
-            FormatDecoder::Anthropic(reading) => reading.whole(&body, &mut self.read),
+        let read = match &mut self.format {
+            FormatDecoder::Ollama(format) => format.whole(&body, &mut self.read),
+            FormatDecoder::Chat(format) => format.whole(&body, &mut self.read),
+            FormatDecoder::Responses(format) => format.whole(&body, &mut self.read),
+            FormatDecoder::Anthropic(format) => format.whole(&body, &mut self.read),
         };
         self.pass(out);
         read?;
         self.is_finished()
     }
 
-    /// Lets what the format read through: past the tags, and with our names.
+    /// Passes the deltas of the current frame on: through the tag splitter, and with our names.
     fn pass(&mut self, out: &mut Vec<Delta>) {
         let from = out.len();
         for delta in self.read.drain(..) {
@@ -233,9 +233,9 @@ fn is_whole(frame: &str) -> bool {
     frame.trim() == chat::DONE || serde_json::from_str::<serde::de::IgnoredAny>(frame).is_ok()
 }
 
-fn cut() -> Fault {
-    let words = "the model's stream ended before it was complete";
-    Fault::new(Code::LlmConnection, words).retry_after_ms(0)
+fn cut_off() -> Fault {
+    let message = "the model's stream ended before it was complete";
+    Fault::new(Code::LlmConnection, message).retry_after_ms(0)
 }
 
 #[cfg(test)]

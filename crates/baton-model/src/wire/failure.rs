@@ -1,9 +1,9 @@
-//! What servers say when something is wrong, as faults.
+//! Servers' errors become faults.
 //!
 //! Servers agree neither on the shape of an error nor on its words, so both shapes, a text and an object,
-//! are read everywhere, and a few well-known words count where there is no code. The decision is data:
+//! are read everywhere, and a few well-known phrases count where there is no code. The decision is data:
 //! `retry_after_ms` is `Some(0)` where the same request may soon be tried again, and absent where it may
-//! not; whoever has the headers puts in how long to wait. Of the server's own words only a short plain
+//! not; the HTTP path, which has the headers, puts in the wait. Of the server's own words only a short plain
 //! excerpt is kept, without anything that looks like a key.
 
 mod context_limit;
@@ -12,27 +12,27 @@ mod excerpt;
 use baton_core::fault::{Code, Fault};
 use serde_json::Value;
 
-/// A proxy that did not let us through. It is no server of models, and our key is not what it asks for.
+/// The message for a proxy that refuses us. It is not the model's server, and does not ask for our key.
 pub(crate) const PROXY: &str = "the proxy on the way to the model's server wants to know who we are";
 
-/// What a server said about its failure.
+/// The parts of a server's error that decide about its class.
 #[derive(Debug, Default, PartialEq)]
 struct ErrorReport {
     words: String,
-    /// Its `type` and `code`, in small letters, where they are words.
+    /// Its `type` and `code` in lower case, where they are text.
     kinds: Vec<String>,
     /// Its `code`, where that is a number.
     status: Option<u16>,
-    /// `n_ctx`: how many tokens the server holds.
-    holds: Option<u64>,
+    /// `n_ctx`: the server's context window in tokens.
+    context_window: Option<u64>,
 }
 
-/// A failure that came as an HTTP status. Whoever has the headers and the clock adds when to try again.
+/// The fault of an HTTP status. Callers with the headers and a clock add the wait before a retry.
 pub fn fault_from_status(status: u16, body: &[u8]) -> Fault {
     fault_from_status_at(status, body, "")
 }
 
-/// The same, of a request to this path; where nothing is there, the path says where that is.
+/// The fault of an HTTP status of a request to this path, which is named where the server does not have it.
 pub(crate) fn fault_from_status_at(status: u16, body: &[u8], path: &str) -> Fault {
     let said = match serde_json::from_slice::<Value>(body) {
         Ok(body) => ErrorReport::of(&body),
@@ -41,7 +41,7 @@ pub(crate) fn fault_from_status_at(status: u16, body: &[u8], path: &str) -> Faul
         }
     };
     let class = match status {
-        // Servers put these where they like.
+        // Servers send these two with many statuses.
         400..=599 if said.is_quota() => FailureClass::Quota,
         400 | 413 | 422 | 429 | 500 if said.is_too_long() => FailureClass::TooLong,
         413 => FailureClass::TooLong,
@@ -53,7 +53,7 @@ pub(crate) fn fault_from_status_at(status: u16, body: &[u8], path: &str) -> Faul
     class.fault(&said, &format!(" (status {status}{path})"))
 }
 
-/// A failure that came inside an answer: the error itself, or the object that it is a field of.
+/// The fault of an error inside an answer: the error itself, or the object that has it as a field.
 pub fn fault_in_answer(error: &Value) -> Fault {
     let said = ErrorReport::of(error);
     let class = match &said {
@@ -64,12 +64,12 @@ pub fn fault_in_answer(error: &Value) -> Fault {
     class.fault(&said, "")
 }
 
-/// A few plain words of what a server said.
+/// A short plain excerpt of a server's words.
 pub(super) fn excerpt(words: &str) -> String {
     excerpt::plain(words)
 }
 
-/// An answer that is not in its format.
+/// The fault of an answer that is not in its format.
 pub(super) fn unreadable(answer: &str) -> Fault {
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(answer).is_ok();
     let kind = if is_json { "answer" } else { "JSON" };
@@ -78,33 +78,35 @@ pub(super) fn unreadable(answer: &str) -> Fault {
     Fault::new(Code::LlmInvalidResponse, format!("the model's server sent what is no {kind}: {shown}"))
 }
 
-/// The kinds of failure, as far as they call for different things.
+/// The classes of failure, as far as they are handled differently.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum FailureClass {
     Key,
     Quota,
-    /// Somebody on the way wants to know who we are.
+    /// A proxy asks for credentials.
     Proxy,
     Absent,
     Slow,
     TooLong,
     Busy,
     Server,
-    /// It cannot do what it was asked, now or later.
+    /// The server does not support the request, so a retry cannot help.
     Unable,
     Refused,
     NotTaken,
 }
 
 impl FailureClass {
-    /// Its code, and whether another try makes sense. A model that was too slow is not asked again at once.
+    /// The fault: its code, and whether a retry makes sense. A timeout is not retried at once.
     fn fault(self, said: &ErrorReport, place: &str) -> Fault {
         let fault = |code| Fault::new(code, self.message(said, place));
         match self {
             FailureClass::Key | FailureClass::Quota => fault(Code::LlmAuth),
             FailureClass::Absent | FailureClass::Proxy => fault(Code::LlmConnection),
             FailureClass::Slow => fault(Code::LlmTimeout),
-            FailureClass::TooLong => Fault { fits_tokens: said.fits(), ..fault(Code::ContextTooLong) },
+            FailureClass::TooLong => {
+                Fault { fits_tokens: said.fitting_tokens(), ..fault(Code::ContextTooLong) }
+            }
             FailureClass::Busy => fault(Code::LlmRateLimited).retry_after_ms(0),
             FailureClass::Server => fault(Code::LlmServer).retry_after_ms(0),
             FailureClass::Unable => fault(Code::LlmServer),
@@ -113,9 +115,9 @@ impl FailureClass {
         }
     }
 
-    /// What is wrong; `place`: the status and the path, where that is how it came.
+    /// The message; `place`: the status and the path, where there are any.
     fn message(self, said: &ErrorReport, place: &str) -> String {
-        let what = match self {
+        let problem = match self {
             FailureClass::Key => "the model's server did not accept the key",
             FailureClass::Quota => "the account at the model's server has no credit left",
             FailureClass::Proxy => PROXY,
@@ -134,13 +136,17 @@ impl FailureClass {
             }
             _ => said.words.clone(),
         };
-        if words.is_empty() { format!("{what}{place}") } else { format!("{what}{place}; it said: {words}") }
+        if words.is_empty() {
+            format!("{problem}{place}")
+        } else {
+            format!("{problem}{place}; it said: {words}")
+        }
     }
 }
 
 fn of_number(status: u16) -> FailureClass {
     match status {
-        // 402 is how some say that an account is empty.
+        // Some servers send 402 for an account without credit.
         402 => FailureClass::Quota,
         401 | 403 => FailureClass::Key,
         407 => FailureClass::Proxy,
@@ -159,7 +165,7 @@ fn is_status(code: &u16) -> bool {
 }
 
 impl ErrorReport {
-    /// `{"error": …}`, what stands in it, or one of the shapes that have the words at the top.
+    /// Parses `{"error": …}`, its content, or one of the shapes with the message at the top.
     fn of(body: &Value) -> Self {
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
         let fields = ["message", "detail", "error"].iter().filter_map(|field| error.get(field));
@@ -175,7 +181,7 @@ impl ErrorReport {
             words,
             kinds: kinds.map(str::to_ascii_lowercase).collect(),
             status: code.and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()).filter(is_status),
-            holds: error.get("n_ctx").and_then(Value::as_u64),
+            context_window: error.get("n_ctx").and_then(Value::as_u64),
         }
     }
 
@@ -193,11 +199,11 @@ impl ErrorReport {
             || context_limit::is_too_long(&self.words)
     }
 
-    fn fits(&self) -> Option<u64> {
-        self.holds.or_else(|| context_limit::limit(&self.words))
+    fn fitting_tokens(&self) -> Option<u64> {
+        self.context_window.or_else(|| context_limit::limit(&self.words))
     }
 
-    /// What its `type` or `code` says, where that is known.
+    /// The class of its `type` or `code`, where that is known.
     fn class(&self) -> Option<FailureClass> {
         let table: [(&[&str], FailureClass); 8] = [
             (&["authentication_error", "invalid_api_key", "permission_error"], FailureClass::Key),

@@ -1,14 +1,14 @@
 //! A JSON document that borrows from its text.
 //!
-//! Frames are many and small, and most of their fields are of no interest. So names and texts are neither
-//! copied nor sorted; only one with an escape in it is copied. Look-ups are those of [`Value`]: a field that
-//! is not there is null, and of one that is there twice the last counts.
+//! Frames are many and small, and most of their fields are unused. So names and texts are neither
+//! copied nor sorted; only one with an escape in it is copied. Look-ups are those of [`Value`]: a missing field
+//! is null, and of a repeated one the last counts.
 //!
-//! Two things are refused that `serde_json` takes: what nests more than [`MAX_DEPTH`] levels, and fields with
-//! the names that `serde_json` keeps for itself. Such a field is nothing special here, but whoever reads what
-//! was kept of the document as a [`Value`] would find something else in its place, or nothing at all.
+//! Two things are refused that `serde_json` accepts: nesting of more than [`MAX_DEPTH`] levels, and fields with
+//! the names that `serde_json` reserves. Such a field means nothing here, but parsed again as a [`Value`] the
+//! stored document would have something else in its place, or nothing at all.
 //!
-//! A document cannot be changed. What outlives its text becomes a [`Value`].
+//! A document is read-only. Parts that outlive its text become a [`Value`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
-/// How the names begin that `serde_json` keeps for itself.
+/// The prefix of the names that `serde_json` reserves.
 const RESERVED: &str = "$serde_json::private::";
 
 /// A document, or a part of one.
@@ -30,12 +30,12 @@ pub(super) enum BorrowedJson<'a> {
     Number(Number),
     String(Cow<'a, str>),
     Array(Vec<BorrowedJson<'a>>),
-    /// As they were written: in their order, and perhaps with one there twice.
+    /// The fields in their written order, repeated ones included.
     Object(Vec<(Cow<'a, str>, BorrowedJson<'a>)>),
 }
 
 impl<'a> BorrowedJson<'a> {
-    /// Reads a text that is one document, and nothing else.
+    /// Parses a text that is exactly one document.
     pub(super) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let document = JsonVisitor { levels: MAX_DEPTH }.deserialize(&mut reader)?;
@@ -49,37 +49,37 @@ impl<'a> BorrowedJson<'a> {
         fields.iter().rev().find(|(name, _)| name == field).map(|(_, value)| value)
     }
 
-    /// The text that it is.
+    /// The text, if this is one.
     pub(super) fn as_str(&self) -> Option<&str> {
         if let BorrowedJson::String(text) = self { Some(text) } else { None }
     }
 
-    /// The whole number that it is, unless that is below 0 or too large.
+    /// The whole number, if this is one that fits.
     pub(super) fn as_u64(&self) -> Option<u64> {
         if let BorrowedJson::Number(number) = self { number.as_u64() } else { None }
     }
 
-    /// The items of an array.
+    /// The items, if this is an array.
     pub(super) fn as_array(&self) -> Option<&[BorrowedJson<'a>]> {
         if let BorrowedJson::Array(items) = self { Some(items) } else { None }
     }
 
-    /// Whether it is null, or was looked up and is not there.
+    /// Whether this is null, as a missing field is.
     pub(super) fn is_null(&self) -> bool {
         matches!(self, BorrowedJson::Null)
     }
 
-    /// Whether it is an array.
+    /// Whether this is an array.
     pub(super) fn is_array(&self) -> bool {
         matches!(self, BorrowedJson::Array(_))
     }
 
-    /// Whether it is an object.
+    /// Whether this is an object.
     pub(super) fn is_object(&self) -> bool {
         matches!(self, BorrowedJson::Object(_))
     }
 
-    /// The same without its text, to be kept.
+    /// An owned copy, independent of the text.
     pub(super) fn to_value(&self) -> Value {
         match self {
             BorrowedJson::Null => Value::Null,
@@ -94,7 +94,7 @@ impl<'a> BorrowedJson<'a> {
     }
 }
 
-/// A field that is not there is null.
+/// A missing field is null.
 impl<'a> Index<&str> for BorrowedJson<'a> {
     type Output = BorrowedJson<'a>;
 
@@ -116,14 +116,14 @@ impl fmt::Display for BorrowedJson<'_> {
     }
 }
 
-/// Reads what has at most so many levels.
+/// Parses a document of at most so many levels.
 #[derive(Clone, Copy)]
 struct JsonVisitor {
     levels: usize,
 }
 
 impl JsonVisitor {
-    /// For what stands inside an array or an object.
+    /// The visitor of the next level.
     fn inside<E: Error>(self) -> Result<Self, E> {
         let levels = self.levels.checked_sub(1).ok_or_else(|| E::custom("nested too deeply"))?;
         Ok(JsonVisitor { levels })

@@ -1,32 +1,32 @@
-//! Lines out of bytes.
+//! The line splitter: the bytes of a body become lines.
 //!
 //! A line ends with LF, CRLF or CR, and a CR LF pair may come in two pieces. Text is made of whole lines
 //! only, so a character that was cut by the network is never seen in halves. Every byte is looked at once
 //! and copied at most once, however small the pieces are. Lines and bodies that are too long are refused as
-//! soon as that is known. What a line means is not known here.
+//! soon as that is known. The meaning of a line is not known here.
 
 use baton_core::fault::{Code, Fault};
 
-/// The longest line that is read.
+/// The most bytes of a line.
 pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The longest body that is read.
+/// The most bytes of a body.
 pub(super) const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Cuts the bytes of one body into lines.
+/// Splits the bytes of one body into lines.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     max_line: usize,
     max_body: usize,
-    /// How much of the body has come.
+    /// The bytes of the body so far.
     read: usize,
     /// The beginning of a line whose end has not come yet.
     begun: Vec<u8>,
-    /// `begun` was given away as a line and starts anew.
+    /// `begun` was returned as a line and has to be cleared.
     given: bool,
     /// The last byte was a CR: an LF that follows belongs to the same line end.
     after_cr: bool,
-    /// No line was given yet: a byte order mark may open the first one.
+    /// No line was returned yet: a byte order mark may open the first one.
     first: bool,
 }
 
@@ -42,8 +42,8 @@ impl LineSplitter {
         LineSplitter { max_line, max_body, read: 0, begun, given: false, after_cr: false, first: true }
     }
 
-    /// The next whole line, taken off the front of `bytes`. None: all of them are taken and a line is
-    /// begun at most.
+    /// The next whole line, taken off the front of `bytes`. None: all bytes are taken, and at most a line has
+    /// begun.
     pub(super) fn next<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a str>, Fault> {
         if std::mem::take(&mut self.given) {
             self.begun.clear();
@@ -73,7 +73,7 @@ impl LineSplitter {
         text(line, std::mem::take(&mut self.first)).map(Some)
     }
 
-    /// The line that the body ended in, if it did not end with a line end.
+    /// The last line of a body that does not end with a line end.
     pub(super) fn last(&mut self) -> Result<Option<&str>, Fault> {
         if self.given || self.begun.is_empty() {
             return Ok(None);
@@ -100,11 +100,11 @@ impl LineSplitter {
     }
 }
 
-/// Where the first line ends. Blocks are looked through whole, which takes a fraction of the time.
+/// The position of the first line end. Whole blocks are searched at once, which takes a fraction of the time.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     const BLOCK: usize = 32;
     let is_end = |byte: &u8| *byte == b'\n' || *byte == b'\r';
-    // Without a way out in its middle, so that it becomes a few instructions.
+    // A fold without an early return, so that it becomes a few vector instructions.
     let has_end =
         |block: &[u8; BLOCK]| block.iter().fold(0, |found, byte| found | u8::from(is_end(byte))) != 0;
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
@@ -112,7 +112,7 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     bytes[at..].iter().position(is_end).map(|within| at + within)
 }
 
-/// The bytes of a line as text. A byte order mark at the very beginning of a body is no part of it.
+/// The bytes of a line as text. A byte order mark at the very beginning of a body is dropped.
 fn text(line: &[u8], first: bool) -> Result<&str, Fault> {
     let line = str::from_utf8(line).map_err(|_| {
         Fault::new(Code::LlmInvalidResponse, "the model's server sent text that is not UTF-8")
@@ -120,9 +120,10 @@ fn text(line: &[u8], first: bool) -> Result<&str, Fault> {
     Ok(line.strip_prefix('\u{feff}').filter(|_| first).unwrap_or(line))
 }
 
-pub(super) fn too_long(what: &str, max: usize) -> Fault {
+/// The fault of a part that exceeds its bound.
+pub(super) fn too_long(part: &str, max: usize) -> Fault {
     let bound = if max >= 1 << 20 { format!("{} MiB", max >> 20) } else { format!("{max} bytes") };
-    Fault::new(Code::LlmInvalidResponse, format!("the model's server sent {what} longer than {bound}"))
+    Fault::new(Code::LlmInvalidResponse, format!("the model's server sent {part} longer than {bound}"))
 }
 
 #[cfg(test)]

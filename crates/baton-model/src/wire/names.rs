@@ -1,15 +1,14 @@
-//! What tools and calls are called at a provider, and back.
+//! The mapping between our names of tools and calls and a provider's.
 //!
-//! Providers take `[A-Za-z0-9_-]`, at most 64 of them for a tool and, the strictest of them, 40 for a call.
-//! Ours may have dots, and a history may hold whatever a model once made up or another program wrote, so
+//! Providers take `[A-Za-z0-9_-]`, at most 64 characters for a tool and, the strictest of them, 40 for a call.
+//! Our names may have dots, and a history may hold any name that a model invented or another program wrote, so
 //! each is mapped: a name that fits stays, `exec.calculator` becomes `exec__calculator`, and where that is
-//! taken, too long, or has other characters, its beginning gets a hash. No two of ours ever become one of
-//! theirs.
+//! taken, too long, or has other characters, its beginning gets a hash. No two of our names ever become one of
+//! the provider's.
 //!
-//! The mapping is the same each time: offered tools come first, and among them those whose names fit; then
-//! the history in order. So the same tools are called the same whatever was said, and what was said is
-//! called the same when more is said after it. Nothing here is stored: entries, events and policies know
-//! only our names.
+//! The mapping is deterministic: offered tools come first, and among them those whose names fit; then
+//! the history in order. So the same tools get the same names for any history, and the history's names
+//! stay the same when it grows. Nothing here is stored: entries, events and policies have only our names.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,63 +21,63 @@ use baton_core::tool::ToolSpec;
 use super::offered_tools::OfferedTools;
 
 /// The longest name of a tool.
-const TOOL: usize = 64;
+const MAX_TOOL_NAME: usize = 64;
 
 /// The longest id of a call: Chat Completions takes no more, though others do.
-const CALL: usize = 40;
+const MAX_CALL_ID: usize = 40;
 
-/// The names of one request.
+/// The names of the tools and calls of one request.
 #[derive(Debug, Clone, Default)]
 pub struct WireNames {
     pub(super) offered: Arc<OfferedTools>,
-    /// Tools that are only in the history.
+    /// The tools that are only in the history.
     tools: NameMapping,
     calls: NameMapping,
 }
 
 impl WireNames {
-    /// The names for these tools and messages.
+    /// The names for these tools and messages; nothing is cached.
     pub fn new(tools: &[ToolSpec], messages: &[ChatMessage]) -> Self {
-        WireNames::with_tools(Arc::new(OfferedTools::once(tools)), messages)
+        WireNames::with_tools(Arc::new(OfferedTools::uncached(tools)), messages)
     }
 
-    /// The names for these messages, where these tools are offered.
+    /// The names for these messages, with tools that may be cached.
     pub fn with_tools(offered: Arc<OfferedTools>, messages: &[ChatMessage]) -> Self {
         let (mut tools, mut calls) = (NameMapping::default(), NameMapping::default());
         let (first, none) = (&offered.names, &NameMapping::default());
         for message in messages {
             for call in &message.tool_calls {
-                tools.add(&call.name, TOOL, first);
-                calls.add(&call.id, CALL, none);
+                tools.add(&call.name, MAX_TOOL_NAME, first);
+                calls.add(&call.id, MAX_CALL_ID, none);
             }
-            message.tool_call_id.iter().for_each(|id| calls.add(id, CALL, none));
+            message.tool_call_id.iter().for_each(|id| calls.add(id, MAX_CALL_ID, none));
         }
         WireNames { offered, tools, calls }
     }
 
-    /// What a tool of ours is called there; a name that was not among them stays as it is.
+    /// The provider's name of one of our tools; an unknown name stays as it is.
     pub fn to_provider<'a>(&'a self, ours: &'a str) -> &'a str {
-        let known = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.theirs.get(ours));
-        known.map_or(ours, String::as_str)
+        let mapped = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.theirs.get(ours));
+        mapped.map_or(ours, String::as_str)
     }
 
-    /// Which tool of ours they mean; a name that is none stays as it is.
+    /// Our name of one of the provider's tools; an unknown name stays as it is.
     pub fn from_provider<'a>(&'a self, theirs: &'a str) -> &'a str {
-        let known = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.ours.get(theirs));
-        known.map_or(theirs, String::as_str)
+        let mapped = [&self.offered.names, &self.tools].into_iter().find_map(|names| names.ours.get(theirs));
+        mapped.map_or(theirs, String::as_str)
     }
 
-    /// What a call of ours is called there.
+    /// The provider's id of one of our calls.
     pub fn call_id(&self, ours: &str) -> String {
         self.id(ours).into_owned()
     }
 
-    /// The same, without a copy where it stays as it is.
+    /// The provider's id of one of our calls, without a copy where it stays as it is.
     pub(super) fn id<'a>(&'a self, ours: &'a str) -> Cow<'a, str> {
         match self.calls.theirs.get(ours) {
             Some(theirs) => theirs.into(),
-            None if fits(ours, CALL) => ours.into(),
-            None => spellings(ours, CALL).next().unwrap_or_default().into(),
+            None if fits(ours, MAX_CALL_ID) => ours.into(),
+            None => spellings(ours, MAX_CALL_ID).next().unwrap_or_default().into(),
         }
     }
 }
@@ -86,7 +85,7 @@ impl WireNames {
 /// WireNames in both directions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NameMapping {
-    /// Those that stay as they are. Nearly all do.
+    /// The names that stay as they are. Nearly all do.
     same: BTreeSet<String>,
     theirs: BTreeMap<String, String>,
     ours: BTreeMap<String, String>,
@@ -97,19 +96,20 @@ impl NameMapping {
     pub(super) fn of_tools(tools: &[ToolSpec]) -> Self {
         let (mut names, none) = (NameMapping::default(), NameMapping::default());
         let offered = || tools.iter().map(|tool| tool.name.as_str());
-        offered().filter(|name| fits(name, TOOL)).for_each(|name| names.add(name, TOOL, &none));
-        offered().for_each(|name| names.add(name, TOOL, &none));
+        offered()
+            .filter(|name| fits(name, MAX_TOOL_NAME))
+            .for_each(|name| names.add(name, MAX_TOOL_NAME, &none));
+        offered().for_each(|name| names.add(name, MAX_TOOL_NAME, &none));
         names
     }
 
-    /// Takes a name in, unless it is known: it gets the first of its spellings that nobody has, here or
-    /// among those before.
+    /// Adds a name, unless it is known: it gets the first of its spellings that is free, here and in `before`.
     fn add(&mut self, name: &str, longest: usize, before: &NameMapping) {
         if before.knows(name) || self.knows(name) {
             return;
         }
         let is_free = |theirs: &str| !before.has(theirs) && !self.has(theirs);
-        // One that fits is its own first spelling.
+        // A name that fits is its own first spelling.
         if fits(name, longest) && is_free(name) {
             self.same.insert(name.to_owned());
         } else if let Some(free) = spellings(name, longest).find(|theirs| is_free(theirs)) {
@@ -118,18 +118,18 @@ impl NameMapping {
         }
     }
 
-    /// Whether one of ours is among them.
+    /// Whether one of our names is mapped.
     fn knows(&self, ours: &str) -> bool {
         self.same.contains(ours) || self.theirs.contains_key(ours)
     }
 
-    /// Whether somebody is called so there.
+    /// Whether one of the provider's names is taken.
     fn has(&self, theirs: &str) -> bool {
         self.same.contains(theirs) || self.ours.contains_key(theirs)
     }
 }
 
-/// How a name may be spelled there, best first. There is always one more: of hashes nobody has them all.
+/// The provider's possible spellings of a name, best first. There is always one more, with another hash.
 fn spellings(name: &str, longest: usize) -> impl Iterator<Item = String> {
     let plain = name.replace('.', "__");
     let mut beginning: String = plain.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();

@@ -1,9 +1,9 @@
-//! Tools as they are offered: what they are called at a provider, and what each format writes of them.
+//! A cache of offered tools: their names at a provider, and their encoded text in each format.
 //!
-//! Schemas are long, and the tools of a run are the same in each of its calls, so their text is written once
-//! and kept. It is used only for the very tools that it was written for, which are kept along with it: another
-//! list that comes to lie at the same address cannot be taken for them. How many lists are kept is bounded, and
-//! the one that was not asked for the longest goes first.
+//! Schemas are long, and the tools of a run are the same in each of its calls, so they are encoded once
+//! and cached. A list is recognised by its address, and the cache holds the list itself: another
+//! list that comes to lie at the same address cannot be taken for it. The number of lists is bounded, and
+//! the least recently used one goes first.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,69 +15,69 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::Wire;
 use super::names::NameMapping;
 
-/// How many lists of tools are kept.
+/// The most lists of tools in the cache.
 const MAX_LISTS: usize = 8;
 
 /// One list of tools.
 #[derive(Debug, Default)]
 pub struct OfferedTools {
     pub(super) names: NameMapping,
-    kept: Option<EncodedTools>,
+    encoded: Option<EncodedTools>,
 }
 
 #[derive(Debug)]
 struct EncodedTools {
     tools: Arc<[ToolSpec]>,
-    /// By format.
+    /// The encoded text by format.
     texts: [OnceLock<Box<RawValue>>; Wire::ALL.len()],
 }
 
 impl OfferedTools {
-    /// These tools. What is written of them is kept as long as this is.
+    /// These tools, with a cache of their encoded text.
     pub fn new(tools: &Arc<[ToolSpec]>) -> Self {
-        let kept = EncodedTools { tools: tools.clone(), texts: Default::default() };
-        OfferedTools { kept: Some(kept), ..OfferedTools::once(tools) }
+        let encoded = EncodedTools { tools: tools.clone(), texts: Default::default() };
+        OfferedTools { encoded: Some(encoded), ..OfferedTools::uncached(tools) }
     }
 
-    /// These tools, of which nothing is kept.
-    pub(super) fn once(tools: &[ToolSpec]) -> Self {
-        OfferedTools { names: NameMapping::of_tools(tools), kept: None }
+    /// These tools, without a cache.
+    pub(super) fn uncached(tools: &[ToolSpec]) -> Self {
+        OfferedTools { names: NameMapping::of_tools(tools), encoded: None }
     }
 
-    fn is_of(&self, tools: &Arc<[ToolSpec]>) -> bool {
-        self.kept.as_ref().is_some_and(|kept| Arc::ptr_eq(&kept.tools, tools))
+    fn is_for(&self, tools: &Arc<[ToolSpec]>) -> bool {
+        self.encoded.as_ref().is_some_and(|encoded| Arc::ptr_eq(&encoded.tools, tools))
     }
 
-    /// What a format writes of these tools.
+    /// The encoded text of these tools in a format, from the cache if it is there.
     pub(super) fn text<T: Serialize>(
         &self,
         wire: Wire,
         tools: &Arc<[ToolSpec]>,
         write: impl FnOnce() -> T,
     ) -> Cow<'_, RawValue> {
-        // Plain values can always be written.
+        // Plain values can always be serialized.
         let text = || to_raw_value(&write()).unwrap_or_default();
-        match &self.kept {
-            Some(kept) if Arc::ptr_eq(&kept.tools, tools) => {
-                Cow::Borrowed(kept.texts[wire as usize].get_or_init(text))
+        match &self.encoded {
+            Some(encoded) if Arc::ptr_eq(&encoded.tools, tools) => {
+                Cow::Borrowed(encoded.texts[wire as usize].get_or_init(text))
             }
             _ => Cow::Owned(text()),
         }
     }
 }
 
-/// The lists that were offered last.
+/// The lists of tools that were offered last.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedToolsCache {
-    /// The last one asked for is the last.
+    /// In the order of use, the latest last.
     lists: Mutex<Vec<Arc<OfferedTools>>>,
 }
 
 impl OfferedToolsCache {
-    /// The one of these tools.
-    pub(crate) fn of(&self, tools: &Arc<[ToolSpec]>) -> Arc<OfferedTools> {
+    /// The entry for these tools, added if it is not there.
+    pub(crate) fn get(&self, tools: &Arc<[ToolSpec]>) -> Arc<OfferedTools> {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = lists.iter().rposition(|list| list.is_of(tools)) {
+        if let Some(at) = lists.iter().rposition(|list| list.is_for(tools)) {
             lists[at..].rotate_left(1);
         } else {
             if lists.len() == MAX_LISTS {

@@ -1,13 +1,13 @@
 //! Ollama's `/api/chat`: one JSON object a line.
 //!
-//! Arguments of calls are objects in both directions and never text. Calls come whole; the numbers that
-//! some versions give them begin anew with each line, so they are counted here. Counters that are absent
-//! are 0. The answer's last line has `done`, and an error may come as a line of its own after the server
-//! said that all is well; both its shapes are read.
+//! Arguments of calls are objects in both directions and never text. Calls come whole; some versions number
+//! them anew in each line, so they are counted here. Counters that are absent
+//! are 0. The answer's last line has `done`, and an error may come as a line of its own after a status of 200;
+//! both its shapes are read.
 //!
-//! Two things have no field: that some tool has to be called, which is therefore not asked for, and
+//! Two things have no field: a required tool call, which is therefore not requested, and
 //! whether to think, which is left to the model. `num_ctx` is sent whenever the context window is known:
-//! without it the server quietly forgets the beginning of a prompt that is longer than its own default.
+//! without it the server silently drops the beginning of a prompt that is longer than its own default.
 
 mod body;
 mod text_line;
@@ -26,29 +26,29 @@ use crate::port::Delta;
 pub(super) use body::{body, object};
 use text_line::LineText;
 
-/// What was read of an answer.
+/// The state of an answer that is being decoded.
 #[derive(Debug, Default)]
 pub(super) struct OllamaDecoder {
-    /// How many calls there were.
+    /// The number of calls so far.
     calls: u32,
-    /// All that was thought, as it goes back.
+    /// All thinking so far, as it goes back.
     thinking: String,
-    /// Whether there was anything but thinking.
-    said: bool,
+    /// Whether there was text or a call.
+    has_answer: bool,
 }
 
 impl OllamaDecoder {
-    /// Takes one line. Answers whether it was the last.
+    /// Decodes one line. True: it was the last.
     pub(super) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
-        // Nearly all lines have a few words in them and nothing else.
-        if let Some(words) = text_line::words(frame) {
-            self.said(words, out);
+        // Nearly all lines have a few words of text in them and nothing else.
+        if let Some(text) = text_line::parse(frame) {
+            self.text(text, out);
             return Ok(false);
         }
         self.line(&parse(frame)?, out)
     }
 
-    /// A whole answer that came as one document: it looks like a last line with everything in it.
+    /// Decodes a whole answer that came as one document: it looks like a last line with everything in it.
     pub(super) fn whole(&mut self, body: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         if self.line(body, out)? { Ok(()) } else { Err(failure::unreadable(&body.to_string())) }
     }
@@ -67,7 +67,7 @@ impl OllamaDecoder {
         let reason = line["done_reason"].as_str().unwrap_or_default();
         let finish = match reason {
             "length" => FinishReason::Length,
-            "load" | "unload" if !self.said => return Err(silent(reason)),
+            "load" | "unload" if !self.has_answer => return Err(no_answer(reason)),
             _ => FinishReason::Stop,
         };
         if !self.thinking.is_empty() {
@@ -87,22 +87,23 @@ impl OllamaDecoder {
     fn message(&mut self, message: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         let text = |field: &str| message[field].as_str().map(Cow::Borrowed);
         let (thinking, reasoning, content) = (text("thinking"), text("reasoning_content"), text("content"));
-        self.said(LineText { thinking, reasoning, content }, out);
+        self.text(LineText { thinking, reasoning, content }, out);
         for call in message["tool_calls"].as_array().into_iter().flatten() {
-            self.said = true;
+            self.has_answer = true;
             self.call(call, out);
         }
     }
 
-    fn said(&mut self, words: LineText<'_>, out: &mut Vec<Delta>) {
-        let there = |text: Option<Cow<'_, str>>| text.filter(|text| !text.is_empty()).map(Cow::into_owned);
-        // The second is what compatible servers write.
-        if let Some(thought) = there(words.thinking).or_else(|| there(words.reasoning)) {
+    fn text(&mut self, line: LineText<'_>, out: &mut Vec<Delta>) {
+        let non_empty =
+            |text: Option<Cow<'_, str>>| text.filter(|text| !text.is_empty()).map(Cow::into_owned);
+        // Compatible servers write the second field.
+        if let Some(thought) = non_empty(line.thinking).or_else(|| non_empty(line.reasoning)) {
             self.thinking.push_str(&thought);
             out.push(Delta::Reasoning(thought));
         }
-        if let Some(text) = there(words.content) {
-            self.said = true;
+        if let Some(text) = non_empty(line.content) {
+            self.has_answer = true;
             out.push(Delta::Text(text));
         }
     }
@@ -121,10 +122,10 @@ impl OllamaDecoder {
     }
 }
 
-/// The server only loaded the model, or let go of it, and the model was not asked.
-fn silent(reason: &str) -> Fault {
-    let what = format!("the model's server says that it did {reason:?} and gave no answer");
-    Fault::new(Code::LlmInvalidResponse, what)
+/// The fault of a server that only loaded or unloaded the model and did not ask it.
+fn no_answer(reason: &str) -> Fault {
+    let message = format!("the model's server says that it did {reason:?} and gave no answer");
+    Fault::new(Code::LlmInvalidResponse, message)
 }
 
 #[cfg(test)]

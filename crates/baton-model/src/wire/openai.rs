@@ -1,4 +1,4 @@
-//! What the two formats that OpenAI made have in common.
+//! The common parts of OpenAI's two formats.
 
 use baton_core::chat::TokenUsage;
 use baton_core::fault::{Code, Fault};
@@ -10,22 +10,21 @@ use super::json::BorrowedJson;
 use super::{Wire, WireRequest};
 use crate::port::{Delta, ToolChoice};
 
-/// The most calls that are kept track of while an answer is read. It only bounds what is remembered: how
-/// many calls an answer may have is for [`crate::ReplyCollector`] to say, which is fed what was read and has
-/// given up long before.
+/// The most calls that a decoder tracks. It only bounds memory: [`crate::ReplyCollector`] limits the calls of an
+/// answer, and has failed long before.
 pub(super) const MAX_TRACKED_CALLS: usize = 1024;
 
-/// A call keeps the number that its server gives it only if that is below this. Otherwise it is counted on
-/// from those before it, so that there always is a next number.
+/// The bound of a server's number of a call. A call with a larger one gets the next number, so that there always
+/// is one.
 pub(super) const INDEX_LIMIT: u32 = 1024;
 
-/// An answer that begins more of them than that.
+/// The fault of an answer with more calls than are tracked.
 pub(super) fn too_many_calls() -> Fault {
     Fault::new(Code::LlmInvalidResponse, "the model's answer begins calls without end")
 }
 
-/// Puts in what both have under the same names: how freely words are chosen, the tools, and whether one
-/// has to be called. What both say of a tool is given to `tool`, which makes it the format's own.
+/// Adds the fields that both formats share: temperature, tools, and whether one has to be called. `tool` turns
+/// the common description of a tool into the format's own.
 pub(super) fn common_body<'a>(
     call: &WireRequest<'a>,
     wire: Wire,
@@ -66,12 +65,12 @@ fn parameters(schema: &Value) -> Value {
     schema
 }
 
-/// A text that is there and says something.
+/// A text that is not empty.
 pub(super) fn text<'a>(value: &'a BorrowedJson<'_>) -> Option<&'a str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-/// What was used, if it says so. The fields are for what was read and what was written.
+/// The usage, if it has counters. The fields are those of the tokens read and written.
 pub(super) fn usage(usage: &BorrowedJson<'_>, fields: [&str; 2]) -> Option<Delta> {
     let [prompt, completion] = fields.map(|field| usage[field].as_u64());
     (prompt.is_some() || completion.is_some()).then(|| {

@@ -1,10 +1,10 @@
 //! OpenAI's Responses.
 //!
-//! Used without the server's memory: nothing is stored there, and every request holds the whole
-//! conversation. What an answer thought comes back as items, which are kept raw and sent back unchanged.
-//! Events are told apart by the `type` in their data, and unknown ones are passed over. Compatible servers
+//! Used without the server's state: nothing is stored there, and every request holds the whole
+//! conversation. Reasoning comes as items, which are kept raw and sent back unchanged.
+//! The `type` in their data distinguishes events, and unknown ones are ignored. Compatible servers
 //! leave out `sequence_number`, `output_index` and the event that closes arguments, so none of them is
-//! relied on: what an item holds when it is done counts.
+//! relied on: the content of a finished item counts.
 
 mod body;
 mod calls;

@@ -1,31 +1,30 @@
-//! Server-sent events out of lines, as the HTML standard reads them.
+//! Server-sent events from lines, by the rules of the HTML standard.
 //!
 //! Only data is kept: comments (also a bare `:`) and the fields `event`, `id`, `retry` and unknown ones are
-//! passed over, because every format that we read says in its data what an event is. Reconnecting is not
-//! known here.
+//! ignored, because every format that we decode has the type of an event in its data. There is no reconnecting.
 
 use baton_core::fault::Fault;
 
 use super::lines::{MAX_LINE_BYTES, too_long};
 
-/// The event that is being read.
+/// The current event.
 #[derive(Debug, Default)]
 pub(super) struct SseEvent {
     data: String,
-    /// Some data came, if only an empty line of it.
+    /// Some data came, even if it is only an empty line.
     begun: bool,
-    /// `data` was given away and starts anew.
+    /// `data` was returned and has to be cleared.
     given: bool,
 }
 
 impl SseEvent {
-    /// Takes the next line. Gives the data of an event, its lines joined, when the line ends one.
+    /// Takes the next line. Returns the data of an event, its lines joined, when the line ends one.
     pub(super) fn line(&mut self, line: &str) -> Result<Option<&str>, Fault> {
         if std::mem::take(&mut self.given) {
             self.data.clear();
         }
         if line.is_empty() {
-            // An event without data is none.
+            // An event without data is ignored.
             return Ok(self.pending());
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));

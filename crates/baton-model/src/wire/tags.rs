@@ -1,21 +1,21 @@
-//! What a model has the habit of writing into its text, split out of it.
+//! The tag splitter: reasoning and calls that a model writes into its text are taken out of it.
 //!
 //! `<think>…</think>` is reasoning where it opens the answer, after white space at most; later it is text,
-//! as somebody may write about it. An answer that ends inside is all reasoning. A `</think>` that nothing
-//! opened is text, too: where a template opens the tag in the prompt, all that comes before the end of the
+//! as an answer may be about the tag. An answer that ends inside is all reasoning. A `</think>` without its
+//! opening tag is text, too: where a template opens the tag in the prompt, everything before the end of the
 //! thinking looks like an answer, and holding it back would make every answer wait for its end. Such models
 //! need a server that splits it.
 //!
-//! `<tool_call>{"name": …, "arguments": …}</tool_call>` is a call wherever it stands (`parameters` is taken
+//! `<tool_call>{"name": …, "arguments": …}</tool_call>` is a call at any place (`parameters` is taken
 //! for `arguments`). The closing tag does not count inside a JSON string, so that text which a model merely
-//! passes on cannot end one call and begin another. What is not JSON never runs and never vanishes: if a
+//! passes on cannot end one call and begin another. Content that is not JSON never runs and never vanishes: if a
 //! name can be read it is a call with all of the raw text as its arguments, which no tool accepts, so that
-//! the model is told; otherwise it stays in the text as it was written. A call that the answer's end leaves
+//! the model gets an error; otherwise it stays in the text as it was written. A call that the answer's end leaves
 //! open counts as closed there. White space beside the tags is dropped unless text follows.
 //!
-//! A tag that comes in pieces gives the same result as a whole one. What is held back is bounded: a part of
-//! a tag, some white space, one call; longer ones are text. Everything that is not text passes as it is,
-//! but for calls of the format's own whose number is taken, by a call in the text, or beyond all reason.
+//! A tag that comes in pieces gives the same result as a whole one. The text that is held back is bounded: a part
+//! of a tag, some white space, one call; longer ones are text. Everything that is not text passes unchanged, except
+//! the format's own calls whose number is taken by a call in the text or is out of range: they get another number.
 
 mod tagged_call;
 
@@ -37,24 +37,24 @@ const MAX_CALL_BYTES: usize = 2 << 20;
 /// The longest white space that is held back.
 const MAX_BLANK_BYTES: usize = 1 << 10;
 
-/// Splits one answer.
+/// The tag splitter of one answer.
 #[derive(Debug)]
 pub(super) struct TagSplitter {
     inline_tags: InlineTags,
-    place: TagState,
-    /// White space that may turn out to stand beside a tag.
+    state: TagState,
+    /// White space that may stand beside a tag.
     blank: String,
-    /// What may turn out to be a tag.
+    /// Text that may be the beginning of a tag.
     begun: String,
-    /// The call at hand, up to and with the beginning of its closing tag.
+    /// The current call, up to and with the beginning of its closing tag.
     call: String,
     /// Whether `call` ends inside a JSON string, and there behind a backslash.
-    quoted: StringState,
-    /// Which numbers are not the format's own: calls in the text have them, and calls that had to move.
+    string: StringState,
+    /// The numbers of calls in the text and of renumbered calls.
     taken: BTreeSet<u32>,
-    /// The number after all that were seen.
+    /// The number after the largest so far.
     next: u32,
-    /// The format's own calls that had to move.
+    /// The format's own calls that were renumbered.
     moved: BTreeMap<u32, u32>,
 }
 
@@ -83,18 +83,18 @@ impl TagSplitter {
     pub(super) fn new(inline_tags: InlineTags) -> Self {
         TagSplitter {
             inline_tags,
-            place: if inline_tags.think_tags { TagState::Start } else { TagState::Text },
+            state: if inline_tags.think_tags { TagState::Start } else { TagState::Text },
             blank: String::new(),
             begun: String::new(),
             call: String::new(),
-            quoted: StringState::No,
+            string: StringState::No,
             taken: BTreeSet::new(),
             next: 0,
             moved: BTreeMap::new(),
         }
     }
 
-    /// Lets a delta through, or holds it back until it is known what it is.
+    /// Passes a delta on, or holds text back while it may be a tag.
     pub(super) fn pass(&mut self, delta: Delta, out: &mut Vec<Delta>) {
         match delta {
             Delta::Text(text) if self.inline_tags != InlineTags::default() => {
@@ -103,7 +103,7 @@ impl TagSplitter {
                 out.append(&mut found.0);
             }
             Delta::CallStart { index, id, name } => {
-                out.push(Delta::CallStart { index: self.settle(index), id, name });
+                out.push(Delta::CallStart { index: self.renumber(index), id, name });
             }
             Delta::CallArguments { index, text } => {
                 let index = self.moved.get(&index).copied().unwrap_or(index);
@@ -113,10 +113,10 @@ impl TagSplitter {
         }
     }
 
-    /// The answer is complete: what was held back is what it looks like now.
+    /// Ends the answer: text that was held back is sent as its state says.
     pub(super) fn end(&mut self, out: &mut Vec<Delta>) {
         let mut found = DeltaBuffer::default();
-        match self.place {
+        match self.state {
             TagState::Start | TagState::Text => {
                 if self.taken.is_empty() || !self.begun.is_empty() {
                     found.text(&self.blank);
@@ -129,12 +129,12 @@ impl TagSplitter {
         }
         self.blank.clear();
         self.begun.clear();
-        self.place = TagState::Text;
+        self.state = TagState::Text;
         out.append(&mut found.0);
     }
 
     fn read(&mut self, c: char, found: &mut DeltaBuffer) {
-        match self.place {
+        match self.state {
             TagState::Start => self.start(c, found),
             TagState::Opened if c.is_whitespace() => {}
             TagState::Opened | TagState::Thinking => self.think(c, found),
@@ -152,7 +152,7 @@ impl TagSplitter {
         if self.begun == THINK {
             self.blank.clear();
             self.begun.clear();
-            self.place = TagState::Opened;
+            self.state = TagState::Opened;
         } else if !THINK.starts_with(&self.begun) {
             let begun = std::mem::take(&mut self.begun);
             begun.chars().for_each(|c| self.text(c, found));
@@ -160,7 +160,7 @@ impl TagSplitter {
     }
 
     fn think(&mut self, c: char, found: &mut DeltaBuffer) {
-        self.place = TagState::Thinking;
+        self.state = TagState::Thinking;
         if !self.begin(c, THINK_END) {
             found.reasoning(&std::mem::take(&mut self.begun));
             if !self.begin(c, THINK_END) {
@@ -168,12 +168,12 @@ impl TagSplitter {
             }
         } else if self.begun == THINK_END {
             self.begun.clear();
-            self.place = TagState::Thought;
+            self.state = TagState::Thought;
         }
     }
 
     fn text(&mut self, c: char, found: &mut DeltaBuffer) {
-        self.place = TagState::Text;
+        self.state = TagState::Text;
         if !self.inline_tags.tool_call_tags {
             found.text(&std::mem::take(&mut self.blank));
             return found.text(c.encode_utf8(&mut [0; 4]));
@@ -181,7 +181,7 @@ impl TagSplitter {
         if self.begin(c, CALL) {
             if self.begun == CALL {
                 self.begun.clear();
-                self.place = TagState::Call;
+                self.state = TagState::Call;
             }
             return;
         }
@@ -199,13 +199,13 @@ impl TagSplitter {
 
     fn call(&mut self, c: char, found: &mut DeltaBuffer) {
         self.call.push(c);
-        self.quoted = match (self.quoted, c) {
+        self.string = match (self.string, c) {
             (StringState::No, '"') | (StringState::Escaped, _) => StringState::Yes,
             (StringState::Yes, '\\') => StringState::Escaped,
             (StringState::Yes, '"') | (StringState::No, _) => StringState::No,
             (StringState::Yes, _) => StringState::Yes,
         };
-        if c == '>' && self.quoted == StringState::No && self.call.ends_with(CALL_END) {
+        if c == '>' && self.string == StringState::No && self.call.ends_with(CALL_END) {
             self.call.truncate(self.call.len() - CALL_END.len());
             self.close(CALL_END, found);
         } else if self.call.len() > MAX_CALL_BYTES {
@@ -213,12 +213,12 @@ impl TagSplitter {
         }
     }
 
-    /// Makes a call of what stood before its end, if it is one.
+    /// Ends the current call. Content without a name stays text.
     fn close(&mut self, end: &str, found: &mut DeltaBuffer) {
         let Some((name, arguments)) = parse_tagged_call(self.call.trim()) else {
             return self.leave_as_text(end, found);
         };
-        let index = self.count_on();
+        let index = self.next_number();
         found.0.push(Delta::CallStart { index, id: None, name });
         found.0.push(Delta::CallArguments { index, text: arguments });
         self.leave();
@@ -232,11 +232,11 @@ impl TagSplitter {
 
     fn leave(&mut self) {
         self.call = String::new();
-        self.quoted = StringState::No;
-        self.place = TagState::Text;
+        self.string = StringState::No;
+        self.state = TagState::Text;
     }
 
-    /// Whether what is begun goes on with this character to become the tag.
+    /// Takes the character if the text with it may still become the tag.
     fn begin(&mut self, c: char, tag: &str) -> bool {
         self.begun.push(c);
         let goes_on = tag.starts_with(&self.begun);
@@ -250,12 +250,12 @@ impl TagSplitter {
         self.blank.push(c);
         if self.blank.len() > MAX_BLANK_BYTES {
             found.text(&std::mem::take(&mut self.blank));
-            self.place = TagState::Text;
+            self.state = TagState::Text;
         }
     }
 
-    /// The number for a call that was to have this one.
-    fn settle(&mut self, index: u32) -> u32 {
+    /// The number of a call that the format gave this one.
+    fn renumber(&mut self, index: u32) -> u32 {
         if let Some(moved) = self.moved.get(&index) {
             return *moved;
         }
@@ -263,13 +263,13 @@ impl TagSplitter {
             self.next = self.next.max(index + 1);
             return index;
         }
-        let moved = self.count_on();
+        let moved = self.next_number();
         self.moved.insert(index, moved);
         moved
     }
 
-    /// Takes the number after all that were seen.
-    fn count_on(&mut self) -> u32 {
+    /// Takes the next number.
+    fn next_number(&mut self) -> u32 {
         let index = self.next;
         self.taken.insert(index);
         self.next += 1;
@@ -277,7 +277,7 @@ impl TagSplitter {
     }
 }
 
-/// What was found in one piece of text: neighbours of one kind are one delta.
+/// The deltas of one piece of text: neighbours of one kind are one delta.
 #[derive(Default)]
 struct DeltaBuffer(Vec<Delta>);
 

@@ -1,4 +1,4 @@
-//! The body of a request.
+//! The request body of Anthropic's Messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,43 +12,44 @@ use crate::wire::body::RequestBody;
 use crate::wire::ollama::object;
 use crate::wire::{Wire, WireRequest, system};
 
-/// Stands where the first message is not the user's.
+/// The first message where the conversation does not begin with the user's.
 const OPENING: &str = "(The conversation begins here.)";
 
 pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     let request = call.request;
-    let (system, talk) = system::split(&request.messages);
+    let (system, messages) = system::split(&request.messages);
     let mut body = json!({
         "model": call.model,
         "max_tokens": request.max_tokens,
         "stream": true,
-        "messages": turns(call, talk),
+        "messages": turns(call, messages),
     });
-    let system: Vec<String> = system.into_iter().chain(request.schema.as_ref().map(shape)).collect();
+    let system: Vec<String> =
+        system.into_iter().chain(request.schema.as_ref().map(schema_instruction)).collect();
     if !system.is_empty() {
         body["system"] = json!([{"type": "text", "text": system.join("\n\n")}]);
     }
     if let Some(temperature) = request.temperature {
         body["temperature"] = temperature.into();
     }
-    let tools = offer(call, &mut body);
-    remember(&mut body);
+    let tools = add_tools(call, &mut body);
+    mark_for_cache(&mut body);
     RequestBody { fields: body, tools }
 }
 
-/// Asks for what stays the same from call to call to be cached.
-fn remember(body: &mut Value) {
+/// Marks the end of the part that stays the same from call to call, so that the provider caches it.
+fn mark_for_cache(body: &mut Value) {
     let last = |part: &str| body[part].as_array().and_then(|blocks| blocks.len().checked_sub(1));
-    let places = ["system", "tools"].map(|part| last(part).map(|at| (part, at)));
-    if let Some((part, at)) = places.into_iter().flatten().next() {
+    let ends = ["system", "tools"].map(|part| last(part).map(|at| (part, at)));
+    if let Some((part, at)) = ends.into_iter().flatten().next() {
         body[part][at]["cache_control"] = json!({"type": "ephemeral"});
     }
 }
 
-/// Puts in the tools. A history with calls is accepted only along with tools, so where none is offered
-/// those that it names stand in, and may not be called. Answers with the text of them, unless they are to
-/// be changed: where there is no system, the tools are what is remembered.
-fn offer<'a>(call: &WireRequest<'a>, body: &mut Value) -> Option<Cow<'a, RawValue>> {
+/// Adds the tools. A history with calls is accepted only along with tools, so where none is offered
+/// the tools of the history stand in, and may not be called. Returns their encoded text where there is a system
+/// text; where there is none, the cache mark goes into the tools, so they are values in the body.
+fn add_tools<'a>(call: &WireRequest<'a>, body: &mut Value) -> Option<Cow<'a, RawValue>> {
     let request = call.request;
     if !request.tools.is_empty() {
         if request.tool_choice == ToolChoice::Required {
@@ -78,7 +79,7 @@ fn offer<'a>(call: &WireRequest<'a>, body: &mut Value) -> Option<Cow<'a, RawValu
     None
 }
 
-fn shape(output: &OutputSchema) -> String {
+fn schema_instruction(output: &OutputSchema) -> String {
     let schema = &output.schema;
     format!(
         "Answer with one JSON document and nothing else: no words around it and no code fence. \
@@ -86,14 +87,14 @@ fn shape(output: &OutputSchema) -> String {
     )
 }
 
-/// The messages as turns of the two speakers.
-fn turns(call: &WireRequest<'_>, talk: &[ChatMessage]) -> Vec<Value> {
+/// The messages as alternating turns of user and assistant.
+fn turns(call: &WireRequest<'_>, messages: &[ChatMessage]) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    for message in talk {
+    for message in messages {
         let (role, blocks) = blocks(call, message);
         match turns.last_mut() {
             _ if blocks.is_empty() => {}
-            Some((last, said)) if *last == role => said.extend(blocks),
+            Some((last, content)) if *last == role => content.extend(blocks),
             _ => turns.push((role, blocks)),
         }
     }
@@ -103,13 +104,13 @@ fn turns(call: &WireRequest<'_>, talk: &[ChatMessage]) -> Vec<Value> {
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// Who speaks, and the blocks of what is said; none where nothing is.
+/// The role and the blocks of a message; no blocks where it is empty.
 fn blocks(call: &WireRequest<'_>, message: &ChatMessage) -> (&'static str, Vec<Value>) {
     match message.role {
         Role::User => ("user", text(&message.content).into_iter().collect()),
         Role::System => {
-            let said = system::inline(&message.content);
-            ("user", said.iter().filter_map(|said| text(said)).collect())
+            let inline = system::inline(&message.content);
+            ("user", inline.iter().filter_map(|inline| text(inline)).collect())
         }
         Role::Tool => {
             let id = call.names.call_id(message.tool_call_id.as_deref().unwrap_or_default());
@@ -124,13 +125,14 @@ fn blocks(call: &WireRequest<'_>, message: &ChatMessage) -> (&'static str, Vec<V
                 let (id, name) = (call.names.call_id(&made.id), call.names.to_provider(&made.name));
                 json!({"type": "tool_use", "id": id, "name": name, "input": object(&made.arguments)})
             });
-            // White space at the end of the last turn is refused, and turns do not change by being last.
-            let said: Vec<Value> = text(message.content.trim_end()).into_iter().chain(calls).collect();
-            if said.is_empty() {
-                return ("assistant", said);
+            // White space at the end of the last turn is refused. It is trimmed from every turn, so that a turn
+            // keeps its bytes when more follow.
+            let content: Vec<Value> = text(message.content.trim_end()).into_iter().chain(calls).collect();
+            if content.is_empty() {
+                return ("assistant", content);
             }
-            let thought = call.own_reasoning(message, Wire::Anthropic);
-            ("assistant", thought.iter().cloned().chain(said).collect())
+            let thinking = call.own_reasoning(message, Wire::Anthropic);
+            ("assistant", thinking.iter().cloned().chain(content).collect())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The reading of an answer.
+//! The decoder of Anthropic's Messages.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::wire::decoder::json as parse;
 use crate::wire::failure;
 use crate::wire::json::BorrowedJson;
 
-/// What was read of an answer.
+/// The state of an answer that is being decoded.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct AnthropicDecoder {
-    /// The blocks that are open, by their number.
+    /// The open blocks by their number.
     open: BTreeMap<u64, OpenBlock>,
-    /// How many calls there were.
+    /// The number of calls so far.
     calls: u32,
     stop: Option<FinishReason>,
     usage: AnthropicUsage,
@@ -25,13 +25,13 @@ pub(in crate::wire) struct AnthropicDecoder {
 /// A block that has begun.
 #[derive(Debug)]
 enum OpenBlock {
-    /// Arguments that came with the beginning count only if none come after it.
+    /// A call. Arguments that came with its start count only if none come after it.
     Call {
         index: u32,
         input: Value,
         written: bool,
     },
-    /// Raw, as it goes back. Without a signature it was cut off.
+    /// Raw thinking, as it goes back. Without a signature it was cut off.
     Thinking {
         block: Value,
         signed: bool,
@@ -40,7 +40,7 @@ enum OpenBlock {
     Other,
 }
 
-/// Counters; a later one replaces an earlier one, and 0 says nothing.
+/// The token counters; a later one replaces an earlier one, and 0 is ignored.
 #[derive(Debug, Default)]
 struct AnthropicUsage {
     input: u64,
@@ -50,7 +50,7 @@ struct AnthropicUsage {
 }
 
 impl AnthropicDecoder {
-    /// Takes the data of one event. Answers whether it was the last.
+    /// Decodes the data of one event. True: it was the last.
     pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let event = parse(frame)?;
         let index = event["index"].as_u64().unwrap_or_default();
@@ -75,7 +75,7 @@ impl AnthropicDecoder {
         Ok(false)
     }
 
-    /// A whole answer that came as one document instead of a stream.
+    /// Decodes a whole answer that came as one JSON document instead of a stream.
     pub(in crate::wire) fn whole(
         &mut self,
         body: &BorrowedJson<'_>,
@@ -163,21 +163,21 @@ impl AnthropicDecoder {
     }
 
     fn finish(&mut self, out: &mut Vec<Delta>) {
-        // A call whose block is still open was cut off, whatever the reason is said to be.
+        // A call whose block is still open was cut off, even if the stop reason says otherwise.
         let is_cut = self.open.values().any(|block| matches!(block, OpenBlock::Call { .. }));
         let finish = match self.stop {
             Some(FinishReason::Refused) => FinishReason::Refused,
             _ if is_cut => FinishReason::Length,
-            said => said.unwrap_or(FinishReason::Stop),
+            reason => reason.unwrap_or(FinishReason::Stop),
         };
         out.push(Delta::Finish(finish));
     }
 }
 
 impl AnthropicUsage {
-    /// Takes the counters in, and says what is known now: of an answer that is cancelled it is all there is.
-    fn update(&mut self, said: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
-        if !said.is_object() {
+    /// Updates the counters and sends them at once, because a cancelled answer gets no later ones.
+    fn update(&mut self, usage: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
+        if !usage.is_object() {
             return;
         }
         let counters = [
@@ -187,7 +187,7 @@ impl AnthropicUsage {
             ("output_tokens", &mut self.output),
         ];
         for (field, counter) in counters {
-            *counter = said[field].as_u64().filter(|count| *count > 0).unwrap_or(*counter);
+            *counter = usage[field].as_u64().filter(|count| *count > 0).unwrap_or(*counter);
         }
         out.push(Delta::Usage(TokenUsage {
             prompt_tokens: self.input.saturating_add(self.cache_read).saturating_add(self.cache_creation),
@@ -198,7 +198,7 @@ impl AnthropicUsage {
     }
 }
 
-/// Why it stopped. A turn that was paused is over for us: nothing goes on at the server.
+/// The finish reason. A paused turn (`pause_turn`) counts as finished, as the server does not go on by itself.
 fn finish(reason: &str) -> FinishReason {
     match reason {
         "tool_use" => FinishReason::ToolCalls,
@@ -214,7 +214,7 @@ fn push(out: &mut Vec<Delta>, delta: impl FnOnce(String) -> Delta, text: &str) {
     }
 }
 
-/// Lengthens a text inside a block.
+/// Appends to a text inside a block.
 fn append(field: &mut Value, more: &str) {
     match field {
         Value::String(text) => text.push_str(more),

@@ -1,4 +1,4 @@
-//! The body of a request.
+//! The request body of Chat Completions.
 
 use baton_core::chat::{ChatCall, ChatMessage, Role};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::wire::{Wire, WireRequest, openai, system};
 
 pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     let request = call.request;
-    let (leading, said) = system::split(&request.messages);
-    let leading = leading.map(|text| json!({"role": "system", "content": text}));
-    let said = said.iter().filter_map(|said| message(call, said));
-    let messages: Vec<Value> = leading.into_iter().chain(said).collect();
+    let (system, rest) = system::split(&request.messages);
+    let system = system.map(|text| json!({"role": "system", "content": text}));
+    let rest = rest.iter().filter_map(|message| encode_message(call, message));
+    let messages: Vec<Value> = system.into_iter().chain(rest).collect();
     let mut body = json!({
         "model": call.model,
         "messages": messages,
@@ -32,37 +32,37 @@ pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     openai::common_body(call, Wire::ChatCompletions, body, tool)
 }
 
-/// A message; none for one that says nothing, which some servers refuse.
-fn message(call: &WireRequest<'_>, said: &ChatMessage) -> Option<Value> {
-    let content = &said.content;
-    Some(match said.role {
+/// A message; none for an empty one, which some servers refuse.
+fn encode_message(call: &WireRequest<'_>, message: &ChatMessage) -> Option<Value> {
+    let content = &message.content;
+    Some(match message.role {
         Role::System => json!({"role": "user", "content": system::inline(content)?}),
         Role::User => json!({"role": "user", "content": content}),
         Role::Tool => {
-            let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
+            let id = call.names.call_id(message.tool_call_id.as_deref().unwrap_or_default());
             json!({"role": "tool", "tool_call_id": id, "content": content})
         }
-        Role::Assistant if content.is_empty() && said.tool_calls.is_empty() => return None,
+        Role::Assistant if content.is_empty() && message.tool_calls.is_empty() => return None,
         Role::Assistant => {
             let content = if content.is_empty() { Value::Null } else { content.as_str().into() };
-            let mut message = json!({"role": "assistant", "content": content});
-            if !said.tool_calls.is_empty() {
-                message["tool_calls"] = said.tool_calls.iter().map(|asked| tool_call(call, asked)).collect();
+            let mut encoded = json!({"role": "assistant", "content": content});
+            if !message.tool_calls.is_empty() {
+                encoded["tool_calls"] = message.tool_calls.iter().map(|made| tool_call(call, made)).collect();
             }
-            let blocks = call.own_reasoning(said, Wire::ChatCompletions);
-            let thought: String = blocks.iter().filter_map(|block| block[REASONING].as_str()).collect();
-            if !thought.is_empty() {
-                message[REASONING] = thought.into();
+            let blocks = call.own_reasoning(message, Wire::ChatCompletions);
+            let reasoning: String = blocks.iter().filter_map(|block| block[REASONING].as_str()).collect();
+            if !reasoning.is_empty() {
+                encoded[REASONING] = reasoning.into();
             }
-            message
+            encoded
         }
     })
 }
 
-fn tool_call(call: &WireRequest<'_>, asked: &ChatCall) -> Value {
+fn tool_call(call: &WireRequest<'_>, made: &ChatCall) -> Value {
     json!({
-        "id": call.names.call_id(&asked.id),
+        "id": call.names.call_id(&made.id),
         "type": "function",
-        "function": {"name": call.names.to_provider(&asked.name), "arguments": asked.arguments.to_string()},
+        "function": {"name": call.names.to_provider(&made.name), "arguments": made.arguments.to_string()},
     })
 }

@@ -1,4 +1,4 @@
-//! What an answer says, event by event.
+//! The decoder of Chat Completions.
 
 use baton_core::chat::FinishReason;
 use baton_core::fault::{Code, Fault};
@@ -10,39 +10,39 @@ use crate::wire::json::BorrowedJson;
 use crate::wire::openai::{INDEX_LIMIT, MAX_TRACKED_CALLS, text, too_many_calls, usage};
 use crate::wire::{decoder, failure};
 
-/// The other field that holds reasoning.
-const THOUGHT: &str = "reasoning";
+/// The other field of reasoning, which servers only write.
+const OTHER_REASONING: &str = "reasoning";
 
-/// What was read of an answer so far.
+/// The state of an answer that is being decoded.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct ChatDecoder {
     calls: Vec<StartedCall>,
-    /// All reasoning so far, in one piece.
-    thought: String,
+    /// All reasoning so far.
+    reasoning: String,
     /// Whether any of it came in the field in which it can go back.
-    returns: bool,
+    is_returnable: bool,
     has_text: bool,
     refused: bool,
-    /// Why it stopped, as the server put it. Told at the end, because usage comes after it.
+    /// The server's finish reason. The delta is sent at the end, because usage comes after it.
     finish: Option<String>,
 }
 
-/// A call that has begun.
+/// A call that has started.
 #[derive(Debug)]
 struct StartedCall {
-    /// Where the server counts it.
+    /// The server's number of the call.
     key: u64,
     id: Option<String>,
-    /// Its place among our deltas.
+    /// The number of the call in our deltas.
     index: u32,
-    /// Its name, once it has come: the call is told from then on.
+    /// The name, once it has come; deltas are sent from then on.
     name: Option<String>,
     /// Arguments that came before the name.
     early: String,
 }
 
 impl ChatDecoder {
-    /// Takes the data of one event. Answers whether it was the terminal marker.
+    /// Decodes the data of one event. True: it was the terminal marker.
     pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let frame = frame.trim();
         if frame.is_empty() {
@@ -55,7 +55,7 @@ impl ChatDecoder {
         Ok(false)
     }
 
-    /// Takes a whole answer that came as one JSON document.
+    /// Decodes a whole answer that came as one JSON document instead of a stream.
     pub(in crate::wire) fn whole(
         &mut self,
         body: &BorrowedJson<'_>,
@@ -69,7 +69,7 @@ impl ChatDecoder {
         if !chunk["error"].is_null() || chunk["object"] == "error" {
             return Err(failure::fault_in_answer(&chunk.to_value()));
         }
-        // There are none where usage is told, and more than one only if somebody asks for it.
+        // The chunk with the usage has no choices; more than one choice comes only on request.
         let choices = chunk["choices"].as_array().into_iter().flatten();
         for choice in choices.filter(|choice| choice["index"].as_u64().unwrap_or(0) == 0) {
             self.piece(&choice[part], part == "message", out)?;
@@ -83,29 +83,29 @@ impl ChatDecoder {
 
     fn piece(&mut self, piece: &BorrowedJson<'_>, whole: bool, out: &mut Vec<Delta>) -> Result<(), Fault> {
         // Gateways send the same reasoning under both names.
-        let returned = text(&piece[REASONING]);
-        self.returns |= returned.is_some();
-        if let Some(thought) = returned.or_else(|| text(&piece[THOUGHT])) {
-            self.thought.push_str(thought);
-            out.push(Delta::Reasoning(thought.to_owned()));
+        let returnable = text(&piece[REASONING]);
+        self.is_returnable |= returnable.is_some();
+        if let Some(reasoning) = returnable.or_else(|| text(&piece[OTHER_REASONING])) {
+            self.reasoning.push_str(reasoning);
+            out.push(Delta::Reasoning(reasoning.to_owned()));
         }
-        for said in texts(&piece["content"]) {
+        for text in texts(&piece["content"]) {
             self.has_text = true;
-            out.push(Delta::Text(said.to_owned()));
+            out.push(Delta::Text(text.to_owned()));
         }
         if let Some(refusal) = text(&piece["refusal"]) {
             self.refused = true;
             out.push(Delta::Text(refusal.to_owned()));
         }
         for (at, call) in (0..).zip(piece["tool_calls"].as_array().into_iter().flatten()) {
-            // In a whole answer each is a call of its own, whatever it says of its place.
+            // In a whole answer each item is a call of its own, and its `index` is ignored.
             let key = if whole { Some(at) } else { call["index"].as_u64() };
             self.call(key, at == 0, call, out)?;
         }
         Ok(())
     }
 
-    /// Takes one piece of a call; `first`: it opens the list that it stands in.
+    /// Decodes one piece of a call; `first`: it is the first of its list.
     fn call(
         &mut self,
         key: Option<u64>,
@@ -140,10 +140,10 @@ impl ChatDecoder {
         Ok(())
     }
 
-    /// Which call a piece goes on with; none: it begins one.
+    /// The call that a piece continues; none: it starts one.
     ///
-    /// Only the first piece of a call has an id and a name by the book, and all have an index. But some
-    /// servers repeat id and name, some count every call as 0, and some do not count at all.
+    /// By the specification only the first piece of a call has an id and a name, and all have an index. But some
+    /// servers repeat id and name, some send index 0 for every call, and some send no index.
     fn continued(
         &self,
         key: Option<u64>,
@@ -163,7 +163,7 @@ impl ChatDecoder {
         let renamed = name.is_some() && begun.name.is_some();
         let is_new = match id {
             Some(_) if same_id(begun) => false,
-            // An id alone is a new call only where nothing else tells them apart.
+            // Another id alone is a new call only where there is no index.
             Some(_) => renamed || (key.is_none() && begun.id.is_some()),
             None => renamed && (begun.name.as_deref() != name || (key.is_none() && !first)),
         };
@@ -188,21 +188,20 @@ impl ChatDecoder {
         if self.calls.iter().any(|begun| begun.name.is_none()) {
             return Err(invalid("the model began a call and did not say of which tool"));
         }
-        let finish = self.why()?;
-        if !self.thought.is_empty() {
-            let field = if self.returns { REASONING } else { THOUGHT };
-            out.push(Delta::ReasoningBlock(json!({ field: std::mem::take(&mut self.thought) })));
+        let finish = self.finish_reason()?;
+        if !self.reasoning.is_empty() {
+            let field = if self.is_returnable { REASONING } else { OTHER_REASONING };
+            out.push(Delta::ReasoningBlock(json!({ field: std::mem::take(&mut self.reasoning) })));
         }
         out.push(Delta::Finish(finish));
         Ok(())
     }
 
-    /// Why it stopped.
-    fn why(&self) -> Result<FinishReason, Fault> {
-        // A call may be half a call if nobody says that it is whole.
-        let only_says = self.has_text && self.calls.is_empty();
+    fn finish_reason(&self) -> Result<FinishReason, Fault> {
+        // Text without a known reason is complete; a call without one may be half a call.
+        let is_text_only = self.has_text && self.calls.is_empty();
         Ok(match self.finish.as_deref() {
-            // Servers that give up on an answer say so in the place of a reason.
+            // Servers that abandon an answer send these as its reason.
             Some(reason @ ("abort" | "cancelled" | "error" | "insufficient_system_resource")) => {
                 let words = format!("the model's server broke off the answer ({reason})");
                 return Err(Fault::new(Code::LlmServer, words).retry_after_ms(0));
@@ -212,7 +211,7 @@ impl ChatDecoder {
             Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
             Some("length" | "model_length" | "max_tokens") => FinishReason::Length,
             Some("content_filter") => FinishReason::Refused,
-            Some(_) | None if only_says => FinishReason::Stop,
+            Some(_) | None if is_text_only => FinishReason::Stop,
             Some(reason) if !self.calls.is_empty() => {
                 let words = "the model wanted calls and stopped for a reason that is not known";
                 return Err(invalid(format!("{words}: {}", failure::excerpt(reason))));

@@ -1,10 +1,10 @@
-//! Whether a server means that the conversation is too long, and how much would have fitted.
+//! The context limit in a server's words: whether an error means it, and how many tokens would fit.
 //!
-//! By its words, for the servers that have no code for it. Each phrase is one that a server is known to
-//! say; what none of them says is not guessed at.
+//! For the servers that have no code for it. Each phrase is known from a real server; other words are not
+//! interpreted.
 
-/// What it is about …
-const ABOUT: [&str; 7] = [
+/// Names of the context window; an error about it also has one of [`EXCEEDED`].
+const CONTEXT: [&str; 7] = [
     "context length",
     "context size",
     "context window",
@@ -14,8 +14,8 @@ const ABOUT: [&str; 7] = [
     "max context",
 ];
 
-/// … and what is wrong with it.
-const WRONG: [&str; 9] = [
+/// Words for exceeding it.
+const EXCEEDED: [&str; 9] = [
     "exceed",
     "too long",
     "too large",
@@ -27,8 +27,8 @@ const WRONG: [&str; 9] = [
     "reduce",
 ];
 
-/// What says both at once.
-const BOTH: [&str; 5] = [
+/// Phrases that are enough by themselves.
+const TOO_LONG: [&str; 5] = [
     "prompt is too long",
     "prompt too long",
     "input is too long",
@@ -36,8 +36,8 @@ const BOTH: [&str; 5] = [
     "request too large",
 ];
 
-/// What the number of tokens that fit stands behind.
-const BEFORE: [&str; 7] = [
+/// Phrases that the number of fitting tokens follows.
+const BEFORE_LIMIT: [&str; 7] = [
     "maximum context length is ",
     "context length of only ",
     "context size (",
@@ -47,17 +47,17 @@ const BEFORE: [&str; 7] = [
     " > ",
 ];
 
-/// Whether these words say so.
+/// Whether these words mean that the conversation is too long.
 pub(super) fn is_too_long(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
-    says(&BOTH) || (says(&ABOUT) && says(&WRONG))
+    says(&TOO_LONG) || (says(&CONTEXT) && says(&EXCEEDED))
 }
 
-/// How many tokens would have fitted, where they say it.
+/// The number of tokens that would fit, where the words have it.
 pub(super) fn limit(words: &str) -> Option<u64> {
     let words = words.to_ascii_lowercase();
-    BEFORE.iter().find_map(|phrase| {
+    BEFORE_LIMIT.iter().find_map(|phrase| {
         let (_, after) = words.split_once(phrase)?;
         let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
         after[..digits].parse().ok()

@@ -1,21 +1,20 @@
-//! A short plain excerpt of a stranger's words.
+//! A short plain excerpt of a server's untrusted words.
 //!
 //! At most 300 characters, one line, no control characters, no tags of a proxy's error page, and nothing
-//! that looks like a key. Whoever knows the key itself still has to look for it.
+//! that looks like a key. The key itself is redacted by the caller, which knows it.
 
-/// The most characters of a server's words that are kept.
-const MOST: usize = 300;
+/// The most characters of an excerpt.
+const MAX_CHARS: usize = 300;
 
-/// How far into them it is looked, in bytes: an error page may begin with long styles.
-const FAR: usize = 64 * 1024;
+/// The bytes that are read for an excerpt: an error page may begin with long styles.
+const MAX_READ_BYTES: usize = 64 * 1024;
 
 /// The shortest run of letters and digits that may be a key.
-const KEY: usize = 20;
+const MIN_KEY_BYTES: usize = 20;
 
 /// The words as one plain line.
 pub(super) fn plain(words: &str) -> String {
-    // What is far behind is not looked at: a body may be long.
-    let words = &words[..words.floor_char_boundary(FAR)];
+    let words = &words[..words.floor_char_boundary(MAX_READ_BYTES)];
     let bare = if words.trim_start().starts_with('<') { without_tags(words) } else { words.to_owned() };
     let mut line = String::new();
     for word in bare.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
@@ -25,18 +24,18 @@ pub(super) fn plain(words: &str) -> String {
         line.push_str(word);
     }
     let line = hide(&line, |run| run.starts_with("sk-"));
-    match line.char_indices().nth(MOST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
 }
 
-/// The words without anything that could be a key: some servers repeat the one that they did not accept.
+/// The words without anything that could be a key: some servers repeat the key that they refuse.
 pub(super) fn without_keys(words: &str) -> String {
-    hide(words, |run| run.len() >= KEY && run.contains(|c: char| c.is_ascii_digit() || c == '*'))
+    hide(words, |run| run.len() >= MIN_KEY_BYTES && run.contains(|c: char| c.is_ascii_digit() || c == '*'))
 }
 
-/// Puts `…` in the place of each run of characters that keys are made of, if it is one.
+/// Replaces each run of key characters that is a key by `…`.
 fn hide(words: &str, is_key: impl Fn(&str) -> bool) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.' | '+' | '=');
     let mut out = String::with_capacity(words.len());
@@ -53,7 +52,7 @@ fn hide(words: &str, is_key: impl Fn(&str) -> bool) -> String {
     out
 }
 
-/// The text of an HTML page, roughly: what stands between tags, without scripts and styles.
+/// The text of an HTML page, roughly: everything between tags except scripts and styles.
 fn without_tags(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;

@@ -7,9 +7,9 @@ fn tools(name: &str) -> Arc<[ToolSpec]> {
 #[test]
 fn the_same_tools_are_kept_once_and_equal_ones_are_others() {
     let (offers, one, equal) = (OfferedToolsCache::default(), tools("a"), tools("a"));
-    let (first, other) = (offers.of(&one), offers.of(&equal));
-    assert!(Arc::ptr_eq(&first, &offers.of(&one)));
-    assert!(Arc::ptr_eq(&other, &offers.of(&equal)));
+    let (first, other) = (offers.get(&one), offers.of(&equal));
+    assert!(Arc::ptr_eq(&first, &offers.get(&one)));
+    assert!(Arc::ptr_eq(&other, &offers.get(&equal)));
     assert!(!Arc::ptr_eq(&first, &other));
 }
 
@@ -34,11 +34,11 @@ fn the_list_that_nobody_asked_for_the_longest_goes_first() {
     let offers = OfferedToolsCache::default();
     let lists: Vec<_> = (0..=MAX_LISTS).map(|n| tools(&format!("t{n}"))).collect();
     let kept: Vec<_> = lists[..MAX_LISTS].iter().map(|tools| offers.of(tools)).collect();
-    offers.of(&lists[0]);
-    offers.of(&lists[MAX_LISTS]);
+    offers.get(&lists[0]);
+    offers.get(&lists[MAX_LISTS]);
     assert_eq!(offers.lists.lock().unwrap().len(), MAX_LISTS);
-    assert!(Arc::ptr_eq(&kept[0], &offers.of(&lists[0])));
-    assert!(!Arc::ptr_eq(&kept[1], &offers.of(&lists[1])));
+    assert!(Arc::ptr_eq(&kept[0], &offers.get(&lists[0])));
+    assert!(!Arc::ptr_eq(&kept[1], &offers.get(&lists[1])));
     // What is not kept there is let go of.
     drop(kept);
     assert_eq!(Arc::strong_count(&lists[2]), 1);

@@ -1,6 +1,6 @@
-//! The body of a request. Everything is written from where it is: histories and schemas are long.
+//! The request body of Ollama. It borrows from the request, because histories and schemas are long.
 //!
-//! The fields of what stands in it are in the order of their names.
+//! The fields of nested objects are in the order of their names.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -80,17 +80,17 @@ struct OllamaCallFunction<'a> {
 pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> OllamaRequest<'a> {
     let (request, names) = (call.request, call.names);
     let mut tool_names = BTreeMap::new();
-    let (leading, talk) = system::split(&request.messages);
+    let (system, rest) = system::split(&request.messages);
     let mut messages = Vec::with_capacity(request.messages.len());
-    messages.extend(leading.map(|text| OllamaMessage::text(Role::System, text)));
-    for message in talk {
+    messages.extend(system.map(|text| OllamaMessage::text(Role::System, text)));
+    for message in rest {
         tool_names.extend(message.tool_calls.iter().map(|made| (made.id.as_str(), made.name.as_str())));
         match message.role {
             Role::System => {
-                let aside = system::inline(&message.content);
-                messages.extend(aside.map(|text| OllamaMessage::text(Role::User, text)));
+                let inline = system::inline(&message.content);
+                messages.extend(inline.map(|text| OllamaMessage::text(Role::User, text)));
             }
-            // An assistant that says nothing teaches the model to do the same.
+            // An empty answer in the history teaches the model to answer with nothing.
             Role::Assistant if message.content.is_empty() && message.tool_calls.is_empty() => {}
             Role::Assistant | Role::User | Role::Tool => messages.push(said(call, message, &tool_names)),
         }
@@ -159,7 +159,7 @@ fn asked<'a>(call: &WireRequest<'a>, index: usize, made: &'a ChatCall) -> Ollama
     OllamaToolCall { function, id: call.names.id(&made.id), r#type: "function" }
 }
 
-/// Arguments as the object that they have to be; other ones stand in old or foreign histories.
+/// Arguments as the object that they have to be. Old or foreign histories have other values.
 pub(in crate::wire) fn object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),

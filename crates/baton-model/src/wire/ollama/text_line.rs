@@ -1,8 +1,7 @@
-//! The words of a line that has nothing else to say, read without a document in between.
+//! The fast path for lines that have only text, parsed without building a document.
 //!
-//! An answer is hundreds of such lines. Whatever is not one of them to the letter is not judged here: a call,
-//! an error, the end, a list or an object that is not expected, and what is no JSON at all. Those are read
-//! the long way, which alone says what is wrong with a line.
+//! An answer is hundreds of such lines. Any other line is left to the general decoder, which alone reports
+//! errors: a call, an error, the end, an unexpected list or object, and invalid JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +12,15 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct LineText<'a> {
     pub(super) thinking: Option<Cow<'a, str>>,
-    /// What compatible servers write in the place of it.
+    /// The field of compatible servers for `thinking`.
     pub(super) reasoning: Option<Cow<'a, str>>,
     pub(super) content: Option<Cow<'a, str>>,
 }
 
-/// The words of a line; none: there is more to it.
-pub(super) fn words(line: &str) -> Option<LineText<'_>> {
-    let TextLine(words) = serde_json::from_str(line).ok()?;
-    Some(words)
+/// The text of a line; none: it has more than text.
+pub(super) fn parse(line: &str) -> Option<LineText<'_>> {
+    let TextLine(text) = serde_json::from_str(line).ok()?;
+    Some(text)
 }
 
 struct TextLine<'a>(LineText<'a>);
@@ -32,7 +31,7 @@ impl<'de> Deserialize<'de> for TextLine<'de> {
     }
 }
 
-/// Reads a line. Of a field that is there twice the last counts.
+/// Parses a line. Of a repeated field the last counts.
 struct TextLineVisitor;
 
 impl<'de> Visitor<'de> for TextLineVisitor {
@@ -93,14 +92,14 @@ impl<'de> Visitor<'de> for TextMessageVisitor {
     }
 }
 
-/// The fields that matter, in a line or in its message.
+/// The fields of a line or of its message that matter.
 enum LineField {
     Message,
     Done,
     Thinking,
     Reasoning,
     Content,
-    /// One that is never only words, or has a name that `serde_json` might keep for itself.
+    /// A field that is more than text, or has a name that `serde_json` might reserve.
     Special,
     Other,
 }
@@ -134,7 +133,7 @@ impl Visitor<'_> for LineFieldVisitor {
     }
 }
 
-/// A value that is no list and no object, and the text that it is.
+/// A value that is neither a list nor an object, with its text if it is one.
 struct ScalarText<'a>(Option<Cow<'a, str>>);
 
 impl<'de> Deserialize<'de> for ScalarText<'de> {

@@ -1,4 +1,4 @@
-//! The body of a request.
+//! The request body of Responses.
 
 use baton_core::chat::{ChatMessage, Role};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
         body["instructions"] = instructions.into();
     }
     // Without it, reasoning could not be sent back to a server that has stored nothing.
-    if call.is_openai && thinks(call.model) {
+    if call.is_openai && has_reasoning(call.model) {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
     if let Some(output) = &request.schema {
@@ -40,9 +40,9 @@ pub(in crate::wire) fn body<'a>(call: &WireRequest<'a>) -> RequestBody<'a> {
     })
 }
 
-/// Whether a model of OpenAI's thinks before it answers. Those that do not refuse to be asked for it: `o3`,
-/// `gpt-5-mini` and `codex-mini` do, `gpt-4o` and `gpt-5-chat` do not.
-fn thinks(model: &str) -> bool {
+/// Whether one of OpenAI's models reasons, by its name: `o3`, `gpt-5-mini` and `codex-mini` do, `gpt-4o` and
+/// `gpt-5-chat` do not, and refuse a request for encrypted reasoning.
+fn has_reasoning(model: &str) -> bool {
     let number = |prefix: &str| {
         let rest = model.strip_prefix(prefix)?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -63,11 +63,11 @@ fn items(call: &WireRequest<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
             let id = call.names.call_id(said.tool_call_id.as_deref().unwrap_or_default());
             input.push(json!({"type": "function_call_output", "call_id": id, "output": content}));
         }
-        // Reasoning that nothing follows is refused.
+        // Reasoning without an item after it is refused.
         Role::Assistant if content.is_empty() && said.tool_calls.is_empty() => {}
         Role::Assistant => {
             let own = call.own_reasoning(said, Wire::Responses).iter();
-            input.extend(own.filter(|item| holds_something(item)).cloned());
+            input.extend(own.filter(|item| has_content(item)).cloned());
             if !content.is_empty() {
                 let text = json!([{"type": "output_text", "text": content}]);
                 input.push(json!({"type": "message", "role": "assistant", "content": text}));
@@ -84,9 +84,9 @@ fn items(call: &WireRequest<'_>, said: &ChatMessage, input: &mut Vec<Value>) {
     }
 }
 
-/// An item of reasoning that has neither its text nor its sealed form is only an id of something that the
-/// server has not stored; it refuses those.
-fn holds_something(item: &Value) -> bool {
-    item["encrypted_content"].as_str().is_some_and(|sealed| !sealed.is_empty())
+/// Whether an item of reasoning has content. One with neither text nor encrypted content is only an id, which
+/// the server refuses, because it has stored nothing under it.
+fn has_content(item: &Value) -> bool {
+    item["encrypted_content"].as_str().is_some_and(|content| !content.is_empty())
         || item["content"].as_array().is_some_and(|parts| !parts.is_empty())
 }

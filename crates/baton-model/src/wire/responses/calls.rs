@@ -1,4 +1,4 @@
-//! The calls of an answer, and which of their arguments were told.
+//! The calls of an answer, and the arguments that were sent as deltas.
 
 use baton_core::fault::{Code, Fault};
 use serde::de::IgnoredAny;
@@ -8,21 +8,21 @@ use crate::port::Delta;
 use crate::wire::json::BorrowedJson;
 use crate::wire::openai::{self, MAX_TRACKED_CALLS, too_many_calls};
 
-/// The calls that have begun, in their order.
+/// The calls that have started, in their order.
 #[derive(Debug, Default)]
 pub(super) struct ResponseCalls(Vec<StartedItem>);
 
 #[derive(Debug)]
 struct StartedItem {
-    /// What the server calls its item.
+    /// The server's id of the item.
     item: Option<String>,
-    /// Where the item stands in the answer.
+    /// The item's `output_index`.
     place: Option<u64>,
     id: Option<String>,
     name: String,
-    /// The arguments that were told.
-    told: String,
-    /// Its item is done.
+    /// The arguments that were sent.
+    sent: String,
+    /// The item is done.
     done: bool,
 }
 
@@ -31,14 +31,14 @@ impl ResponseCalls {
         self.0.is_empty()
     }
 
-    /// Whether the arguments of a call break off. Some servers say of an answer that ran into its limit of
-    /// tokens that it is complete, and half a call must not look like one.
+    /// Whether the arguments of a call break off. Some servers report an answer that ran into its token limit as
+    /// completed, and half a call must not pass for one.
     pub(super) fn break_off(&self) -> bool {
-        let read = |begun: &StartedItem| serde_json::from_str::<IgnoredAny>(&begun.told);
-        self.0.iter().any(|begun| !begun.told.is_empty() && read(begun).is_err_and(|bad| bad.is_eof()))
+        let read = |begun: &StartedItem| serde_json::from_str::<IgnoredAny>(&begun.sent);
+        self.0.iter().any(|begun| !begun.sent.is_empty() && read(begun).is_err_and(|bad| bad.is_eof()))
     }
 
-    /// An item was added: a call begins.
+    /// Starts a call: its item was added.
     pub(super) fn begin(
         &mut self,
         item: &BorrowedJson<'_>,
@@ -59,7 +59,7 @@ impl ResponseCalls {
             place,
             id: id.clone(),
             name: name.clone(),
-            told: String::new(),
+            sent: String::new(),
             done: false,
         };
         self.0.push(begun);
@@ -67,19 +67,19 @@ impl ResponseCalls {
         Ok(at)
     }
 
-    /// More arguments. They belong to the call that the event names, or to the newest one.
+    /// Sends more arguments, of the call that the event names, or of the newest one.
     pub(super) fn more(&mut self, event: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let Some(piece) = openai::text(&event["delta"]) else { return Ok(()) };
         let at = self.named(event).or(self.0.len().checked_sub(1));
         let Some((at, begun)) = at.and_then(|at| Some((at, self.0.get_mut(at)?))) else {
             return Err(invalid("the model sent arguments for a call that it had not begun"));
         };
-        begun.told.push_str(piece);
+        begun.sent.push_str(piece);
         out.push(Delta::CallArguments { index: index(at), text: piece.to_owned() });
         Ok(())
     }
 
-    /// The arguments are complete, by an event of their own.
+    /// Completes the arguments of a call by the event for that.
     pub(super) fn complete(&mut self, event: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         match self.named(event).or(self.0.len().checked_sub(1)) {
             Some(at) => self.rest(at, &event["arguments"], out),
@@ -87,7 +87,7 @@ impl ResponseCalls {
         }
     }
 
-    /// An item is done: a call that was not told is told now, and arguments that were not are, too.
+    /// Finishes an item: a call that was not sent is sent now, and so is the rest of its arguments.
     pub(super) fn done(
         &mut self,
         item: &BorrowedJson<'_>,
@@ -104,16 +104,16 @@ impl ResponseCalls {
         self.rest(at, &item["arguments"], out)
     }
 
-    /// The answer is over and holds these items. Where calls were told, nothing but their arguments is
-    /// taken from it: a call that looks new because it is called differently must not run twice.
+    /// Ends the answer, which has these items. Where calls were sent, only their arguments are taken from it: a
+    /// call that looks new because its id changed must not run twice.
     pub(super) fn close<'a, 'b: 'a>(
         &mut self,
         items: impl Iterator<Item = &'a BorrowedJson<'b>>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Fault> {
-        let told = !self.is_empty();
+        let sent = !self.is_empty();
         for item in items {
-            if !told || self.of_item(item, None).is_some() {
+            if !sent || self.of_item(item, None).is_some() {
                 self.done(item, None, out)?;
             }
         }
@@ -122,17 +122,17 @@ impl ResponseCalls {
 
     fn rest(&mut self, at: usize, whole: &BorrowedJson<'_>, out: &mut Vec<Delta>) -> Result<(), Fault> {
         let (Some(begun), Some(whole)) = (self.0.get_mut(at), whole.as_str()) else { return Ok(()) };
-        if let Some(rest) = whole.strip_prefix(&begun.told) {
+        if let Some(rest) = whole.strip_prefix(&begun.sent) {
             if !rest.is_empty() {
                 out.push(Delta::CallArguments { index: index(at), text: rest.to_owned() });
-                begun.told.push_str(rest);
+                begun.sent.push_str(rest);
             }
             return Ok(());
         }
-        // The same, written differently, is the same.
+        // Equal JSON that is written differently is accepted.
         let read = |text: &str| serde_json::from_str::<Value>(text).ok();
-        match (read(&begun.told), read(whole)) {
-            (Some(told), Some(whole)) if told == whole => Ok(()),
+        match (read(&begun.sent), read(whole)) {
+            (Some(sent), Some(whole)) if sent == whole => Ok(()),
             _ => Err(invalid("the model's server told the arguments of a call in two different ways")),
         }
     }
@@ -153,7 +153,7 @@ impl ResponseCalls {
             .or_else(|| find("id", |begun| begun.item.as_deref()))
             .or_else(|| self.at(place))
             .or_else(|| {
-                // Some gateways call the same item something else in every event.
+                // Some gateways give the same item another id in every event.
                 let same = |begun: &StartedItem| !begun.done && item["name"] == begun.name.as_str();
                 self.0.iter().position(same)
             })

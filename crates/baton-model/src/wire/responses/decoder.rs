@@ -1,4 +1,4 @@
-//! What an answer says, event by event.
+//! The decoder of Responses.
 
 use baton_core::chat::FinishReason;
 use baton_core::fault::{Code, Fault};
@@ -10,23 +10,23 @@ use crate::wire::json::BorrowedJson;
 use crate::wire::openai::{text, usage};
 use crate::wire::{decoder, failure};
 
-/// What was read of an answer so far.
+/// The state of an answer that is being decoded.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct ResponsesDecoder {
     calls: ResponseCalls,
     has_text: bool,
     refused: bool,
-    /// A block of reasoning was told.
-    has_thought: bool,
-    /// Some text of the block at hand was told.
-    thinking: bool,
+    /// A block of reasoning was sent.
+    has_reasoning: bool,
+    /// Some text of the current block of reasoning was sent.
+    is_in_reasoning: bool,
 }
 
 impl ResponsesDecoder {
-    /// Takes the data of one event. Answers whether it was the terminal marker.
+    /// Decodes the data of one event. True: it was the terminal event.
     pub(in crate::wire) fn frame(&mut self, frame: &str, out: &mut Vec<Delta>) -> Result<bool, Fault> {
         let frame = frame.trim();
-        // The marker of the other format ends nothing here; some servers send it all the same.
+        // Some servers also send the terminal marker of Chat Completions, which means nothing here.
         if frame.is_empty() || frame == DONE {
             return Ok(false);
         }
@@ -59,7 +59,7 @@ impl ResponsesDecoder {
         Ok(false)
     }
 
-    /// Takes a whole answer that came as one JSON document.
+    /// Decodes a whole answer that came as one JSON document instead of a stream.
     pub(in crate::wire) fn whole(
         &mut self,
         body: &BorrowedJson<'_>,
@@ -89,16 +89,16 @@ impl ResponsesDecoder {
     }
 
     fn thought(&mut self, item: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
-        if !std::mem::take(&mut self.thinking) {
+        if !std::mem::take(&mut self.is_in_reasoning) {
             let parts = ["summary", "content"].iter().filter_map(|field| item[*field].as_array()).flatten();
             parts.for_each(|part| self.think(&part["text"], out));
-            self.thinking = false;
+            self.is_in_reasoning = false;
         }
-        self.has_thought = true;
+        self.has_reasoning = true;
         out.push(Delta::ReasoningBlock(item.to_value()));
     }
 
-    /// The answer is over. What its last event holds of it is told as far as it was not.
+    /// Ends the answer. Parts of it that only the last event has are sent now.
     fn close(
         &mut self,
         response: &BorrowedJson<'_>,
@@ -109,7 +109,7 @@ impl ResponsesDecoder {
             let items = response["output"].as_array().into_iter().flatten();
             items.filter(move |item| item["type"] == kind)
         };
-        if !self.has_thought {
+        if !self.has_reasoning {
             items("reasoning").for_each(|item| self.thought(item, out));
         }
         if !self.has_text && !self.refused {
@@ -140,7 +140,7 @@ impl ResponsesDecoder {
 
     fn think(&mut self, thought: &BorrowedJson<'_>, out: &mut Vec<Delta>) {
         if let Some(thought) = text(thought) {
-            self.thinking = true;
+            self.is_in_reasoning = true;
             out.push(Delta::Reasoning(thought.to_owned()));
         }
     }

@@ -1,6 +1,6 @@
-//! A call as a model wrote it between its tags.
+//! A call between the tags in a model's text.
 //!
-//! Arguments are given on as they were written, to the letter; nothing here judges them.
+//! Arguments are passed on literally and not validated.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ struct TaggedCall<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// The name and the arguments of a call as it was written. Arguments of one that is not JSON are all of it.
+/// The name and the arguments of a call. The arguments of one that is not JSON are its whole text.
 pub(super) fn parse_tagged_call(call: &str) -> Option<(String, String)> {
     if call.starts_with('{')
         && let Ok(TaggedCall { name, arguments }) = serde_json::from_str(call)
@@ -28,7 +28,7 @@ pub(super) fn parse_tagged_call(call: &str) -> Option<(String, String)> {
     Some((name, call.to_owned()))
 }
 
-/// What follows the first `"name":` in a text that is nearly JSON.
+/// The text after the first `"name":` in a call that is nearly JSON.
 fn name_in(call: &str) -> Option<String> {
     let (_, rest) = call.split_once("\"name\"")?;
     let rest = rest.trim_start().strip_prefix(':')?;
