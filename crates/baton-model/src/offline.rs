@@ -1,9 +1,9 @@
-//! The offline model: what answers until a language model is connected.
+//! The offline model: it answers until a language model is connected.
 //!
-//! Rules, and honest about it: it picks tools by the words of a request, fills in the arguments that stand
-//! there, and tells in Markdown what the tools said. The same request gets the same answer every time:
-//! there is no randomness and no clock. It reasons about nothing, remembers nothing beyond the messages it
-//! is given, and only the latest user message can make it call a tool.
+//! It works by rules and says so: it picks tools by the words of a request, fills in the arguments that it finds
+//! there, and renders the tools' results in Markdown. The same request gets the same answer every time:
+//! there is no randomness and no clock. It does not reason, has no memory beyond the messages of the request,
+//! and only the latest user message can make it call a tool.
 
 mod answer;
 mod arguments;
@@ -27,12 +27,12 @@ use clues::Clues;
 use conversation::Conversation;
 use property::{Property, PropertyKind};
 
-/// The model that is built in.
+/// The built-in offline model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Offline;
 
 impl Offline {
-    /// There is nothing to set up.
+    /// The model; it has no settings.
     pub fn new() -> Self {
         Offline
     }
@@ -50,7 +50,7 @@ impl Model for Offline {
         };
         let mut tally = TokenTally::for_messages(&request.messages);
         deltas.iter().for_each(|delta| tally.add(delta));
-        let last = deltas.len() - 1; // both ways end with a finish
+        let last = deltas.len() - 1; // both branches end with a finish
         deltas.insert(last, Delta::Usage(tally.usage()));
         play(deltas.into_iter().map(PlaybackItem::Send).collect())
     }
@@ -60,7 +60,7 @@ impl Model for Offline {
     }
 }
 
-/// What it does next.
+/// The model's next action.
 #[derive(Debug, PartialEq)]
 enum OfflineAction {
     Call(Vec<(String, Value)>),
@@ -87,7 +87,7 @@ fn decide(request: &ModelRequest) -> OfflineAction {
     }
     let asking = free.iter().find(|tool| tool.name == ASK_USER);
     match (lacking, asking) {
-        // Asked before anything is called: with the answer, all of it is called at once.
+        // The question comes before any call: with its answer all tools are called at once.
         (Some((tool, missing)), Some(ask)) => {
             let question = answer::question(situation.user, tool, &missing);
             OfflineAction::Call(vec![(ASK_USER.to_owned(), asked(ask, question))])

@@ -1,9 +1,9 @@
 //! The scripted model: plays the replies of a JSON file, for testing agents.
 //!
-//! It is stateless: which reply is played depends on the request alone, so a run that crashes and a call
-//! that is tried again get the same reply. The format is documented in `docs/scripted-model.md`; users
-//! rely on it, so it only grows. It reads no tools' results beyond placing them into text, and it does not
-//! look at `max_tokens`: a script says exactly what its author wrote.
+//! It is stateless: the choice of a reply depends on the request alone, so a run that crashes and a call
+//! that is retried get the same reply. The format is documented in `docs/scripted-model.md`; users
+//! rely on it, so it only grows. Tools' results are used only as placeholders in text, and `max_tokens` is
+//! ignored: a script plays exactly as its author wrote it.
 
 mod fields;
 mod parse;
@@ -31,20 +31,20 @@ pub enum BadScript {
     /// It is no JSON.
     #[error("{0}")]
     Json(BadJson),
-    /// Something in it is not as `docs/scripted-model.md` says.
+    /// An item does not follow `docs/scripted-model.md`.
     #[error("{place}: {problem}")]
     Item {
-        /// Where, as `replies[2].do[0]`.
+        /// The place, as `replies[2].do[0]`.
         place: String,
-        /// What is wrong and what would be right.
+        /// The problem and its remedy.
         problem: String,
     },
-    /// One of these, in a file.
+    /// Any of these, in a file.
     #[error("script {path}: {problem}")]
     File {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: Box<BadScript>,
     },
 }

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_taken_out_unless_it_is_too_short() {
+    fn a_secret_is_redacted_unless_it_is_too_short() {
         let table = [
             ("sk-12345", "no key here", "no key here", false),
             ("sk-12345\n", "bad key: sk-12345, \"sk-12345\".", "bad key: [redacted], \"[redacted]\".", false),

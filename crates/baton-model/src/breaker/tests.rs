@@ -69,7 +69,7 @@ fn failures_that_are_less_than_half_do_not_open_it() {
 }
 
 #[test]
-fn a_few_failures_among_calls_that_went_well_do_not_open_it() {
+fn a_few_failures_among_successes_do_not_open_it() {
     let scene = Scene::new();
     scene.succeed();
     for _ in 0..19 {
@@ -81,7 +81,7 @@ fn a_few_failures_among_calls_that_went_well_do_not_open_it() {
 }
 
 #[test]
-fn what_is_older_than_the_window_does_not_count() {
+fn outcomes_older_than_the_window_do_not_count() {
     let mut scene = Scene::new();
     (0..4).for_each(|_| scene.fail(Code::LlmServer));
     scene.now += WINDOW + SECOND;
@@ -140,7 +140,7 @@ fn a_probe_closes_it_when_its_answer_begins() {
 }
 
 #[test]
-fn who_has_nobody_else_to_ask_is_let_through_where_failing_costs_nothing() {
+fn last_resort_calls_are_admitted_where_failing_is_fast() {
     for code in [Code::LlmServer, Code::LlmConnection] {
         let mut scene = opened(code);
         let anyway = |scene: &Scene| scene.breaker.admit(scene.now, true).unwrap();
@@ -167,7 +167,7 @@ fn who_has_nobody_else_to_ask_is_let_through_where_failing_costs_nothing() {
 }
 
 #[test]
-fn who_has_nobody_else_to_ask_is_let_through_one_at_a_time_after_a_timeout() {
+fn last_resort_calls_are_admitted_one_at_a_time_after_a_timeout() {
     let scene = Scene::new();
     scene.fail(Code::LlmTimeout);
     let probe = scene.breaker.admit(scene.now, true).unwrap();
@@ -204,7 +204,7 @@ fn a_cancelled_call_counts_as_neither() {
 }
 
 #[test]
-fn calls_from_before_it_opened_change_nothing() {
+fn calls_that_began_before_it_opened_change_nothing() {
     let mut scene = Scene::new();
     let (good, bad) = (scene.admit().unwrap(), scene.admit().unwrap());
     (0..5).for_each(|_| scene.fail(Code::LlmServer));
@@ -215,7 +215,7 @@ fn calls_from_before_it_opened_change_nothing() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn remembered_outcomes_are_bounded() {
     let scene = Scene::new();
     (0..MAX_REMEMBERED * 2).for_each(|_| scene.succeed());
     assert_eq!(scene.breaker.lock().calls.len(), MAX_REMEMBERED);

@@ -24,7 +24,7 @@ fn bad(providers: &[&str], entry: ModelEntry) -> Option<BadCatalog> {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_settings_are_refused() {
     let entry = || ModelEntry::new("a/b");
     let setting = |setting, problem| Some(BadCatalog::Setting { name: "a/b".to_owned(), setting, problem });
     let timeouts = Timeouts { idle: Duration::ZERO, ..Timeouts::default() };
@@ -137,7 +137,7 @@ fn openai_is_known_by_its_address_and_not_by_a_name() {
 }
 
 #[test]
-fn openais_models_are_counted_as_such_there_and_at_whoever_is_called_so() {
+fn openais_models_are_counted_exactly_at_openai_and_at_a_gateway_of_that_name() {
     let text = "ありがとうございます";
     let count = |name: &str, base_url: &str| {
         let catalog = Catalog::new(vec![provider(name, base_url)], vec![]).unwrap();
@@ -151,7 +151,7 @@ fn openais_models_are_counted_as_such_there_and_at_whoever_is_called_so() {
 }
 
 #[test]
-fn a_model_costs_what_its_price_says_and_nobody_guesses_it() {
+fn a_cost_follows_from_the_price_and_is_never_guessed() {
     let price = Some(Price { input_usd_per_million: 3.0, output_usd_per_million: 15.0 });
     let entry = ModelEntry { price, ..ModelEntry::new("mine/dear") };
     let providers = vec![provider("here", "http://127.0.0.1:1"), provider("mine", "https://h")];

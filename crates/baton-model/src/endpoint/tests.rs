@@ -61,7 +61,7 @@ fn any_other_path_is_kept() {
 }
 
 #[test]
-fn what_is_no_base_url_is_refused() {
+fn an_invalid_base_url_is_refused() {
     let syntax = |text: &str| BadEndpoint::Syntax(text.to_owned());
     let table = [
         ("", syntax("relative URL without a base")),

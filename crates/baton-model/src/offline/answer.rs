@@ -1,6 +1,6 @@
-//! What the offline model says: results in words, what is missing, or what it could do.
+//! The answers of the offline model: rendered results, a missing argument, or its abilities.
 //!
-//! Every answer ends by saying that no language model is connected.
+//! Every answer ends with the note that no language model is connected.
 
 use baton_core::tool::{ASK_USER, ToolSpec, UPDATE_PLAN};
 
@@ -16,7 +16,7 @@ const MAX_ANSWER: usize = 24 * 1024;
 /// How many tools are offered by name.
 const MAX_OFFERED: usize = 8;
 
-/// What to ask for, for the tools that we know; `read_blob` and its like are not for people to ask for.
+/// Example requests for the known tools; `read_blob` and similar tools are not for people.
 const EXAMPLES: [(&str, &str); 7] = [
     ("system_health", "How is my machine doing?"),
     ("system_logs", "Show the last 20 errors in the logs"),
@@ -33,9 +33,9 @@ fn closed(body: &str) -> String {
     format!("{body}\n\n{NOTE}")
 }
 
-/// What tools have said, for a person.
+/// The results of tools as an answer.
 pub(super) fn results(situation: &Conversation<'_>) -> String {
-    // An answered question is a means to an end, unless it is all there is.
+    // An answered question is not news for the person who answered it.
     let is_news = |told: &&ToolReport<'_>| told.tool != ASK_USER || told.ending != CallEnding::Ok;
     let told: Vec<&ToolReport<'_>> = situation.told.iter().filter(is_news).collect();
     if let [one] = told[..] {
@@ -83,7 +83,7 @@ pub(super) fn question(request: &str, tool: &ToolSpec, missing: &MissingArgument
     format!("For your request “{}”: {wanted}", inline(request))
 }
 
-/// What is missing, where nobody can be asked.
+/// The answer about a missing argument, where no tool can ask for it.
 pub(super) fn lacking(tool: &ToolSpec, missing: &MissingArgument) -> String {
     let about = missing.about.as_deref().map(|about| format!(" ({})", inline(about))).unwrap_or_default();
     let example = example(&tool.name).map(|example| format!(" For example: “{example}”")).unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn lacking(tool: &ToolSpec, missing: &MissingArgument) -> String {
     ))
 }
 
-/// What it could do with the tools that are offered.
+/// The answer that lists the offered tools.
 pub(super) fn abilities(offered: &[ToolSpec]) -> String {
     let tools: Vec<&ToolSpec> =
         offered.iter().filter(|tool| !NOT_FOR_PEOPLE.contains(&tool.name.as_str())).collect();

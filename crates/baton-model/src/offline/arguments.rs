@@ -1,7 +1,7 @@
-//! Fills in a tool's arguments from what a request says, guided by the tool's schema.
+//! The arguments of a tool, taken from the words of a request by the tool's schema.
 //!
-//! Only what stands in the request is used; nothing is made up. A required argument that cannot be found is
-//! an answer too: the tool is then not called, and the person can be asked.
+//! Only the request's own words are used; nothing is made up. A missing required argument is a
+//! result, too: the tool is then not called, and the person can be asked.
 
 use baton_core::tool::ToolSpec;
 use serde_json::{Map, Value};
@@ -10,17 +10,17 @@ use super::clues::Clues;
 use super::phrase;
 use super::property::{Property, PropertyKind};
 
-/// A required argument that the request does not say.
+/// A required argument that the request does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MissingArgument {
     /// The argument.
     pub(super) name: String,
-    /// What it is for, if its schema says.
+    /// The argument's description in the schema.
     pub(super) about: Option<String>,
 }
 
-/// The arguments of one call. `answer` is what the person said when asked for the missing one; `first` says
-/// that the request is above all about this tool, so that bare words may be meant for it.
+/// The arguments of one call. `answer` is the person's answer to the question for a missing one; `first`: the
+/// request is above all about this tool, so that bare words may be its arguments.
 pub(super) fn fill(
     tool: &ToolSpec,
     clues: &Clues,
@@ -51,7 +51,7 @@ pub(super) fn fill(
     Ok(Value::Object(arguments))
 }
 
-/// The clues that are still free.
+/// The search for arguments among the clues that no other argument has taken.
 struct ArgumentSearch<'a> {
     tool: &'a str,
     clues: &'a Clues,
@@ -89,8 +89,8 @@ impl ArgumentSearch<'_> {
         found.map(|value| Value::String((*value).to_owned()))
     }
 
-    /// A number beside a word of the argument's name, or one that is plainly a count; else, for what is
-    /// required, the next.
+    /// A number beside a word of the argument's name, or one that is plainly a count; for a required argument
+    /// otherwise the next number.
     fn number(&mut self, property: &Property<'_>) -> Option<Value> {
         let free = |at: &usize| !self.numbers.contains(at);
         let beside = |at: &usize| {
@@ -119,7 +119,7 @@ impl ArgumentSearch<'_> {
         let lists = self.tool.contains("list") || property.is_folder();
         let fits = |at: &usize| !self.paths.contains(at) && (!lists || !self.clues.paths[*at].is_file());
         let all = 0..self.clues.paths.len();
-        // Where both stand in a request, a file is what is read and a folder what is looked through.
+        // In a request with both, the file is for a tool that reads and the folder for one that searches.
         let best =
             all.clone().filter(fits).find(|at| self.tool.contains("read") && self.clues.paths[*at].is_file());
         if let Some(at) = best.or_else(|| all.clone().find(fits)) {
@@ -139,7 +139,7 @@ impl ArgumentSearch<'_> {
         Some(if property.is_regex() && !meant_so { escaped(&sought) } else { sought })
     }
 
-    /// A named zone is no use to a tool whose schema spells out what it takes.
+    /// A time zone. One with a name does not fit a schema with a pattern for offsets.
     fn zone(&self, property: &Property<'_>) -> Option<String> {
         let plain = |zone: &&String| !zone.contains('/') || !property.has_pattern();
         self.clues.zone.as_ref().filter(plain).cloned()

@@ -1,7 +1,7 @@
-//! Which tools a request is about, by its words.
+//! The choice of tools by the words of a request.
 //!
 //! Each tool scores by the words that it shares with the request; the best takes its words away from the
-//! others, so that "read the file x" does not list files too. Of equal scores the one that is spoken of first
+//! others, so that "read the file x" does not list files too. Of equal scores the tool that is mentioned first
 //! wins, and then the one that is offered first.
 
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use baton_core::tool::{ASK_USER, ToolSpec, UPDATE_PLAN};
 
 use super::clues::{Clues, split_words};
 
-/// The most tools that one request is given to.
+/// The most tools that are called for one request.
 pub(super) const MAX_TOOLS: usize = 3;
 
 /// A word that surely means this tool.
@@ -21,7 +21,7 @@ const NAME: u32 = 3;
 const COMMON_NAME: u32 = 2;
 /// A word of the tool's description.
 const MENTION: u32 = 1;
-/// What a tool must score.
+/// The least score of a chosen tool.
 const ENOUGH: u32 = 3;
 
 const COMMON: [&str; 10] = ["system", "file", "tool", "data", "user", "run", "list", "blob", "agent", "text"];
@@ -78,7 +78,7 @@ const SHOWING: [&str; 8] = ["show", "open", "cat", "print", "display", "view", "
 
 /// The tools that a request is about, best first.
 pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a ToolSpec> {
-    // It makes no plans, and asks only for what a tool needs.
+    // These two are not chosen by words: it makes no plans, and asks only for missing arguments.
     let is_usable = |tool: &&ToolSpec| ![ASK_USER, UPDATE_PLAN].contains(&tool.name.as_str());
     let mut left: Vec<&'a ToolSpec> = offered.iter().copied().filter(is_usable).collect();
     let mut words = distinct(&clues.words);
@@ -103,7 +103,7 @@ pub(super) fn choose<'a>(clues: &Clues, offered: &[&'a ToolSpec]) -> Vec<&'a Too
     chosen
 }
 
-/// What a tool scored.
+/// The score of a tool.
 struct ToolScore {
     total: u32,
     best: u32,

@@ -1,6 +1,6 @@
-//! What can be found in a request by its letters alone: words, quotes, paths, numbers, sums.
+//! The clues in a request: words, quotes, paths, numbers and sums, found by their spelling alone.
 //!
-//! Only the beginning of a long request is read: what is asked for stands there, and a pasted book must not
+//! Only the beginning of a long request is read: the question stands there, and a pasted book must not
 //! cost more than a sentence.
 
 mod arithmetic;
@@ -11,7 +11,7 @@ use baton_core::json::cut;
 
 pub(super) use path::PathClue;
 
-/// How much of a request is read, in bytes.
+/// The bytes of a request that are read.
 const MAX_READ: usize = 4 * 1024;
 
 /// A number, with the words around it.
@@ -25,24 +25,24 @@ pub(super) struct NumberClue {
     pub(super) after: String,
 }
 
-/// Everything that was found.
+/// The clues in a request.
 #[derive(Debug, Default)]
 pub(super) struct Clues {
     /// The words in lower case and singular, without quotes, paths and the sum; in order.
     pub(super) words: Vec<String>,
     /// The tokens outside quotes as they were written, punctuation trimmed.
     pub(super) tokens: Vec<String>,
-    /// What stands in quotes.
+    /// The texts in quotes.
     pub(super) quoted: Vec<String>,
-    /// What looks like a file or a folder.
+    /// The likely files and folders.
     pub(super) paths: Vec<PathClue>,
-    /// What looks like an address on the web.
+    /// The URLs.
     pub(super) urls: Vec<String>,
-    /// What looks like a time zone.
+    /// The first time zone.
     pub(super) zone: Option<String>,
     /// The numbers.
     pub(super) numbers: Vec<NumberClue>,
-    /// What looks like a sum to be done.
+    /// The arithmetic expression.
     pub(super) sum: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a conversation stands: what the person asked last, and what tools have said since.
+//! The part of a conversation that counts: the latest user message, and the results of tools since.
 
 use std::collections::HashMap;
 
@@ -12,24 +12,24 @@ use serde_json::Value;
 pub(super) struct Conversation<'a> {
     /// The latest user message.
     pub(super) user: &'a str,
-    /// What came of the calls since, in order.
+    /// The results of the calls since, in order.
     pub(super) told: Vec<ToolReport<'a>>,
 }
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug)]
 pub(super) struct ToolReport<'a> {
     /// The tool.
     pub(super) tool: &'a str,
-    /// What it was asked.
+    /// The call's arguments.
     pub(super) arguments: &'a Value,
     /// How the call ended.
     pub(super) ending: CallEnding,
-    /// What it said, without the word for its ending.
+    /// The tool's text, without the word for its ending.
     pub(super) text: &'a str,
 }
 
-/// How a call ended, as a rendered result tells it.
+/// The ending of a call, by the first word of its rendered result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallEnding {
     Ok,
@@ -70,7 +70,7 @@ impl<'a> Conversation<'a> {
         self.told.iter().all(|told| told.tool == ASK_USER && told.ending == CallEnding::Ok)
     }
 
-    /// What the person answered to our question.
+    /// The person's answer to our question.
     pub(super) fn answer(&self) -> Option<String> {
         let told = self.told.iter().rfind(|told| told.tool == ASK_USER && told.ending == CallEnding::Ok)?;
         Some(match told.value() {
@@ -84,7 +84,7 @@ impl<'a> Conversation<'a> {
 }
 
 impl ToolReport<'_> {
-    /// What the tool said as JSON; text that is none as a string.
+    /// The tool's text as JSON; other text as a string.
     pub(super) fn value(&self) -> Value {
         json::parse(self.text).unwrap_or_else(|_| Value::String(self.text.to_owned()))
     }

@@ -1,7 +1,7 @@
-//! `system_health` in words: a headline that judges, the numbers it judges by, and advice where something is wrong.
+//! The result of `system_health` as text: a verdict as the headline, its numbers, and advice on problems.
 //!
-//! It reads whatever names the numbers have (`memory.used_bytes`, `mem_used_percent`, …) and shows the rest
-//! as it is, so that a changed tool costs it a sentence and never an answer.
+//! It accepts several names for each number (`memory.used_bytes`, `mem_used_percent`, …) and shows unknown fields
+//! as they are, so that a change of the tool costs it a sentence and never the answer.
 
 use serde_json::{Map, Value};
 
@@ -50,7 +50,7 @@ pub(super) fn health(value: &Value) -> Option<String> {
     Some(text)
 }
 
-/// The order of the lines, whatever the order of the fields.
+/// The lines of the report in their order, which does not depend on the order of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum HealthLine {
     Cpu,
@@ -73,7 +73,7 @@ struct HealthReport {
 }
 
 impl HealthReport {
-    /// Takes what it knows; says whether it did.
+    /// Takes a field that it knows; false: it does not know it.
     fn read(&mut self, name: &str, value: &Value) -> bool {
         let words: Vec<String> = split_words(name).collect();
         let about = |names: &[&str]| words.iter().any(|word| names.contains(&word.as_str()));
@@ -252,7 +252,7 @@ fn disk_name(disk: &Value) -> String {
     name.map(inline).unwrap_or_default()
 }
 
-/// How full a thing is: by its total and what is used or left, or by a percentage.
+/// The used share, from the total with the used or free part, or from a percentage.
 fn share(value: &Value) -> Option<UsageShare> {
     let total = find(value, &["total", "size", "capacity"], &["percent"]).filter(|total| *total > 0.0);
     let used = find(value, &["used"], &["percent"]);

@@ -95,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_told_as_they_are() {
+    fn values_are_outlined_as_they_are() {
         let table = [
             (json!(null), "nothing"),
             (json!(true), "yes"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_cut_and_said_so() {
+    fn long_values_are_cut_with_a_note() {
         let wide: Vec<Value> = (0..20).map(|n| json!({"n": n})).collect();
         let shown = outline(&json!(wide));
         assert!(shown.ends_with("- **12**\n  - **n**: 11\n- … and 8 more"), "{shown}");

@@ -1,4 +1,4 @@
-//! Bare words that stand where a value would: what is sought, and where.
+//! Bare words in the place of a value: the phrase to search for, and the folder.
 
 const SEEKING: [&str; 7] = ["search", "find", "grep", "look", "searching", "locate", "lookup"];
 const PLACES: [&str; 5] = ["in", "under", "inside", "within", "across"];
@@ -27,7 +27,7 @@ const NO_NAME: [&str; 22] = [
     "our",
     "every",
 ];
-/// What people put before the thing itself, longest first.
+/// Filler words before a search phrase, longest first.
 const FILLER: [&str; 16] = [
     "all files that contain",
     "files that contain",
@@ -47,7 +47,7 @@ const FILLER: [&str; 16] = [
     "the",
 ];
 
-/// What is sought: the words after "for", or else after the verb, up to the place.
+/// The phrase to search for: the words after "for", or else after the verb, up to the place.
 pub(super) fn sought(tokens: &[String]) -> Option<String> {
     let lower: Vec<String> = tokens.iter().map(|token| token.to_lowercase()).collect();
     let verb = lower.iter().position(|word| SEEKING.contains(&word.as_str()))?;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sought_is_found() {
+    fn search_phrases_are_found() {
         let table = [
             ("search for TODO", Some("TODO")),
             ("search files for TODO in src", Some("TODO")),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn where_is_found() {
+    fn folders_are_found() {
         let table = [
             ("list files in src", Some("src")),
             ("list the src folder", Some("src")),

@@ -1,6 +1,6 @@
-//! One property of a tool's input schema, and what would fit it.
+//! One property of a tool's input schema, and the values that fit it.
 //!
-//! Reads the few keywords that say what to look for. It is no validator: the registry checks every call.
+//! It uses the few keywords that help to find a value. It is no validator: the registry checks every call.
 
 use serde_json::{Number as JsonNumber, Value};
 
@@ -17,7 +17,7 @@ pub(super) struct Property<'a> {
     words: Vec<String>,
 }
 
-/// What to look for.
+/// The kind of value to look for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PropertyKind<'a> {
     Choice(Vec<&'a str>),
@@ -57,7 +57,7 @@ impl<'a> Property<'a> {
             .collect()
     }
 
-    /// What to look for.
+    /// The kind of value to look for.
     pub(super) fn kind(&self) -> PropertyKind<'a> {
         if let Some(values) = self.choices() {
             return PropertyKind::Choice(values);
@@ -110,7 +110,7 @@ impl<'a> Property<'a> {
         self.words.iter().any(|word| FOLDERS.contains(&word.as_str()))
     }
 
-    /// Whether its schema spells out what it takes.
+    /// Whether its schema has a pattern.
     pub(super) fn has_pattern(&self) -> bool {
         self.schema["pattern"].is_string()
     }

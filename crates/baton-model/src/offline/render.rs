@@ -1,4 +1,4 @@
-//! The results of tools that we know, in words. Anything else is outlined as it is.
+//! The results of known tools as text. Any other result is outlined as it is.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ const MAX_ROWS: usize = 40;
 /// How many bytes of a file or a log are shown.
 const MAX_SHOWN: usize = 6 * 1024;
 
-/// What a tool said, for a person.
+/// A tool's result for a person.
 pub(super) fn rendered(told: &ToolReport<'_>) -> String {
     // The content of a file is text even where it happens to be JSON.
     if told.tool == "read_file" {
@@ -116,7 +116,7 @@ fn log(value: &Value) -> Option<String> {
     Some(format!("{note}\n\n{}{left}", block(&newest.join("\n"), MAX_SHOWN)))
 }
 
-/// One row for each item, if every item has the shape; with a word about what is not shown.
+/// One row for each item, if every item has the shape, and a note about items that are not shown.
 fn rows(items: &[Value], row: impl Fn(&Value) -> Option<String>, whole: &Value) -> Option<String> {
     let rows: Option<Vec<String>> = items.iter().take(MAX_ROWS).map(row).collect();
     let mut text = rows?.join("\n");

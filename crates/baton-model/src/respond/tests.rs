@@ -70,7 +70,7 @@ async fn an_answer_is_its_collected_stream() {
 }
 
 #[tokio::test]
-async fn json_is_read_with_or_without_one_fence() {
+async fn json_is_parsed_with_or_without_a_code_fence() {
     let table = [
         r#"{"n":1}"#,
         " \n{\"n\": 1}\n",
@@ -84,7 +84,7 @@ async fn json_is_read_with_or_without_one_fence() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
+async fn faults_name_the_mismatch() {
     let not_json = "the model's answer is not the JSON that was asked for: not valid JSON: expected value at line 1 column 1";
     let misfit = |problem: &str| format!("the model's answer does not fit the schema \"number\": {problem}");
     let deep: &str = Box::leak("[".repeat(100).into_boxed_str());
@@ -112,7 +112,7 @@ async fn nothing_is_fetched_for_a_schema() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_field_for_it_is_told_the_schema_in_words() {
+async fn a_model_without_a_schema_field_gets_the_schema_as_text() {
     let said = |role, text: &str| ChatMessage::text(role, text);
     let words = format!(
         "Answer with one JSON object and nothing else. It has to fit this JSON Schema:\n{}",
@@ -137,7 +137,7 @@ async fn a_model_without_a_field_for_it_is_told_the_schema_in_words() {
 }
 
 #[tokio::test]
-async fn without_a_schema_nobody_is_asked() {
+async fn without_a_schema_the_model_is_not_called() {
     let parrot = Parrot::new("{}");
     let fault = respond_json(&parrot, ModelRequest::new("router", Vec::new())).await.unwrap_err();
     assert_eq!(fault, Fault::new(Code::Internal, "an answer in JSON was asked for without its schema"));

@@ -1,6 +1,6 @@
-//! Reading JSON that a person wrote, with errors that name the place and the nearest known field.
+//! The fields of hand-written JSON, with errors that name the place and the nearest known field.
 //!
-//! `serde` would read the same, but cannot say where in a list of lists it stopped.
+//! `serde` would parse the same, but cannot name the place in a list of lists.
 
 use baton_core::id::excerpt;
 use serde_json::{Map, Value};
@@ -98,7 +98,7 @@ pub(super) fn list<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], Bad
     Ok(items)
 }
 
-/// What a value is, for a person.
+/// The type of a value, for a message.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

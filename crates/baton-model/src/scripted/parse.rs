@@ -1,4 +1,4 @@
-//! The script's text becomes a [`Script`]. Anything that is not understood is refused, with its place.
+//! The parser of a [`Script`]. Anything unknown is refused, with its place.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn items(fields: &ScriptFields<'_>) -> Result<Vec<ScriptItem>, BadScript> {
     Ok(read)
 }
 
-/// Items that could never be played are a mistake that the author wants to hear of.
+/// The problem of an item that could never be played, which is a mistake of the author's.
 fn out_of_order(before: &[ScriptItem], item: &ScriptItem) -> Option<&'static str> {
     match before.last() {
         Some(ScriptItem::Cut) => return Some("nothing is played after a cut"),

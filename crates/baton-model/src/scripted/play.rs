@@ -1,5 +1,6 @@
-//! Items become playback: pieces, placeholders, the count of tokens and the finish that is left out.
+//! The playback of a reply's items: pieces, placeholders, the token count and the implied finish.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use baton_core::chat::{ChatMessage, FinishReason, Role};
@@ -19,14 +20,14 @@ pub(super) fn playback(items: &[ScriptItem], request: &ModelRequest, piece: Dura
         finished: false,
     };
     let has_calls = items.iter().any(|item| matches!(item, ScriptItem::Call { .. }));
-    // A real model cannot call what it is not offered: forced to answer, it has only its words.
+    // A real model cannot call tools that are not offered: forced to answer, it can only write text.
     let words_only = request.tools.is_empty() && has_calls;
     player.usage_given &= !words_only;
     for item in items {
         if words_only && !matches!(item, ScriptItem::Text(_)) {
             continue;
         }
-        if player.item(item, request) == Then::Nothing {
+        if player.item(item, request).is_break() {
             return player.playback;
         }
     }
@@ -34,13 +35,6 @@ pub(super) fn playback(items: &[ScriptItem], request: &ModelRequest, piece: Dura
         player.finish(if player.calls > 0 { FinishReason::ToolCalls } else { FinishReason::Stop });
     }
     player.playback
-}
-
-/// Whether anything comes after an item.
-#[derive(PartialEq)]
-enum Then {
-    More,
-    Nothing,
 }
 
 struct ScriptPlayer {
@@ -53,7 +47,8 @@ struct ScriptPlayer {
 }
 
 impl ScriptPlayer {
-    fn item(&mut self, item: &ScriptItem, request: &ModelRequest) -> Then {
+    /// Plays one item; a break where nothing is played after it.
+    fn item(&mut self, item: &ScriptItem, request: &ModelRequest) -> ControlFlow<()> {
         match item {
             ScriptItem::Text(text) => {
                 for word in words(&filled(text, &request.messages)) {
@@ -69,18 +64,18 @@ impl ScriptPlayer {
             ScriptItem::Pause(time) => self.playback.push(PlaybackItem::Pause(*time)),
             ScriptItem::Stall => {
                 self.playback.push(PlaybackItem::Stall);
-                return Then::Nothing;
+                return ControlFlow::Break(());
             }
             ScriptItem::Error { until_attempt: Some(last), .. } if request.attempt > *last => {}
             ScriptItem::Error { fault, .. } => {
                 self.playback.push(PlaybackItem::Fail(fault.clone()));
-                return Then::Nothing;
+                return ControlFlow::Break(());
             }
             ScriptItem::Usage(usage) => self.send(Delta::Usage(*usage)),
             ScriptItem::Finish(reason) => self.finish(*reason),
-            ScriptItem::Cut => return Then::Nothing,
+            ScriptItem::Cut => return ControlFlow::Break(()),
         }
-        Then::More
+        ControlFlow::Continue(())
     }
 
     fn call(&mut self, name: &str, arguments: &str, id: Option<String>, split: bool) {
@@ -117,7 +112,7 @@ impl ScriptPlayer {
     }
 }
 
-/// The text with its placeholders filled in, in one pass: what a user or a tool said is never a template.
+/// The text with its placeholders filled in, in one pass, so that text of a user or a tool is never a template.
 fn filled(text: &str, messages: &[ChatMessage]) -> String {
     let latest = messages.iter().rposition(|m| m.role == Role::User);
     let user = latest.map_or("", |at| messages[at].content.as_str());

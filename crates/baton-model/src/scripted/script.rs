@@ -1,4 +1,4 @@
-//! What a script says, and which of its replies answers a request.
+//! A script, and the choice of the reply to a request.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use baton_core::chat::{ChatMessage, FinishReason, Role, TokenUsage};
 use baton_core::fault::{Code, Fault};
 use baton_core::json::cut;
 
-/// A script that was read.
+/// A script.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Script {
     /// The pause before each piece.
     pub(super) piece: Duration,
     /// The replies in the order of the file.
     pub(super) replies: Vec<ScriptedReply>,
-    /// What is played where no reply is left.
+    /// The items that are played where no reply is left.
     pub(super) otherwise: Option<Vec<ScriptItem>>,
 }
 
 /// One reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ScriptedReply {
-    /// What the latest user message must contain.
+    /// Text that the latest user message must contain.
     pub(super) matches: Option<String>,
-    /// What is played.
+    /// The items in their order.
     pub(super) items: Vec<ScriptItem>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum ScriptItem {
 }
 
 impl Script {
-    /// The reply to these messages. A function of them alone: see the module's parent for why.
+    /// The reply to these messages. It depends on them alone; the parent module says why.
     pub(super) fn choose(&self, messages: &[ChatMessage]) -> Result<&[ScriptItem], Fault> {
         let latest = messages.iter().rposition(|m| m.role == Role::User);
         let user = latest.map_or("", |at| messages[at].content.as_str());

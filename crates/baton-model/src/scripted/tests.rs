@@ -135,7 +135,7 @@ async fn every_item_becomes_its_deltas() {
 }
 
 #[tokio::test]
-async fn usage_and_finish_can_be_said() {
+async fn a_script_may_set_usage_and_finish() {
     let model = script(json!({"v": 1, "replies": [{"do": [
         {"text": "cut off"}, {"finish": "length"}, {"usage": {"prompt_tokens": 5, "completion_tokens": 6}},
     ]}]}));
@@ -230,7 +230,7 @@ async fn a_stall_lasts_until_it_is_dropped() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_their_place() {
     let reply = |item: Value| json!({"v": 1, "replies": [{"do": []}, {"do": [{"text": "a"}, item]}]});
     let place = "replies[1].do[1]";
     let table = [
@@ -331,7 +331,7 @@ fn every_code_has_its_name() {
 }
 
 #[test]
-fn files_are_named_in_what_goes_wrong_with_them() {
+fn errors_of_a_file_name_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.json");
     let shown = path.display().to_string();

@@ -140,7 +140,7 @@ async fn a_connection_is_used_again_where_the_server_keeps_its_promise() {
 }
 
 #[tokio::test]
-async fn what_follows_the_marker_is_not_waited_for() {
+async fn bytes_after_the_terminal_marker_are_not_awaited() {
     let open_end = Answer::stream(NDJSON).chunk(line("hi")).chunk(done()).stall();
     let server = Server::answering([open_end]);
     assert_eq!(heard(&model(&server.url())).await, (said("hi"), None));
@@ -158,8 +158,8 @@ async fn a_call_costs_what_its_price_says() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_the_price_of_does_not_cost_nothing() {
-    if !is_alone("calls::what_nobody_knows_the_price_of_does_not_cost_nothing") {
+async fn an_unknown_price_is_not_zero() {
+    if !is_alone("calls::an_unknown_price_is_not_zero") {
         return;
     }
     // This address leads to this machine, but nobody can tell that from its name.
@@ -204,7 +204,7 @@ async fn a_server_that_fails_and_fails_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_too_slow_is_left_alone_and_the_one_beside_it_is_not() {
+async fn a_timeout_marks_the_model_and_not_its_neighbour() {
     let server = Server::deciding(|_, request| match request.body.contains("\"other\"") {
         true => says("quick"),
         false => Answer::nothing().stall(),
@@ -229,7 +229,7 @@ async fn refusals_and_slow_downs_do_not_mark_a_server() {
 }
 
 #[tokio::test]
-async fn providers_at_one_address_share_what_is_known_of_it() {
+async fn providers_at_one_address_share_the_detected_format() {
     let server = Server::answering(vec![Answer::json(500, "{}"); 5]);
     let other = Provider { name: "other".to_owned(), api: Some(Wire::Ollama), ..provider(&server.url()) };
     let catalog = Catalog::new(vec![provider(&server.url()), other], vec![]).unwrap();

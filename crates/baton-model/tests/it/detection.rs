@@ -205,7 +205,7 @@ async fn probed(url: &str) -> ModelProbe {
 }
 
 #[tokio::test]
-async fn a_probe_says_what_a_model_can_do() {
+async fn a_probe_reports_the_abilities_of_a_model() {
     let usage =
         TokenUsage { prompt_tokens: 7, completion_tokens: 3, cost_micro_usd: Some(0), estimated: false };
     let answered = ProbeAnswer { first: Duration::ZERO, total: Duration::ZERO, pieces: 2, usage };
@@ -231,7 +231,7 @@ async fn a_probe_says_what_a_model_can_do() {
 }
 
 #[tokio::test]
-async fn a_probe_of_what_does_not_answer_says_why() {
+async fn a_probe_of_a_server_that_does_not_answer_has_the_fault() {
     let server = Server::answering([Answer::json(401, r#"{"error":"no"}"#)]);
     let fault =
         Fault::new(Code::LlmAuth, "the model's server did not accept the key (status 401); it said: no");

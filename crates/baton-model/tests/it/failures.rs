@@ -13,7 +13,7 @@ fn text(text: &str) -> Delta {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn a_server_that_is_not_there_is_llm_connection() {
     let url = Server::nobody();
     let words = format!("cannot connect to {url}: Connection refused (os error 111); is the server running?");
     let expected = Fault::new(Code::LlmConnection, words).retry_after_ms(500);
@@ -133,7 +133,7 @@ async fn our_own_pause_grows_with_the_attempt() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_with_the_path_that_was_asked() {
+async fn a_missing_path_is_named_in_the_fault() {
     let key = "hunter2-hunter2";
     let server = Server::deciding(|_, _| Answer::json(404, r#"{"error":"nothing here"}"#));
     let provider = keyed(&format!("{}/gate/{key}", server.url()), Wire::Anthropic, key);
@@ -153,7 +153,7 @@ async fn a_web_page_is_no_answer() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_an_invalid_response() {
+async fn an_unreadable_answer_is_an_invalid_response() {
     let answers = [
         Answer::stream(NDJSON).chunk("{\"message\": oops}\n").end(),
         Answer::json(200, "[1, 2"),
@@ -167,7 +167,7 @@ async fn what_cannot_be_read_is_an_invalid_response() {
 }
 
 #[tokio::test]
-async fn what_nobody_asked_to_compress_is_not_read() {
+async fn a_compressed_body_is_refused() {
     let packed = Answer::whole(200, &[("content-type", NDJSON), ("content-encoding", "gzip")], "\u{1f}...");
     let server = Server::answering([packed]);
     let words = format!("{} compressed its answer (gzip) although nobody asked", server.url());

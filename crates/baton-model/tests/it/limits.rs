@@ -26,7 +26,7 @@ async fn unhurried(model: &Arc<dyn Model>) -> Vec<Result<Delta, Fault>> {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_begin_in_time() {
+async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
     let silent = Answer::nothing().stall();
     let head_only = Answer::stream(NDJSON).stall();
     for answer in [silent, head_only] {
@@ -51,7 +51,7 @@ async fn a_server_that_stops_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_end() {
+async fn an_answer_that_does_not_end_is_a_timeout() {
     let server = Server::answering([Answer::stream(NDJSON).chunk(line("half")).stall()]);
     let model = at(provider(&server.url()), limits(LONG, LONG, 200));
     let (_, fault) = heard(&model).await;
@@ -60,7 +60,7 @@ async fn a_server_that_does_not_end() {
 }
 
 #[tokio::test]
-async fn a_connection_that_does_not_come_about() {
+async fn a_connection_that_times_out_is_llm_connection() {
     // The system takes the connection, and nobody greets back.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
@@ -72,7 +72,7 @@ async fn a_connection_that_does_not_come_about() {
 }
 
 #[tokio::test]
-async fn a_complaint_that_does_not_end_does_not_hold_up_its_status() {
+async fn an_error_body_without_an_end_does_not_delay_its_status() {
     let server = Server::answering([Answer::nothing().head(401, &[], Some(100)).raw("no").stall()]);
     let model = at(provider(&server.url()), limits(LONG, 50, LONG));
     let expected = "the model's server did not accept the key (status 401); it said: no";
@@ -136,7 +136,7 @@ async fn calls_beyond_the_limit_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_in_vain_is_late_and_marks_nobody() {
+async fn a_timeout_in_the_queue_opens_no_breaker() {
     let barrier = Barrier::new();
     let held = Answer::stream(NDJSON).chunk(line("held")).wait(&barrier).chunk(crate::talk::done()).end();
     let server = Server::answering([held, says("next")]);
@@ -154,7 +154,7 @@ async fn a_call_that_waits_in_vain_is_late_and_marks_nobody() {
 }
 
 #[tokio::test]
-async fn a_call_whose_time_went_by_in_the_queue_marks_nobody() {
+async fn a_timeout_after_a_long_wait_in_the_queue_opens_no_breaker() {
     let server = Server::answering([
         Answer::stream(NDJSON).chunk(line("held")).stall(),
         Answer::stream(NDJSON).chunk(line("slow")).stall(),

@@ -20,7 +20,7 @@ const FAILED: &str = "it failed: ";
 
 /// The half that runs in the other process. Without an address it has nothing to do.
 #[tokio::test]
-async fn asks_where_it_is_told() {
+async fn requests_go_to_the_configured_address() {
     let Ok(url) = std::env::var(ADDRESS) else { return };
     let (deltas, fault) = heard(&model(&url)).await;
     match fault {
@@ -55,7 +55,8 @@ pub(crate) fn is_alone(test: &str) -> bool {
 
 /// Asks an address from a process with these settings; how that failed, if it did.
 fn ask(url: &str, settings: &[(&str, &str)]) -> Option<Fault> {
-    let written = run("proxies::asks_where_it_is_told", &[&[(ADDRESS, url)], settings].concat());
+    let written =
+        run("proxies::requests_go_to_the_configured_address", &[&[(ADDRESS, url)], settings].concat());
     let (_, fault) = written.split_once(FAILED)?;
     let fault: Value = serde_json::from_str(fault.lines().next()?).unwrap();
     let mut fault: Fault = serde_json::from_value(fault).unwrap();
@@ -84,7 +85,7 @@ fn to(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_stays_on_this_machine_passes_no_proxy() {
+fn requests_on_this_machine_pass_no_proxy() {
     let every = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
     assert_eq!(seen(Server::url, &every, &[]), [vec![], to("/api/chat")]);
     let by_name = |server: &Server| server.url().replace("127.0.0.1", "localhost");
@@ -92,7 +93,7 @@ fn what_stays_on_this_machine_passes_no_proxy() {
 }
 
 #[test]
-fn what_leaves_this_machine_passes_the_proxy() {
+fn requests_to_other_machines_pass_the_proxy() {
     let plain = |_: &Server| "http://model.example".to_owned();
     assert_eq!(seen(plain, &["HTTP_PROXY"], &[]), [to("http://model.example/api/chat"), vec![]]);
     assert_eq!(seen(plain, &["http_proxy"], &[]), [to("http://model.example/api/chat"), vec![]]);
@@ -104,7 +105,7 @@ fn what_leaves_this_machine_passes_the_proxy() {
 }
 
 #[test]
-fn what_is_excepted_passes_no_proxy() {
+fn hosts_in_no_proxy_pass_no_proxy() {
     // This address leads to this machine, but nobody can tell that from its name.
     let anywhere = |server: &Server| server.url().replace("127.0.0.1", "0.0.0.0");
     let excepted = [("NO_PROXY", "model.example,0.0.0.0")];
@@ -112,7 +113,7 @@ fn what_is_excepted_passes_no_proxy() {
 }
 
 #[test]
-fn a_proxy_that_fails_is_told_by_the_name_of_its_setting() {
+fn a_fault_of_a_proxy_names_its_variable() {
     let secret = "http://me:hunter2@127.0.0.1:1";
     let refused = "Connection refused (os error 111); is the proxy running?";
     for (url, setting) in [
@@ -132,7 +133,7 @@ fn a_proxy_that_fails_is_told_by_the_name_of_its_setting() {
 }
 
 #[test]
-fn a_proxy_that_wants_to_know_who_we_are_says_nothing_about_the_key() {
+fn a_proxy_with_status_407_is_not_a_fault_of_the_key() {
     let proxy = Server::deciding(|_, _| Answer::whole(407, &[], ""));
     let url = proxy.url();
     let who = "the proxy on the way to the model's server wants to know who we are (status 407)";

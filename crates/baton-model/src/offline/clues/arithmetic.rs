@@ -1,6 +1,6 @@
-//! A sum inside a sentence: `what is 12 × 3.5?` holds `12 * 3.5`.
+//! Arithmetic inside a sentence: `how much is 12 × 3.5?` holds `12 * 3.5`.
 //!
-//! It is found, never done: the calculator does it.
+//! The expression is only found here; the calculator evaluates it.
 
 /// Words that say that something is to be calculated.
 const INTENT: [&str; 9] =

@@ -1,4 +1,4 @@
-//! What looks like a file, a folder or a time zone.
+//! Tokens that are likely a file, a folder or a time zone.
 
 /// A word that may name a file or a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_are_told_from_paths() {
+    fn time_zones_are_distinguished_from_paths() {
         for token in ["UTC", "+02:00", "-05:30", "Europe/Berlin", "America/New_York"] {
             assert!(is_zone(token), "{token}");
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_from_words() {
+    fn paths_are_distinguished_from_words() {
         let sure = [
             "notes.txt",
             "src/main.rs",

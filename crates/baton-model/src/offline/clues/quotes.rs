@@ -1,7 +1,7 @@
-//! What stands in quotes, and the rest.
+//! The quoted texts of a request, and the rest of it.
 
-/// The request without its quoted parts, and those. A quote opens only where a word could begin, so the
-/// apostrophe of "what's" opens nothing.
+/// The request without its quoted parts, and those parts. A quote opens only where a word could begin, so the
+/// apostrophe of "it's" opens nothing.
 pub(super) fn split(request: &str) -> (String, Vec<String>) {
     let chars: Vec<char> = request.chars().collect();
     let (mut rest, mut quoted) = (String::new(), Vec::new());
@@ -46,7 +46,7 @@ mod tests {
     use super::split;
 
     #[test]
-    fn quotes_are_told_from_apostrophes() {
+    fn quotes_are_distinguished_from_apostrophes() {
         let table: [(&str, &str, &[&str]); 6] = [
             ("what's \"in\" it", "what's   it", &["in"]),
             ("don't and won't", "don't and won't", &[]),

@@ -141,7 +141,7 @@ fn files_are_shown_as_text() {
 }
 
 #[test]
-fn bad_endings_are_told_plainly() {
+fn failed_calls_are_described_plainly() {
     let table = [
         ("clock", "Error: no clock", "`clock` did not work: no clock"),
         ("clock", "Denied: not today", "`clock` was not allowed to run: not today"),
@@ -171,7 +171,7 @@ fn several_results_have_headings_and_questions_are_left_out() {
 }
 
 #[test]
-fn without_a_fitting_tool_it_says_what_it_can_do() {
+fn without_a_fitting_tool_it_lists_its_abilities() {
     assert_eq!(
         text_of(&ask(vec![user("Write me a poem")])),
         format!(

@@ -92,7 +92,7 @@ fn requests_choose_tools_and_arguments() {
 }
 
 #[test]
-fn what_is_missing_is_asked_for_and_the_answer_used() {
+fn a_missing_argument_is_asked_for_and_the_answer_used() {
     let question = "For your request “read a file”: which file should I read? Its path, please.";
     let request = ask(vec![user("read a file")]);
     assert_eq!(decide(&request), OfflineAction::Call(vec![(ASK_USER.into(), json!({"question": question}))]));
@@ -106,7 +106,7 @@ fn what_is_missing_is_asked_for_and_the_answer_used() {
 }
 
 #[test]
-fn questions_name_what_they_are_about() {
+fn questions_name_their_request_and_argument() {
     let table = [
         ("calculate it", "For your request “calculate it”: what should I calculate? For example: 12 * 3.5"),
         ("search the files", "For your request “search the files”: what should I search for?"),
@@ -121,7 +121,7 @@ fn questions_name_what_they_are_about() {
 }
 
 #[test]
-fn without_anybody_to_ask_it_says_what_is_missing() {
+fn without_a_tool_to_ask_with_the_missing_argument_is_named() {
     let mut request = ask(vec![user("read a file")]);
     request.tools = request.tools.iter().filter(|tool| tool.name != ASK_USER).cloned().collect();
     assert_eq!(

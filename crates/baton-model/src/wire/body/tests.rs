@@ -56,7 +56,7 @@ fn sorted(text: &str) -> String {
 }
 
 #[test]
-fn kept_tools_are_written_as_they_are_without_it() {
+fn cached_tools_are_encoded_as_uncached_ones() {
     for system in ["Be brief.", ""] {
         let request = request(system);
         let offered = Arc::new(OfferedTools::new(&request.tools));
@@ -96,7 +96,7 @@ fn ollamas_body_is_written_to_the_letter() {
 }
 
 #[test]
-fn what_was_kept_of_other_tools_is_not_sent() {
+fn cached_text_of_other_tools_is_not_sent() {
     let (one, other) = (request(""), ModelRequest { tools: Arc::default(), ..request("") });
     let equal = request("");
     let offered = Arc::new(OfferedTools::new(&one.tools));

@@ -81,7 +81,7 @@ fn a_marker_alone_is_no_answer() {
 }
 
 #[test]
-fn t7_a_whole_answer_that_is_no_json_is_told_in_few_words() {
+fn t7_a_whole_answer_that_is_no_json_is_a_short_fault() {
     for wire in Wire::ALL {
         let mut decoder = Decoder::new(wire, WireNames::default(), InlineTags::default());
         let page = b"<html><head><title>Sign in</title></head><body>Please sign in</body></html>";

@@ -21,7 +21,7 @@ fn too_long(fits_tokens: Option<u64>, message: &str) -> Fault {
 }
 
 #[test]
-fn a_status_without_words_says_what_it_means() {
+fn a_status_without_a_body_has_its_message() {
     let not_there = "the model, or the path to it, is not there; check its name and address";
     let table: [(u16, Code, bool, &str); 22] = [
         (302, Code::LlmConnection, false, not_there),
@@ -58,7 +58,7 @@ fn a_status_without_words_says_what_it_means() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_the_path_that_was_asked() {
+fn a_missing_path_is_named_in_the_fault() {
     let message =
         |status, body: &str| fault_from_status_at(status, body.as_bytes(), "/x/v1/messages").message;
     let not_there = "the model, or the path to it, is not there; check its name and address";
@@ -280,7 +280,7 @@ fn a_servers_words_are_short_plain_and_one_line() {
 }
 
 #[test]
-fn what_looks_like_a_key_is_not_repeated() {
+fn text_that_looks_like_a_key_is_not_repeated() {
     let found = |number, words: &str| status(number, json!({"error": words})).message;
     assert_eq!(
         found(401, "Incorrect API key provided: sk-proj-abc123. See https://platform.example.com/keys."),

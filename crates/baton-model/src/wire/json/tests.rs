@@ -62,7 +62,7 @@ fn a_document_reads_as_a_value_does() {
 }
 
 #[test]
-fn only_what_has_an_escape_in_it_is_copied() {
+fn only_texts_with_an_escape_are_copied() {
     let text = r#"{"plain":["é🦀",{"":"x"}],"esc\u0061ped":"a\nb"}"#;
     let document = BorrowedJson::parse(text).unwrap();
     let found: Vec<(&str, bool)> =
@@ -150,7 +150,7 @@ fn document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_a_value_writes_is_read(value in document()) {
+    fn the_text_of_a_value_is_parsed_to_an_equal_document(value in document()) {
         let text = value.to_string();
         let read = BorrowedJson::parse(&text).unwrap();
         prop_assert_eq!((read.to_value(), read.to_string()), (value, text.clone()));

@@ -112,7 +112,7 @@ fn a_long_line_in_single_bytes_takes_time_in_proportion() {
 }
 
 #[test]
-fn the_end_of_a_line_is_found_wherever_it_stands() {
+fn the_end_of_a_line_is_found_at_every_position() {
     for length in 0..100 {
         assert_eq!(super::line_end(&vec![b'x'; length]), None, "{length}");
         for at in 0..length {

@@ -74,7 +74,7 @@ fn a_name_that_is_taken_too_long_or_strange_gets_a_hash() {
 }
 
 #[test]
-fn a_hash_that_somebody_is_called_by_is_not_used() {
+fn a_hash_that_is_taken_is_not_used() {
     let hashed = WireNames::new(&tools(&["a b"]), &[]).to_provider("a b").to_owned();
     let names = WireNames::new(&tools(&["a b", &hashed]), &[]);
     assert_eq!(names.to_provider(&hashed), hashed);
@@ -83,7 +83,7 @@ fn a_hash_that_somebody_is_called_by_is_not_used() {
 }
 
 #[test]
-fn names_that_nobody_mentioned_stay_as_they_are() {
+fn unknown_names_stay_as_they_are() {
     let names = WireNames::new(&tools(&["a.b"]), &[]);
     assert_eq!(
         (names.to_provider("c.d"), names.from_provider("c__d"), names.from_provider("a.b")),
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_named_keeps_its_name_as_more_is_said(
+    fn names_stay_the_same_as_the_history_grows(
         offered in prop::collection::vec(written(), 0..8),
         said in prop::collection::vec((written(), written()), 1..12),
         at in any::<prop::sample::Index>(),

@@ -214,7 +214,7 @@ fn thinking_is_shown_as_it_comes_and_kept_whole() {
 }
 
 #[test]
-fn why_it_stopped() {
+fn finish_reasons_of_the_server() {
     let silent = |words: &str| {
         let words = format!("the model's server says that it did {words:?} and gave no answer");
         Err(Fault::new(Code::LlmInvalidResponse, words))
@@ -282,7 +282,7 @@ fn t7_a_whole_answer_reads_like_its_stream() {
 }
 
 #[test]
-fn what_is_no_whole_answer_is_a_failure() {
+fn a_document_that_is_no_answer_is_a_failure() {
     for body in [json!({"message": {"content": "half"}, "done": false}), json!({}), json!([]), json!("yes")] {
         assert_eq!(read_whole(&body).1, Err(failure::unreadable(&body.to_string())));
     }
@@ -345,6 +345,6 @@ fn lines_of_words_are_read_without_a_document_and_all_others_with_one() {
     ];
     for (line, is_short) in table {
         let [short, long] = both_ways(line);
-        assert_eq!((short, text_line::words(line).is_some()), (long, is_short), "{line}");
+        assert_eq!((short, text_line::parse(line).is_some()), (long, is_short), "{line}");
     }
 }

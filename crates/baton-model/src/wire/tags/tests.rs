@@ -47,7 +47,7 @@ fn of(inline_tags: InlineTags, answer: &str) -> Vec<Delta> {
 }
 
 #[test]
-fn without_habits_everything_passes_as_it_is() {
+fn without_inline_tags_everything_passes_unchanged() {
     let deltas =
         [text(" <think>"), text(""), text("<tool_call>{}</tool_call> "), start(3, "t"), arguments(3, "{")];
     let (mut tags, mut out) = (TagSplitter::new(InlineTags::default()), Vec::new());
@@ -114,7 +114,7 @@ fn arguments_may_be_missing_named_otherwise_or_quoted() {
 }
 
 #[test]
-fn what_is_not_json_is_a_call_that_no_tool_accepts_if_it_has_a_name() {
+fn an_invalid_call_with_a_name_keeps_its_raw_text_as_arguments() {
     let table = [
         r#"{"name": "t", "arguments": {"a": 1}"#, // a brace short
         r#"{"name" :"t", arguments: {}}"#,
@@ -132,7 +132,7 @@ fn what_is_not_json_is_a_call_that_no_tool_accepts_if_it_has_a_name() {
 }
 
 #[test]
-fn what_is_no_call_stays_in_the_text() {
+fn a_tag_without_a_call_stays_in_the_text() {
     let table = [
         "",
         "t(1)",
@@ -212,7 +212,7 @@ fn calls_in_the_text_and_calls_of_the_format_have_different_numbers() {
 }
 
 #[test]
-fn a_number_beyond_all_reason_does_not_leave_the_next_call_without_one() {
+fn a_number_out_of_range_leaves_one_for_the_next_call() {
     let tag = || text("<tool_call>{\"name\":\"t\"}</tool_call>");
     let deltas =
         [start(u32::MAX, "n"), tag(), arguments(u32::MAX, "{"), start(1023, "m"), start(1024, "o"), tag()];
@@ -230,7 +230,7 @@ fn a_number_beyond_all_reason_does_not_leave_the_next_call_without_one() {
 }
 
 #[test]
-fn what_is_held_back_is_bounded() {
+fn held_back_text_is_bounded() {
     let long = format!("<tool_call>{{\"name\":\"t\",\"arguments\":\"{}", "x".repeat(MAX_CALL_BYTES));
     let mut tags = TagSplitter::new(CALLS);
     let mut out = Vec::new();

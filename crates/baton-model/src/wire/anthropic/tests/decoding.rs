@@ -129,7 +129,7 @@ fn everything_that_may_be_in_an_answer() {
 }
 
 #[test]
-fn why_it_stopped() {
+fn finish_reasons_of_the_server() {
     let table = [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),
@@ -222,7 +222,7 @@ fn arguments_for_a_call_that_had_not_begun_are_a_failure() {
 }
 
 #[test]
-fn what_is_no_json_is_a_failure_and_other_json_is_ignored() {
+fn invalid_json_is_a_failure_and_unknown_json_is_ignored() {
     let read_one = |frame: &str| AnthropicDecoder::default().frame(frame, &mut Vec::new());
     assert_eq!(read_one("{\"type\":"), Err(failure::unreadable("{\"type\":")));
     for frame in ["[1]", "7", "null", "{}", "{\"type\":7,\"index\":-1}"] {
@@ -257,7 +257,7 @@ fn t7_a_whole_answer_reads_like_its_stream() {
 }
 
 #[test]
-fn what_is_no_whole_answer_is_a_failure() {
+fn a_document_that_is_no_answer_is_a_failure() {
     for body in [json!({}), json!([]), json!({"content": "yes"})] {
         assert_eq!(read_whole(&body), (vec![], Err(failure::unreadable(&body.to_string()))));
     }

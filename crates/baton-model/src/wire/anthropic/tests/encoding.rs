@@ -142,7 +142,7 @@ fn a_request_with_everything() {
 }
 
 #[test]
-fn what_stays_the_same_is_cached_up_to_its_last_block() {
+fn the_constant_part_is_marked_for_cache_at_its_last_block() {
     let mut request = request(&[said(Role::System, "be kind"), said(Role::User, "hi")]);
     let cached = |request: &ModelRequest| {
         let body = encode(request);
@@ -163,7 +163,7 @@ fn what_stays_the_same_is_cached_up_to_its_last_block() {
 }
 
 #[test]
-fn t16_what_was_not_asked_for_is_not_sent() {
+fn t16_absent_settings_are_not_sent() {
     let mut request = request(&[said(Role::User, "hi")]);
     request.tool_choice = ToolChoice::Required;
     let body = encode(&request);
@@ -219,7 +219,7 @@ fn a_history_with_calls_has_tools_that_may_not_be_called() {
 }
 
 #[test]
-fn what_was_sent_is_the_beginning_of_what_is_sent_next() {
+fn a_request_is_a_prefix_of_the_next_one() {
     let talk = [
         said(Role::System, "be kind"),
         said(Role::User, "2+2?"),

@@ -49,7 +49,7 @@ fn invalid(message: &str) -> Result<(), Fault> {
 const SILENT: &str = "the model's answer ended without saying why it stopped";
 
 #[test]
-fn t7_a_whole_answer_gives_what_its_stream_would() {
+fn t7_a_whole_answer_gives_the_deltas_of_its_stream() {
     let body = json!({
         "id": "chatcmpl-1", "object": "chat.completion", "model": "m",
         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
@@ -93,7 +93,7 @@ fn t7_t15_a_whole_answer_that_is_an_error_or_nothing_is_a_failure() {
 }
 
 #[test]
-fn why_it_stopped() {
+fn finish_reasons_of_the_server() {
     let text = json!({"content": "x"});
     let call = calls(json!([{"index": 0, "id": "i", "function": {"name": "t", "arguments": "{}"}}]));
     let table = [

@@ -146,7 +146,7 @@ fn reasoning_goes_back_to_the_model_that_it_came_from_and_to_no_other() {
 }
 
 #[test]
-fn nothing_has_to_be_called_where_there_is_nothing_to_call() {
+fn a_required_choice_without_tools_is_not_sent() {
     let request = ModelRequest { tool_choice: ToolChoice::Required, ..ModelRequest::new("main", vec![]) };
     let body = encode("local/x", &request);
     assert_eq!((body.get("tools"), body.get("tool_choice")), (None, None));

@@ -40,7 +40,7 @@ fn call(id: &str, arguments: &str) -> Value {
 }
 
 #[test]
-fn t7_a_whole_answer_gives_what_its_stream_would() {
+fn t7_a_whole_answer_gives_the_deltas_of_its_stream() {
     let thought =
         json!({"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "hm"}]});
     let body = json!({"object": "response", "status": "completed", "error": null, "output": [
@@ -69,7 +69,7 @@ fn t7_a_whole_answer_gives_what_its_stream_would() {
 }
 
 #[test]
-fn t7_a_whole_answer_says_why_it_stopped() {
+fn t7_a_whole_answer_has_its_finish_reason() {
     let of = |status: &str, reason: Value| {
         let part = json!({"type": "output_text", "text": "x"});
         let body = json!({"status": status, "output": [{"type": "message", "content": [part]}],
@@ -103,7 +103,7 @@ fn t7_t15_a_whole_answer_that_is_an_error_or_nothing_is_a_failure() {
 }
 
 #[test]
-fn t11_what_was_written_differently_is_the_same_and_what_differs_is_a_failure() {
+fn t11_equal_arguments_written_differently_pass_and_different_ones_fail() {
     let events = |last: &str| {
         stream(&[
             json!({"type": "response.output_item.added", "item": call("c", "")}),
@@ -152,7 +152,7 @@ fn an_incomplete_answer_without_details_was_too_long() {
 }
 
 #[test]
-fn thoughts_are_told_once_each_whether_they_came_in_pieces_or_not() {
+fn reasoning_is_sent_once_in_pieces_or_whole() {
     let item =
         |text: &str| json!({"type": "reasoning", "content": [{"type": "reasoning_text", "text": text}]});
     let done = |text: &str| json!({"type": "response.output_item.done", "item": item(text)});

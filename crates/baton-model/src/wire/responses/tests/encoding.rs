@@ -110,7 +110,7 @@ fn a_whole_conversation_with_calls_and_reasoning() {
 }
 
 #[test]
-fn sealed_reasoning_is_asked_for_only_where_it_is_known() {
+fn encrypted_reasoning_is_requested_only_from_reasoning_models() {
     let asks = |name: &str, is_openai| {
         let request = ModelRequest::new("main", vec![]);
         encode_for(name, is_openai, &request).get("include").is_some()
