@@ -229,7 +229,7 @@ async fn refusals_and_slow_downs_do_not_mark_a_server() {
 }
 
 #[tokio::test]
-async fn providers_at_one_address_share_the_detected_format() {
+async fn providers_at_one_address_share_its_breaker() {
     let server = Server::answering(vec![Answer::json(500, "{}"); 5]);
     let other = Provider { name: "other".to_owned(), api: Some(Wire::Ollama), ..provider(&server.url()) };
     let catalog = Catalog::new(vec![provider(&server.url()), other], vec![]).unwrap();

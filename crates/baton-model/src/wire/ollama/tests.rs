@@ -214,7 +214,7 @@ fn thinking_is_shown_as_it_comes_and_kept_whole() {
 }
 
 #[test]
-fn finish_reasons_of_the_server() {
+fn each_done_reason_maps_to_a_finish_reason() {
     let silent = |words: &str| {
         let words = format!("the model's server says that it did {words:?} and gave no answer");
         Err(Fault::new(Code::LlmInvalidResponse, words))

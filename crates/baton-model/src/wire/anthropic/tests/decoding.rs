@@ -129,7 +129,7 @@ fn everything_that_may_be_in_an_answer() {
 }
 
 #[test]
-fn finish_reasons_of_the_server() {
+fn each_done_reason_maps_to_a_finish_reason() {
     let table = [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),

@@ -93,7 +93,7 @@ fn t7_t15_a_whole_answer_that_is_an_error_or_nothing_is_a_failure() {
 }
 
 #[test]
-fn finish_reasons_of_the_server() {
+fn each_done_reason_maps_to_a_finish_reason() {
     let text = json!({"content": "x"});
     let call = calls(json!([{"index": 0, "id": "i", "function": {"name": "t", "arguments": "{}"}}]));
     let table = [
