@@ -252,8 +252,8 @@ mod tests {
         assert_eq!(waited, Duration::ZERO);
     }
 
-    /// The tenants in the order of their grants: twelve calls of `a` wait before one (or more) of `b` comes, and permits
-    /// are released one after the other.
+    /// The tenants in the order of their grants: twelve calls of `a` wait before one (or more) of `b` comes, and
+    /// permits are released one after the other.
     async fn order(most: u32, of_b: usize) -> Vec<Tenant> {
         let gate = Gate::new(most);
         let mut held = VecDeque::new();

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use baton_core::chat::{ChatMessage, Role};
+use baton_core::tool::ToolSpec;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -55,11 +56,11 @@ fn add_tools<'a>(call: &WireRequest<'a>, body: &mut Value) -> Option<Cow<'a, Raw
         if request.tool_choice == ToolChoice::Required {
             body["tool_choice"] = json!({"type": "any"});
         }
-        let tool = |name: &str, description: &str, schema: &Value| json!({"name": call.names.to_provider(name), "description": description, "input_schema": schema});
-        let tools = || {
-            let tools = request.tools.iter();
-            tools.map(|t| tool(&t.name, &t.description, &t.input_schema)).collect::<Value>()
+        let tool = |tool: &ToolSpec| {
+            let name = call.names.to_provider(&tool.name);
+            json!({"name": name, "description": tool.description, "input_schema": tool.input_schema})
         };
+        let tools = || request.tools.iter().map(tool).collect::<Value>();
         if body.get("system").is_some() {
             return Some(call.names.offered.text(Wire::Anthropic, &request.tools, tools));
         }
