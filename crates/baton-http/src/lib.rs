@@ -1,16 +1,16 @@
-//! HTTP with a server on this machine, driven by the task that asks.
+//! HTTP client for a server on this machine; its connections are driven by the task that asks.
 //!
 //! Over plain HTTP to this machine there is no proxy, no certificate and no other version of the protocol: a connection of
-//! hyper's is enough. Clients usually give each connection a task of its own; then every piece of an answer goes from task
-//! to task, which costs more than reading it. Here a connection belongs to the answer that it carries, and whoever waits for
-//! the answer drives it ([`link`]). Between two answers it rests where nobody drives it ([`rest`]), and before it is used
-//! again it is looked whether the server has closed it.
+//! hyper's is enough. Clients usually give each connection a task of its own; then every chunk of a response goes from task
+//! to task, which costs more than reading it. Here a connection belongs to the response that it carries, and the task that
+//! waits for the response drives it ([`connection`]). Between two responses it is in a pool where no task drives it
+//! ([`idle`]); before it is used again, the pool checks whether the server has closed it.
 //!
-//! Dropping a request or an answer closes its connection, unless the answer was read to its end. Nothing is sent twice: a
+//! Dropping a request or a response closes its connection, unless the response was read to its end. Nothing is sent twice: a
 //! request goes to another connection only if none of it was sent.
 
-mod link;
-mod rest;
+mod connection;
+mod idle;
 
 use std::error::Error;
 use std::io;
@@ -25,39 +25,38 @@ use hyper::{Method, Request, StatusCode, Uri};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use link::{Link, Refused};
-use rest::Resting;
+use connection::{ClientConnection, SendError};
+use idle::IdlePool;
 
-/// A server on this machine, and the connections to it that rest. Clones share them.
+/// Client for one server on this machine, with a pool of idle connections to it. Clones share the pool.
 #[derive(Debug, Clone)]
 pub struct Server {
-    it: Arc<Address>,
-    resting: Arc<Resting>,
+    address: Arc<ServerAddress>,
+    idle: Arc<IdlePool>,
 }
 
 #[derive(Debug)]
-struct Address {
+struct ServerAddress {
     host: String,
     port: u16,
-    /// As the server is told whom it is.
-    named: HeaderValue,
-    /// How long connecting may take.
-    connect: Duration,
+    /// The value of the `Host` header.
+    host_header: HeaderValue,
+    connect_timeout: Duration,
 }
 
 impl Server {
-    /// The server at a name or an address, as it stands in a URL or without brackets; nothing is sent yet. A connection
-    /// that nobody uses is kept for `keep`; if that is no time at all, each is used once.
-    pub fn new(host: &str, port: u16, connect: Duration, keep: Duration) -> Result<Server, Broken> {
+    /// A client for a name or an address, with or without the brackets of a URL; nothing is sent yet. An idle connection
+    /// is kept for `keep`; if that is zero, each connection is used once.
+    pub fn new(host: &str, port: u16, connect_timeout: Duration, keep: Duration) -> Result<Server, Broken> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let named = if port == 80 { shown } else { format!("{shown}:{port}") };
-        let named = HeaderValue::from_str(&named).map_err(Broken::before)?;
-        let it = Arc::new(Address { host: host.to_owned(), port, named, connect });
-        Ok(Server { it, resting: Arc::new(Resting::new(keep)) })
+        let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let host_header = if port == 80 { bracketed } else { format!("{bracketed}:{port}") };
+        let host_header = HeaderValue::from_str(&host_header).map_err(Broken::from_error)?;
+        let address = ServerAddress { host: host.to_owned(), port, host_header, connect_timeout };
+        Ok(Server { address: Arc::new(address), idle: Arc::new(IdlePool::new(keep)) })
     }
 
-    /// Sends a request, and waits for the head of the answer. The address is a path, and perhaps a query.
+    /// Sends a request, and waits for the head of the response. `path` may have a query.
     pub async fn send(
         &self,
         method: Method,
@@ -68,54 +67,55 @@ impl Server {
         self.send_if(method, path, headers, body, || std::future::ready(true)).await
     }
 
-    /// The same, if it may still be sent once there is a connection.
+    /// Sends a request if `is_permitted` still says so once there is a connection, and waits for the head of the response.
     pub async fn send_if<F: Future<Output = bool>>(
         &self,
         method: Method,
         path: Uri,
         mut headers: HeaderMap,
         body: Vec<u8>,
-        may: impl Fn() -> F,
+        is_permitted: impl Fn() -> F,
     ) -> Result<Answer, Broken> {
-        headers.insert(HOST, self.it.named.clone());
+        headers.insert(HOST, self.address.host_header.clone());
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         *request.uri_mut() = path;
         *request.headers_mut() = headers;
         loop {
-            let (mut link, is_fresh) = match self.resting.wake() {
-                Some(link) => (link, false),
-                None => (Link::over(self.connected().await?).await?, true),
+            let (mut connection, is_fresh) = match self.idle.take() {
+                Some(connection) => (connection, false),
+                None => (ClientConnection::handshake(self.connect().await?).await?, true),
             };
-            if !may().await {
+            if !is_permitted().await {
                 let cause = "it may not be sent any more".to_owned();
                 return Err(Broken { is_connect: true, is_timeout: false, cause });
             }
-            match link.send(request).await {
+            match connection.send(request).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();
                     let (status, headers) = (head.status, head.headers);
-                    let reading = Some(Reading { link, body, resting: self.resting.clone() });
-                    return Ok(Answer { status, headers, reading });
+                    let body = Some(BodyReader { connection, body, idle: self.idle.clone() });
+                    return Ok(Answer { status, headers, body });
                 }
-                Err(Refused { request: Some(unsent), .. }) if !is_fresh => request = unsent,
-                Err(Refused { broken, .. }) => return Err(broken),
+                Err(SendError { request: Some(unsent), .. }) if !is_fresh => request = unsent,
+                Err(SendError { error, .. }) => return Err(error),
             }
         }
     }
 
-    /// A name may stand for several addresses, of which some lead nowhere: each has its share of the time.
-    async fn connected(&self) -> Result<TcpStream, Broken> {
-        let Address { host, port, connect, .. } = &*self.it;
+    /// Connects. A name may stand for several addresses, of which some lead nowhere: each has its share of the time.
+    async fn connect(&self) -> Result<TcpStream, Broken> {
+        let ServerAddress { host, port, connect_timeout, .. } = &*self.address;
         let late = || Broken {
             is_connect: true,
             is_timeout: true,
             cause: "there was no connection in time".to_owned(),
         };
-        let unreached = |error| Broken { is_connect: true, ..Broken::before(error) };
-        let found = timeout(*connect, lookup_host((host.as_str(), *port))).await.map_err(|_| late())?;
-        let addresses: Vec<SocketAddr> = found.map_err(unreached)?.collect();
-        let share = *connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let unreached = |error| Broken { is_connect: true, ..Broken::from_error(error) };
+        let lookup =
+            timeout(*connect_timeout, lookup_host((host.as_str(), *port))).await.map_err(|_| late())?;
+        let addresses: Vec<SocketAddr> = lookup.map_err(unreached)?.collect();
+        let share = *connect_timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut last = late();
         for address in addresses {
             match timeout(share, TcpStream::connect(address)).await {
@@ -131,29 +131,29 @@ impl Server {
     }
 }
 
-/// What a request asks for, from an address whose parts are known to be well written.
+/// The request target (path and query) of an address whose parts are known to be well written.
 pub fn target(path: &str, query: Option<&str>) -> Result<Uri, Broken> {
     let parsed = match query {
         Some(query) => format!("{path}?{query}").parse(),
         None => path.parse(),
     };
-    parsed.map_err(Broken::before)
+    parsed.map_err(Broken::from_error)
 }
 
-/// An answer whose head has arrived.
+/// A response whose head has arrived.
 #[derive(Debug)]
 pub struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     /// None once the body has ended.
-    reading: Option<Reading>,
+    body: Option<BodyReader>,
 }
 
 #[derive(Debug)]
-struct Reading {
-    link: Link,
+struct BodyReader {
+    connection: ClientConnection,
     body: Incoming,
-    resting: Arc<Resting>,
+    idle: Arc<IdlePool>,
 }
 
 impl Answer {
@@ -167,23 +167,24 @@ impl Answer {
         &self.headers
     }
 
-    /// The same, to be let go of. They share a buffer with what follows them, which is used again only without them.
+    /// The headers, so that the caller can drop them. They share a buffer with the body, and hyper uses that buffer again
+    /// only once they are gone.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
         &mut self.headers
     }
 
     /// The next bytes of the body; none at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
-        let Some(Reading { link, body, .. }) = &mut self.reading else { return Ok(None) };
-        match link.read(body).await {
+        let Some(BodyReader { connection, body, .. }) = &mut self.body else { return Ok(None) };
+        match connection.read(body).await {
             Some(Ok(bytes)) => Ok(Some(bytes)),
             Some(Err(error)) => {
-                self.reading = None;
-                Err(Broken::before(error))
+                self.body = None;
+                Err(Broken::from_error(error))
             }
             None => {
-                if let Some(Reading { link, resting, .. }) = self.reading.take() {
-                    resting.lay(link);
+                if let Some(BodyReader { connection, idle, .. }) = self.body.take() {
+                    idle.put(connection);
                 }
                 Ok(None)
             }
@@ -191,20 +192,20 @@ impl Answer {
     }
 }
 
-/// Why there is no answer, or no more of it.
+/// Why there is no response, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     /// Whether there was no connection yet, so that nothing was sent.
     pub is_connect: bool,
     /// Whether time was up.
     pub is_timeout: bool,
-    /// In the words of who found it.
+    /// The message of the innermost error.
     pub cause: String,
 }
 
 impl Broken {
-    /// With a connection, or before anybody tried to make one.
-    fn before(error: impl Error + 'static) -> Broken {
+    /// An error on an open connection, or before the first attempt to connect.
+    fn from_error(error: impl Error + 'static) -> Broken {
         let innermost = innermost(&error);
         let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         let is_timeout = innermost.downcast_ref::<io::Error>().is_some_and(is_late);
@@ -212,7 +213,7 @@ impl Broken {
     }
 }
 
-/// What an error comes from. The outer layers only say that there is one.
+/// The innermost cause of an error. The outer layers only say that there is one.
 pub fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_told_whom_it_is_as_in_a_url() {
+    fn the_host_header_is_written_as_in_a_url() {
         let table = [
             ("localhost", 80, "localhost", "localhost"),
             ("localhost", 8080, "localhost", "localhost:8080"),
@@ -234,10 +235,10 @@ mod tests {
             ("[::1]", 8080, "::1", "[::1]:8080"),
             ("::1", 80, "::1", "[::1]"),
         ];
-        for (host, port, asked, named) in table {
-            let server = Server::new(host, port, Duration::ZERO, Duration::ZERO).map(|it| it.it);
-            let told = server.map(|it| (it.host.clone(), it.named.clone()));
-            assert_eq!(told, Ok((asked.to_owned(), HeaderValue::from_static(named))));
+        for (host, port, looked_up, header) in table {
+            let server = Server::new(host, port, Duration::ZERO, Duration::ZERO);
+            let names = server.map(|it| (it.address.host.clone(), it.address.host_header.clone()));
+            assert_eq!(names, Ok((looked_up.to_owned(), HeaderValue::from_static(header))));
         }
     }
 }

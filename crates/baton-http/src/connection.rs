@@ -1,7 +1,7 @@
-//! One connection, which moves only while somebody waits for what it carries.
+//! One connection, which makes progress only while a task waits for a response on it.
 //!
-//! Inside, hyper's connection and its user wake each other for every piece. Both are here, so that is heard by a relay
-//! ([`Relay`]) and means one more round; the task outside is woken only by what comes from outside.
+//! Inside, hyper's connection and its user wake each other for every chunk. Both are polled here, so a relay ([`Relay`])
+//! catches those wake-ups and they mean one more round; the task outside is woken only by events from outside.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,63 +19,64 @@ use tokio::net::TcpStream;
 
 use super::Broken;
 
-/// How many rounds are made before others get a turn. Two are usual. Without an end, a task that tokio asks to give way
+/// How many rounds are made before other tasks get a turn. Two are usual. Without a bound, a task that tokio asks to yield
 /// would never do so.
-const ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 16;
 
 /// See the module.
-pub(super) struct Link {
+pub(super) struct ClientConnection {
     sender: SendRequest<Full<Bytes>>,
-    /// None once it has ended. Boxed: it is large, and goes from hand to hand.
+    /// None once it has ended. Boxed: it is large, and is moved between pool and response.
     connection: Option<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
     relay: Arc<Relay>,
     waker: Waker,
 }
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for ClientConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link").field("is_open", &self.connection.is_some()).finish_non_exhaustive()
+        let is_open = self.connection.is_some();
+        f.debug_struct("ClientConnection").field("is_open", &is_open).finish_non_exhaustive()
     }
 }
 
-/// A request that got no answer, and the request itself if none of it was sent.
-pub(super) struct Refused {
-    pub(super) broken: Broken,
+/// A request that got no response, with the request itself if none of it was sent.
+pub(super) struct SendError {
+    pub(super) error: Broken,
     pub(super) request: Option<Request<Full<Bytes>>>,
 }
 
-impl Link {
-    pub(super) async fn over(stream: TcpStream) -> Result<Link, Broken> {
+impl ClientConnection {
+    pub(super) async fn handshake(stream: TcpStream) -> Result<ClientConnection, Broken> {
         let (sender, connection) =
-            Builder::new().handshake(TokioIo::new(stream)).await.map_err(Broken::before)?;
+            Builder::new().handshake(TokioIo::new(stream)).await.map_err(Broken::from_error)?;
         let relay = Arc::new(Relay::default());
         let waker = relay.clone().into();
-        Ok(Link { sender, connection: Some(Box::new(connection)), relay, waker })
+        Ok(ClientConnection { sender, connection: Some(Box::new(connection)), relay, waker })
     }
 
-    /// Sends a request, and waits for the head of the answer.
+    /// Sends a request, and waits for the head of the response.
     pub(super) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Refused> {
-        let mut answer = pin!(self.sender.try_send_request(request));
-        let Link { connection, relay, waker, .. } = self;
-        let answer = poll_fn(|cx| drive(connection, relay, waker, cx, |cx| answer.as_mut().poll(cx)));
-        answer.await.map_err(|mut refused| {
-            let request = refused.take_message();
-            Refused { request, broken: Broken::before(refused.into_error()) }
+    ) -> Result<Response<Incoming>, SendError> {
+        let mut sending = pin!(self.sender.try_send_request(request));
+        let ClientConnection { connection, relay, waker, .. } = self;
+        let response = poll_fn(|cx| drive(connection, relay, waker, cx, |cx| sending.as_mut().poll(cx)));
+        response.await.map_err(|mut error| {
+            let request = error.take_message();
+            SendError { request, error: Broken::from_error(error.into_error()) }
         })
     }
 
     /// The next bytes of a body; none at its end.
     pub(super) async fn read(&mut self, body: &mut Incoming) -> Option<hyper::Result<Bytes>> {
-        let Link { connection, relay, waker, .. } = self;
+        let ClientConnection { connection, relay, waker, .. } = self;
         loop {
             let frame =
                 poll_fn(|cx| drive(connection, relay, waker, cx, |cx| Pin::new(&mut *body).poll_frame(cx)));
             match frame.await? {
                 Err(error) => return Some(Err(error)),
-                // What is no data are trailers, which nobody reads.
+                // Frames without data are trailers, which have no reader.
                 Ok(frame) => {
                     if let Ok(data) = frame.into_data() {
                         return Some(Ok(data));
@@ -87,14 +88,14 @@ impl Link {
 
     /// Whether it can carry another request, as far as can be seen without waiting.
     pub(super) fn is_idle(&mut self) -> bool {
-        let Link { connection, relay, waker, .. } = self;
+        let ClientConnection { connection, relay, waker, .. } = self;
         let _ =
             drive(connection, relay, waker, &mut Context::from_waker(Waker::noop()), |_| Poll::<()>::Pending);
         self.connection.is_some() && self.sender.is_ready()
     }
 }
 
-/// Drives a connection, and then whoever waits for it, until that one has what it waits for or nothing moves.
+/// Polls a connection and then its waiter, until the waiter is ready or neither makes progress.
 fn drive<T>(
     connection: &mut Option<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
     relay: &Relay,
@@ -104,12 +105,12 @@ fn drive<T>(
 ) -> Poll<T> {
     relay.outside.register(cx.waker());
     let mut inside = Context::from_waker(waker);
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         relay.enter();
         if let Some(open) = connection
             && Pin::new(open).poll(&mut inside).is_ready()
         {
-            *connection = None; // why it ended is told to whoever waits
+            *connection = None; // the waiter gets the error
         }
         let waited = wait(&mut inside);
         if !relay.leave() || waited.is_ready() {
@@ -120,7 +121,8 @@ fn drive<T>(
     Poll::Pending
 }
 
-/// Hears who is woken: inside, that something moved; outside, the task.
+/// The waker of the connection and its waiter: while they are polled, it notes that there is progress; otherwise it wakes
+/// the task.
 #[derive(Debug, Default)]
 struct Relay {
     outside: AtomicWaker,
@@ -134,8 +136,8 @@ impl Relay {
         self.moved.store(false, SeqCst);
     }
 
-    /// Answers whether anything moved. What moves later wakes the task: whoever moves it looks where we are afterwards, and
-    /// we look what moved after we left, so one of both sees the other.
+    /// Returns whether there was progress. Later progress wakes the task: the waker sets `moved` and then reads
+    /// `is_inside`, this function clears `is_inside` and then reads `moved`, so one of both sees the other.
     fn leave(&self) -> bool {
         self.is_inside.store(false, SeqCst);
         self.moved.load(SeqCst)
