@@ -1,8 +1,8 @@
 //! Child processes: the one place where the product starts another program.
 //!
 //! A child gets nothing of Baton's environment, which holds the keys of providers, and its program is
-//! named by an absolute path: a name alone would be looked for in `PATH`, where a program of somebody
-//! else may come first. `clippy.toml` refuses every other way to start a program outside of tests.
+//! named by an absolute path: a name alone would be looked up in `PATH`, where a foreign program may come
+//! first. `clippy.toml` refuses every other way to start a program outside of tests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const TRUSTED: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
 const ENVIRONMENT: [(&str, &str); 2] =
     [("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin:/run/current-system/sw/bin")];
 
-/// A program of the operating system, by its name. `PATH` is not asked.
+/// The path of a program of the operating system. `PATH` is not used.
 ///
 /// # Errors
 ///

@@ -13,8 +13,8 @@
 mod judge;
 mod name;
 mod page;
-mod place;
 mod rules;
+mod special_range;
 
 use std::io;
 use std::net::IpAddr;
@@ -29,13 +29,13 @@ use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 use tokio::time::{Instant, timeout_at};
 
-use judge::Target;
-pub use judge::{MAX_URL, Pinned, Refused, Why, judge};
+use judge::EgressTarget;
+pub use judge::{EgressRefusal, MAX_URL, PinnedUrl, RefusalReason, judge};
 pub(crate) use page::body;
-pub use page::{Cut, Limits, Media, Page};
-pub use place::Place;
-use rules::Host;
+pub use page::{FetchedPage, Limits, Media, Truncation};
+use rules::UrlHost;
 pub use rules::{Exception, ExceptionError, Rules};
+pub use special_range::SpecialRange;
 
 /// How we introduce ourselves.
 pub(crate) const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
@@ -47,29 +47,29 @@ pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAd
 
 /// The client that visits addresses which strangers wrote.
 #[derive(Clone)]
-pub struct Egress {
+pub struct EgressClient {
     rules: Rules,
     limits: Limits,
     resolver: Resolver,
 }
 
-/// Why there is no page.
+/// RefusalReason there is no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
     /// The address may not be visited.
     #[error("{0}")]
-    Refused(Refused),
+    Refused(EgressRefusal),
     /// The page sends its visitors where they may not go.
     #[error("The page at {from} redirects to an address that is refused. {refused}")]
     Redirected {
         /// The host that redirects.
         from: String,
-        /// Why the redirect is not followed.
-        refused: Refused,
+        /// RefusalReason the redirect is not followed.
+        refused: EgressRefusal,
     },
     /// The page redirects too often, or to nowhere.
     #[error("The address was redirected {0} times without arriving: try another one.")]
-    Astray(usize),
+    BadRedirect(usize),
     /// The name could not be looked up.
     #[error("The name {host} cannot be looked up ({reason}): check it, or try again later.")]
     Lookup {
@@ -125,7 +125,7 @@ impl EgressError {
             EgressError::Status { status, .. } if may_pass(*status) => Cause::Tool,
             EgressError::Refused(_)
             | EgressError::Redirected { .. }
-            | EgressError::Astray(_)
+            | EgressError::BadRedirect(_)
             | EgressError::Status { .. }
             | EgressError::Media(_)
             | EgressError::Compressed => Cause::Asked,
@@ -139,25 +139,25 @@ pub(crate) fn may_pass(status: StatusCode) -> bool {
 }
 
 /// What one request led to.
-enum Step {
-    Arrived(Box<Page>),
+enum FetchOutcome {
+    Arrived(Box<FetchedPage>),
     Redirect(String),
 }
 
-impl Egress {
+impl EgressClient {
     /// A client that asks the system's name server.
     pub fn new(rules: Rules) -> Self {
-        Egress::limited(rules, Limits::default())
+        EgressClient::limited(rules, Limits::default())
     }
 
     /// The same with its own limits.
     pub fn limited(rules: Rules, limits: Limits) -> Self {
-        Egress::with(rules, limits, Arc::new(|name| system_lookup(name).boxed()))
+        EgressClient::with(rules, limits, Arc::new(|name| system_lookup(name).boxed()))
     }
 
     /// A client with its own limits and name server.
     pub fn with(rules: Rules, limits: Limits, resolver: Resolver) -> Self {
-        Egress { rules, limits, resolver }
+        EgressClient { rules, limits, resolver }
     }
 
     /// How long a visit may take.
@@ -166,9 +166,9 @@ impl Egress {
     }
 
     /// Visits an address and reads what is there.
-    pub async fn get(&self, url: &str) -> Result<Page, EgressError> {
+    pub async fn get(&self, url: &str) -> Result<FetchedPage, EgressError> {
         let until = Instant::now() + self.limits.time;
-        let mut target = Target::read(url, &self.rules).map_err(EgressError::Refused)?;
+        let mut target = EgressTarget::read(url, &self.rules).map_err(EgressError::Refused)?;
         let mut from: Option<String> = None;
         for _ in 0..=self.limits.redirects {
             let refuse = |refused| match &from {
@@ -178,18 +178,22 @@ impl Egress {
             let host = target.shown();
             let pinned = self.pin(target, until).await?.map_err(refuse)?;
             let next = match self.visit(pinned, &host, until).await? {
-                Step::Arrived(page) => return Ok(*page),
-                Step::Redirect(next) => next,
+                FetchOutcome::Arrived(page) => return Ok(*page),
+                FetchOutcome::Redirect(next) => next,
             };
-            target = Target::redirected(&next, &self.rules, &host)
+            target = EgressTarget::redirected(&next, &self.rules, &host)
                 .map_err(|refused| EgressError::Redirected { from: host.clone(), refused })?;
             from = Some(host);
         }
-        Err(EgressError::Astray(self.limits.redirects))
+        Err(EgressError::BadRedirect(self.limits.redirects))
     }
 
     /// Looks a name up, once, and judges what was found.
-    async fn pin(&self, target: Target, until: Instant) -> Result<Result<Pinned, Refused>, EgressError> {
+    async fn pin(
+        &self,
+        target: EgressTarget,
+        until: Instant,
+    ) -> Result<Result<PinnedUrl, EgressRefusal>, EgressError> {
         let Some(name) = target.name() else { return Ok(target.pin(&[])) };
         let found = match timeout_at(until, (self.resolver)(name.to_owned())).await {
             Err(_) => return Err(self.timed_out(&target.shown())),
@@ -202,7 +206,12 @@ impl Egress {
     }
 
     /// Makes one request to a judged address.
-    async fn visit(&self, pinned: Pinned, host: &str, until: Instant) -> Result<Step, EgressError> {
+    async fn visit(
+        &self,
+        pinned: PinnedUrl,
+        host: &str,
+        until: Instant,
+    ) -> Result<FetchOutcome, EgressError> {
         let broken =
             |error: reqwest::Error| EgressError::Connection { host: host.to_owned(), reason: cause(error) };
         let url = pinned.url.clone();
@@ -224,14 +233,14 @@ impl Egress {
         let status = response.status();
         if let Some(location) = response.headers().get(LOCATION).filter(|_| status.is_redirection()) {
             let next = location.to_str().ok().and_then(|location| url.join(location).ok());
-            return next.map(|next| Step::Redirect(next.into())).ok_or(EgressError::Astray(1));
+            return next.map(|next| FetchOutcome::Redirect(next.into())).ok_or(EgressError::BadRedirect(1));
         }
         if !status.is_success() {
             return Err(EgressError::Status { host: host.to_owned(), status });
         }
         let (media, charset) = page::media(response.headers())?;
         let (body, cut) = page::body(response, &self.limits, until).await.map_err(broken)?;
-        Ok(Step::Arrived(Box::new(Page { url, media, charset, body, cut })))
+        Ok(FetchOutcome::Arrived(Box::new(FetchedPage { url, media, charset, body, cut })))
     }
 
     fn timed_out(&self, host: &str) -> EgressError {
@@ -240,7 +249,7 @@ impl Egress {
 }
 
 /// A client for one request: it knows one name, and that only by the addresses that were judged.
-fn client(pinned: &Pinned) -> reqwest::Result<Client> {
+fn client(pinned: &PinnedUrl) -> reqwest::Result<Client> {
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
         .no_proxy()
@@ -248,7 +257,7 @@ fn client(pinned: &Pinned) -> reqwest::Result<Client> {
         .retry(reqwest::retry::never())
         .referer(false)
         .pool_max_idle_per_host(0)
-        .dns_resolver(Nobody);
+        .dns_resolver(NoResolver);
     if let Some(host) = pinned.url.host_str() {
         builder = builder.resolve_to_addrs(host, &pinned.addresses);
     }
@@ -260,9 +269,9 @@ fn client(pinned: &Pinned) -> reqwest::Result<Client> {
 }
 
 /// A name server that knows no name.
-struct Nobody;
+struct NoResolver;
 
-impl Resolve for Nobody {
+impl Resolve for NoResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let error = io::Error::other(format!("{} was not judged", name.as_str()));
         Box::pin(std::future::ready(Err(error.into())))
@@ -276,9 +285,9 @@ async fn system_lookup(name: String) -> io::Result<Vec<IpAddr>> {
 
 /// Whether a URL names this computer, as it is written: a loopback address, or `localhost`.
 pub(crate) fn is_this_computer(url: &Url) -> bool {
-    match Host::of(url) {
-        Some(Host::Address(address)) => address.to_canonical().is_loopback(),
-        Some(Host::Name(name)) => name == "localhost",
+    match UrlHost::from_url(url) {
+        Some(UrlHost::Address(address)) => address.to_canonical().is_loopback(),
+        Some(UrlHost::Name(name)) => name == "localhost",
         None => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Parts of long texts: a window to read on from, and matches with what stands around them.
+//! Excerpts of long texts: a window to read on from, and matches with the text around them.
 //!
 //! Patterns are regular expressions without look-around, so a search takes time linear in the text;
 //! their size is bounded because that is the other factor. A text is searched in windows, and between two
@@ -6,7 +6,7 @@
 
 use regex_automata::meta::{BuildError, Config, Regex};
 use regex_automata::util::syntax;
-use regex_automata::{Input, Match as Hit};
+use regex_automata::{Input, Match as Span};
 
 use crate::tool::ToolError;
 
@@ -17,13 +17,13 @@ const MAX_COMPILED: usize = 256 * 1024;
 const SHOWN: usize = 200;
 const AROUND: usize = 100;
 
-/// How much of a text is searched before the search looks whether it has to stop.
+/// How much of a text is searched before the search checks whether it has to stop.
 const WINDOW: usize = 64 * 1024;
 /// How much of a window is searched again in the next one, so that a match this long is never cut.
 const OVERLAP: usize = 16 * 1024;
 
-/// Reads a pattern; `^` and `$` stand for the ends of lines.
-pub(crate) fn pattern(text: &str) -> Result<Regex, ToolError> {
+/// Compiles a pattern; `^` and `$` stand for the ends of lines.
+pub(crate) fn compile_pattern(text: &str) -> Result<Regex, ToolError> {
     if text.len() > MAX_PATTERN {
         return Err(ToolError::asked(format!("The pattern is longer than {MAX_PATTERN} bytes.")));
     }
@@ -32,10 +32,10 @@ pub(crate) fn pattern(text: &str) -> Result<Regex, ToolError> {
         .onepass_size_limit(Some(MAX_COMPILED))
         .hybrid_cache_capacity(4 * MAX_COMPILED);
     let built = Regex::builder().configure(config).syntax(syntax::Config::new().multi_line(true)).build(text);
-    built.map_err(|error| ToolError::asked(unusable(&error)))
+    built.map_err(|error| ToolError::asked(describe(&error)))
 }
 
-fn unusable(error: &BuildError) -> String {
+fn describe(error: &BuildError) -> String {
     match (error.size_limit(), error.syntax_error()) {
         (Some(limit), _) => format!(
             "The pattern is too large: with its repetitions written out it takes more than {} KiB. Use smaller \
@@ -47,11 +47,11 @@ fn unusable(error: &BuildError) -> String {
     }
 }
 
-/// Bytes as text with a closing line that says what they are part of and how to read on. There is no
-/// such line if they are all there is.
+/// A window of a text, with a closing line that says which bytes of how many it shows and how to read on. A window that
+/// shows everything has no such line.
 pub(crate) fn window(bytes: &[u8], offset: u64, total: u64) -> String {
     let more = offset + (bytes.len() as u64) < total;
-    let shown = if more { without_open_end(bytes) } else { bytes };
+    let shown = if more { without_partial_character(bytes) } else { bytes };
     let end = offset + shown.len() as u64;
     let mut text = String::from_utf8_lossy(shown).into_owned();
     let mut notes = Vec::new();
@@ -70,43 +70,43 @@ pub(crate) fn window(bytes: &[u8], offset: u64, total: u64) -> String {
     text
 }
 
-/// Leaves a character that the end of the window cuts in two to the next window.
-fn without_open_end(bytes: &[u8]) -> &[u8] {
+/// The bytes without a character that the end of the window cuts in two: the next window shows it.
+fn without_partial_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => &bytes[..error.valid_up_to()],
         _ => bytes,
     }
 }
 
-/// A place where a pattern matched.
+/// A match of a pattern, with its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Match {
     /// Where it begins, in bytes.
     pub(crate) offset: usize,
-    /// On which line, counted from 1.
+    /// The number of its line, counted from 1.
     pub(crate) line: usize,
-    /// The line, or what stands around the match on a long one.
+    /// The line; of a long one, the part around the match.
     pub(crate) text: String,
 }
 
-/// The first matches of a text, in order. What an earlier match already shows is not reported again.
+/// The first matches of a text, in order. A match that an earlier one already shows is not reported again.
 pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn() -> bool) -> Vec<Match> {
-    let mut found = Vec::new();
+    let mut matches = Vec::new();
     let (mut from, mut line, mut counted) = (0, 1, 0);
-    while found.len() < limit && !stop() {
-        let Some(hit) = find(text, pattern, from, stop) else { break };
-        let start = hit.start();
+    while matches.len() < limit && !stop() {
+        let Some(span) = find(text, pattern, from, stop) else { break };
+        let start = span.start();
         line += text.as_bytes()[counted..start].iter().filter(|byte| **byte == b'\n').count();
         counted = start;
 
         let left = text.floor_char_boundary(start.saturating_sub(AROUND));
         let left = text[left..start].rfind('\n').map_or(left, |at| left + at + 1);
-        let middle = text.floor_char_boundary(hit.end().min(start + SHOWN));
+        let middle = text.floor_char_boundary(span.end().min(start + SHOWN));
         let right = text.floor_char_boundary(middle + AROUND);
         let right = text[middle..right].find('\n').map_or(right, |at| middle + at);
-        found.push(Match { offset: start, line, text: text[left..right].to_owned() });
+        matches.push(Match { offset: start, line, text: text[left..right].to_owned() });
 
-        from = right.max(hit.end());
+        from = right.max(span.end());
         if from == text.len() {
             break;
         }
@@ -114,23 +114,23 @@ pub(crate) fn matches(text: &str, pattern: &Regex, limit: usize, stop: &dyn Fn()
             from = text.ceil_char_boundary(from + 1);
         }
     }
-    found
+    matches
 }
 
-/// The first match from a place on. What stands around a window counts, so that `^`, `$` and `\b` mean the
+/// The first match at or behind `from`. The text around a window counts, so that `^`, `$` and `\b` mean the
 /// same as in one search of the whole text; only a match longer than [`OVERLAP`] may be cut or not be found.
-fn find(text: &str, pattern: &Regex, from: usize, stop: &dyn Fn() -> bool) -> Option<Hit> {
+fn find(text: &str, pattern: &Regex, from: usize, stop: &dyn Fn() -> bool) -> Option<Span> {
     let mut start = from;
     while !stop() {
         let end = text.ceil_char_boundary((start + WINDOW).min(text.len()));
-        let hit = pattern.search(&Input::new(text).span(start..end));
+        let span = pattern.search(&Input::new(text).span(start..end));
         if end == text.len() {
-            return hit;
+            return span;
         }
         let next = text.floor_char_boundary(end - OVERLAP);
-        match hit {
-            Some(hit) if hit.start() < next => return Some(hit),
-            // The next window shows whether it goes on behind the end of this one.
+        match span {
+            Some(span) if span.start() < next => return Some(span),
+            // The next window shows whether the match goes on behind the end of this one.
             _ => start = next,
         }
     }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str, written: &str, limit: usize) -> Vec<(usize, usize, String)> {
-        let pattern = pattern(written).unwrap();
+        let pattern = compile_pattern(written).unwrap();
         matches(text, &pattern, limit, &|| false).into_iter().map(|m| (m.offset, m.line, m.text)).collect()
     }
 
@@ -174,17 +174,17 @@ mod tests {
         let found = found(&text, "needle", 9);
         assert_eq!(found.iter().map(|m| (m.0, m.1)).collect::<Vec<_>>(), [(1000, 1), (2006, 1)]);
         assert_eq!(found[0].2, format!("{0}needle{0}", "é".repeat(50)));
-        let all = super::matches(&text, &pattern("(?s).*").unwrap(), 9, &|| false);
+        let all = super::matches(&text, &compile_pattern("(?s).*").unwrap(), 9, &|| false);
         assert_eq!(all.iter().map(|m| m.offset).collect::<Vec<_>>(), [0]);
-        assert_eq!(super::matches(&text, &pattern("needle").unwrap(), 9, &|| true), []);
+        assert_eq!(super::matches(&text, &compile_pattern("needle").unwrap(), 9, &|| true), []);
     }
 
     #[test]
     fn patterns_are_bounded() {
         for bad in ["(", "(?=x)", r"\w{1000}{1000}", &"x".repeat(MAX_PATTERN + 1)] {
-            assert_eq!(pattern(bad).unwrap_err().cause, Cause::Asked, "{bad}");
+            assert_eq!(compile_pattern(bad).unwrap_err().cause, Cause::Asked, "{bad}");
         }
-        assert!(pattern(r"(?i)\berror\b.*\d{3}").is_ok());
+        assert!(compile_pattern(r"(?i)\berror\b.*\d{3}").is_ok());
     }
 
     #[test]
@@ -206,19 +206,19 @@ mod tests {
     }
 
     #[test]
-    fn a_search_asks_every_window_whether_it_has_to_stop() {
+    fn a_search_checks_for_a_stop_before_every_window() {
         let text = "ab".repeat(2 * 1024 * 1024);
-        let asked = Cell::new(0);
+        let checks = Cell::new(0);
         let stop_at = |limit: usize| {
-            asked.set(0);
+            checks.set(0);
             let stop = || {
-                asked.set(asked.get() + 1);
-                asked.get() > limit
+                checks.set(checks.get() + 1);
+                checks.get() > limit
             };
-            let found = super::matches(&text, &pattern("c").unwrap(), 9, &stop);
-            (found, asked.get())
+            let found = super::matches(&text, &compile_pattern("c").unwrap(), 9, &stop);
+            (found, checks.get())
         };
-        // A window begins every 48 KiB; before the first one it is asked twice.
+        // A window begins every 48 KiB; before the first one there are two checks.
         let windows = (text.len() - WINDOW).div_ceil(WINDOW - OVERLAP) + 1;
         assert_eq!(stop_at(usize::MAX), (Vec::new(), windows + 1));
         assert_eq!(stop_at(5), (Vec::new(), 6));
@@ -234,7 +234,7 @@ mod tests {
             (r"\bend\b", 30_000),
             (r"\A-*é0", 1),
         ] {
-            let pattern = pattern(written).unwrap();
+            let pattern = compile_pattern(written).unwrap();
             let whole: Vec<usize> = pattern.find_iter(&text).map(|hit| hit.start()).collect();
             let mut from = 0;
             let mut found = Vec::new();
@@ -248,10 +248,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_too_large_is_refused_with_what_to_do() {
+    fn a_pattern_that_is_too_large_is_refused_with_advice() {
         for large in ["[ab]*a[ab]{90000}c", r"\w{1000}", "((a{100}){100}){100}"] {
             assert_eq!(
-                pattern(large).unwrap_err().message,
+                compile_pattern(large).unwrap_err().message,
                 "The pattern is too large: with its repetitions written out it takes more than 256 KiB. Use smaller \
                  repetitions like `{1,20}` or `+`, or search for a plain word."
             );

@@ -8,12 +8,12 @@
 //! and no whole answer came. Nothing is tried again here. What cannot be used of a list is left out and said; how
 //! often a list is asked for is decided elsewhere.
 
-mod answer;
-mod connection;
+mod client;
 mod offer;
-mod permitted;
+mod permitted_body;
 mod pin;
-mod remote;
+mod remote_tool;
+mod response;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use tokio::time::timeout;
 use crate::registry::Registry;
 use crate::secret::Secret;
 use crate::tool::{Tool, ToolError};
-pub use connection::{Answer, BadService, Broken, Connection};
-pub use offer::{LeftOut, Offer};
+pub use client::{BadService, Connection, RequestError, ServiceResponse};
+pub use offer::{Offer, SkippedTool};
 pub use pin::{PINS, accepted, pin};
-pub use remote::CONTEXT_HEADER;
-use remote::Remote;
+pub use remote_tool::CONTEXT_HEADER;
+use remote_tool::RemoteTool;
 
 /// What the tools of a service say of where they come from.
 pub const SERVICE: &str = "execution";
@@ -99,8 +99,8 @@ impl ExecutionService {
         offer: &Offer,
         is_taken: &dyn Fn(&str) -> bool,
         patience: &dyn Fn(&str) -> Option<u64>,
-    ) -> (Vec<Arc<dyn Tool>>, Vec<LeftOut>) {
-        let (mut tools, mut left_out, mut names) = (Vec::new(), offer.left_out.clone(), BTreeSet::new());
+    ) -> (Vec<Arc<dyn Tool>>, Vec<SkippedTool>) {
+        let (mut tools, mut skipped, mut names) = (Vec::new(), offer.skipped.clone(), BTreeSet::new());
         for spec in &offer.specs {
             let mut spec = spec.clone();
             let called = spec.name.clone();
@@ -108,29 +108,29 @@ impl ExecutionService {
                 spec.name = format!("{PREFIX}{called}");
             }
             if is_taken(&spec.name) || !names.insert(spec.name.clone()) {
-                left_out.push(LeftOut { name: spec.name, why: "another tool has this name".to_owned() });
+                skipped.push(SkippedTool { name: spec.name, why: "another tool has this name".to_owned() });
                 continue;
             }
             spec.timeout_ms = patience(&spec.name).unwrap_or(spec.timeout_ms);
-            let tool: Arc<dyn Tool> = Arc::new(Remote::new(&self.connection, called, spec));
+            let tool: Arc<dyn Tool> = Arc::new(RemoteTool::new(&self.connection, called, spec));
             match Registry::new(vec![Arc::clone(&tool)]) {
                 Ok(_) => tools.push(tool),
                 Err(error) => {
-                    left_out.push(LeftOut { name: tool.spec().name.clone(), why: error.to_string() });
+                    skipped.push(SkippedTool { name: tool.spec().name.clone(), why: error.to_string() });
                 }
             }
         }
-        (tools, left_out)
+        (tools, skipped)
     }
 }
 
-impl From<Broken> for ToolError {
-    fn from(broken: Broken) -> ToolError {
+impl From<RequestError> for ToolError {
+    fn from(broken: RequestError) -> ToolError {
         match broken {
-            Broken::NotSent(why) => ToolError::before_start(format!(
+            RequestError::NotSent(why) => ToolError::before_start(format!(
                 "The execution service cannot be reached, and nothing was done: {why}."
             )),
-            Broken::Unsure(why) => ToolError::unknown(format!(
+            RequestError::Unsure(why) => ToolError::unknown(format!(
                 "The execution service gave no answer, so nobody knows whether the call took effect: {why}."
             )),
         }

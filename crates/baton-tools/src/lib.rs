@@ -1,8 +1,8 @@
-//! Acts: the tools that an agent can call.
+//! Tools that an agent can call.
 //!
-//! A [`Tool`] is a port: ours are in [`builtin()`], others come from whoever embeds Baton. The
-//! [`Registry`] stands between a model and the tools: it admits only calls that fit, and turns
-//! whatever a tool does (answer, fail, panic, hang, return far too much) into one bounded outcome.
+//! A [`Tool`] is a port: ours are in [`builtin()`], others come from programs that embed Baton. The
+//! [`Registry`] stands between a model and the tools: it admits only calls that fit their schema, and turns
+//! every ending of a tool (answer, failure, panic, hang, far too much output) into one bounded outcome.
 //!
 //! Nothing here decides whether a call is *allowed* (that is policy), retries it or waits for a
 //! person (that is the engine's and the flow's).
@@ -12,9 +12,9 @@ pub mod child;
 pub mod egress;
 mod excerpt;
 pub mod execution;
-mod found;
 pub mod output;
 mod registry;
+mod search_results;
 mod secret;
 pub mod testing;
 mod tool;
@@ -25,7 +25,7 @@ pub use builtin::fetch_url::fetch_url;
 pub use builtin::web::{Search, Web, WebError, web};
 pub use builtin::web_search::answers as search_answers;
 pub use builtin::{Builtin, FILE_TOOLS, RootError, Secrets, builtin};
-pub use found::is_found;
 pub use registry::{Known, MAX_ARGUMENT_BYTES, Ran, Registry, RegistryError, TrustOverride};
+pub use search_results::is_found;
 pub use secret::Secret;
 pub use tool::{CallContext, Output, Permit, Tool, ToolError};

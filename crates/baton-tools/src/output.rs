@@ -1,8 +1,8 @@
-//! How much of a tool's output is shown, kept and dropped.
+//! Limits of a tool's output: how much is shown, stored and dropped.
 //!
-//! Up to [`WHOLE`] bytes go to the model as they are. Of anything longer the model sees the first
-//! [`HEAD`] and the last [`TAIL`] bytes; the first [`STORED`] bytes are kept in a blob that
-//! `read_blob` and `search_blob` reach; what is beyond is dropped, and the text says so.
+//! Up to [`MAX_WHOLE`] bytes go to the model as they are. Of anything longer the model sees the first
+//! [`HEAD`] and the last [`TAIL`] bytes; the first [`MAX_STORED`] bytes are kept in a blob that
+//! `read_blob` and `search_blob` reach; the rest is dropped, and the text says so.
 //!
 //! Escape sequences, NUL and bidi controls are data: they stay, and nothing here interprets them.
 
@@ -15,13 +15,13 @@ use serde_json::Value;
 use crate::tool::Output;
 
 /// The longest output that is shown whole, in bytes of its text or compact JSON.
-pub const WHOLE: usize = 32 * 1024;
+pub const MAX_WHOLE: usize = 32 * 1024;
 /// How much of the beginning of a longer output is shown.
 pub const HEAD: usize = 24 * 1024;
 /// How much of the end of a longer output is shown.
 pub const TAIL: usize = 4 * 1024;
 /// How much of an output is stored at most.
-pub const STORED: usize = 16 * 1024 * 1024;
+pub const MAX_STORED: usize = 16 * 1024 * 1024;
 
 /// Text grows where it is stored and sent: a quotation mark to two bytes, a control character to six. So
 /// much of that is allowed; of text that grows more, less is shown.
@@ -29,32 +29,32 @@ const GROWTH: usize = 2;
 /// A replacement character is three bytes for one: bytes that are not text are shown a third as far.
 const LOSSY_GROWTH: usize = 3;
 
-/// Bytes to store, and the name to find them by.
+/// An output to store as a blob: its reference and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Where they will be.
-    pub blob: BlobRef,
-    /// What they are.
+pub struct OutputBlob {
+    /// The hash that it is stored under, and its size.
+    pub reference: BlobRef,
+    /// The bytes, at most [`MAX_STORED`].
     pub bytes: Vec<u8>,
 }
 
 /// An output within the limits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limited {
-    /// What the model is shown.
+pub struct LimitedOutput {
+    /// The result as the model sees it.
     pub result: Value,
-    /// What has to be stored for it.
-    pub kept: Option<Kept>,
+    /// The blob that `result` names, to be stored with it.
+    pub blob: Option<OutputBlob>,
 }
 
 /// Brings an output within the limits.
-pub fn limit(output: Output) -> Limited {
+pub fn limit(output: Output) -> LimitedOutput {
     match output {
-        // What is too deep to be read back as JSON is still fine as text.
+        // JSON that is too deep to be read back is still fine as text.
         Output::Json(value) if json::is_deeper_than(&value, json::MAX_DEPTH) => limit_text(value.to_string()),
         Output::Json(value) => {
             let text = value.to_string();
-            if is_short(&text) { Limited { result: value, kept: None } } else { limit_text(text) }
+            if is_short(&text) { LimitedOutput { result: value, blob: None } } else { limit_text(text) }
         }
         Output::Text(text) => limit_text(text),
         Output::Bytes(bytes) => match String::from_utf8(bytes) {
@@ -64,62 +64,65 @@ pub fn limit(output: Output) -> Limited {
     }
 }
 
-/// Stores as much as may be stored. Text is never cut inside a character.
-pub fn keep(mut bytes: Vec<u8>) -> Kept {
+/// A blob of as many bytes as may be stored. Text is never cut inside a character.
+pub fn into_blob(mut bytes: Vec<u8>) -> OutputBlob {
     let all = bytes.len();
-    if all > STORED {
+    if all > MAX_STORED {
         let end = match std::str::from_utf8(&bytes) {
-            Ok(text) => text.floor_char_boundary(STORED),
-            Err(_) => STORED,
+            Ok(text) => text.floor_char_boundary(MAX_STORED),
+            Err(_) => MAX_STORED,
         };
         bytes.truncate(end);
     }
     let hash = json::sha256_hex(&bytes);
-    Kept { blob: BlobRef { hash, size: bytes.len() as u64, dropped: (all - bytes.len()) as u64 }, bytes }
+    OutputBlob {
+        reference: BlobRef { hash, size: bytes.len() as u64, dropped: (all - bytes.len()) as u64 },
+        bytes,
+    }
 }
 
-fn limit_text(text: String) -> Limited {
+fn limit_text(text: String) -> LimitedOutput {
     if is_short(&text) {
-        return Limited { result: Value::String(text), kept: None };
+        return LimitedOutput { result: Value::String(text), blob: None };
     }
     let head = json::cut_encoded(json::cut(&text, HEAD), GROWTH * HEAD).to_owned();
     let tail = end_of(&text).to_owned();
     let hidden = head.len()..text.len() - tail.len();
-    let kept = keep(text.into_bytes());
-    let result = abridged(&head, hidden, &tail, &kept.blob);
-    Limited { result: Value::String(result), kept: Some(kept) }
+    let blob = into_blob(text.into_bytes());
+    let result = abridged(&head, hidden, &tail, &blob.reference);
+    LimitedOutput { result: Value::String(result), blob: Some(blob) }
 }
 
 /// Whether a text can be shown whole.
 fn is_short(text: &str) -> bool {
-    text.len() <= WHOLE && json::cut_encoded(text, GROWTH * (HEAD + TAIL)).len() == text.len()
+    text.len() <= MAX_WHOLE && json::cut_encoded(text, GROWTH * (HEAD + TAIL)).len() == text.len()
 }
 
 /// As much of the end of a text as is shown.
 fn end_of(text: &str) -> &str {
     let end = &text[text.ceil_char_boundary(text.len().saturating_sub(TAIL))..];
-    // Turned around, a text grows by as much: what fits of its beginning fits of this end.
+    // A text grows by as much when it is reversed, so the cut of the reversed text gives the length of the end.
     let turned: String = end.chars().rev().collect();
     &end[end.len() - json::cut_encoded(&turned, GROWTH * TAIL).len()..]
 }
 
-fn limit_bytes(bytes: Vec<u8>) -> Limited {
+fn limit_bytes(bytes: Vec<u8>) -> LimitedOutput {
     let (head, tail) = (HEAD / LOSSY_GROWTH, TAIL / LOSSY_GROWTH);
     let whole = head + tail;
     let lossy = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-    let (body, kept) = if bytes.len() <= whole {
-        (lossy(&bytes), keep(bytes))
+    let (body, blob) = if bytes.len() <= whole {
+        (lossy(&bytes), into_blob(bytes))
     } else {
         let (start, end) = (lossy(&bytes[..head]), lossy(&bytes[bytes.len() - tail..]));
         let hidden = head..bytes.len() - tail;
-        let kept = keep(bytes);
-        (abridged(&start, hidden, &end, &kept.blob), kept)
+        let blob = into_blob(bytes);
+        (abridged(&start, hidden, &end, &blob.reference), blob)
     };
     let note = format!(
         "[not UTF-8 text: {} bytes are stored as blob {}; unreadable ones are shown as \u{fffd}]",
-        kept.blob.size, kept.blob.hash
+        blob.reference.size, blob.reference.hash
     );
-    Limited { result: Value::String(format!("{note}\n{body}")), kept: Some(kept) }
+    LimitedOutput { result: Value::String(format!("{note}\n{body}")), blob: Some(blob) }
 }
 
 fn abridged(head: &str, hidden: Range<usize>, tail: &str, blob: &BlobRef) -> String {
@@ -141,15 +144,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn shown(limited: &Limited) -> &str {
+    fn shown(limited: &LimitedOutput) -> &str {
         limited.result.as_str().unwrap()
     }
 
     #[test]
     fn text_up_to_the_limit_is_whole() {
-        for length in [0, 1, WHOLE - 1, WHOLE] {
+        for length in [0, 1, MAX_WHOLE - 1, MAX_WHOLE] {
             let text = "x".repeat(length);
-            let whole = Limited { result: json!(text), kept: None };
+            let whole = LimitedOutput { result: json!(text), blob: None };
             assert_eq!(limit(Output::Text(text.clone())), whole, "{length}");
             assert_eq!(limit(Output::Bytes(text.into_bytes())), whole, "{length} as bytes");
         }
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn text_beyond_the_limit_is_abridged_and_kept() {
-        let text = format!("{}{}", "a".repeat(WHOLE), "z");
+        let text = format!("{}{}", "a".repeat(MAX_WHOLE), "z");
         let limited = limit(Output::Text(text.clone()));
         let hash = json::sha256_hex(text.as_bytes());
         let blob = BlobRef { hash: hash.clone(), size: text.len() as u64, dropped: 0 };
@@ -169,18 +172,21 @@ mod tests {
         );
         assert_eq!(
             limited,
-            Limited { result: json!(expected), kept: Some(Kept { blob, bytes: text.into_bytes() }) }
+            LimitedOutput {
+                result: json!(expected),
+                blob: Some(OutputBlob { reference: blob, bytes: text.into_bytes() })
+            }
         );
     }
 
     #[test]
     fn json_is_measured_as_compact_text() {
-        let at = json!({"a": "x".repeat(WHOLE - r#"{"a":""}"#.len())});
-        assert_eq!(limit(Output::Json(at.clone())), Limited { result: at, kept: None });
-        let beyond = json!({"a": "x".repeat(WHOLE - r#"{"a":""}"#.len() + 1)});
+        let longest = json!({"a": "x".repeat(MAX_WHOLE - r#"{"a":""}"#.len())});
+        assert_eq!(limit(Output::Json(longest.clone())), LimitedOutput { result: longest, blob: None });
+        let beyond = json!({"a": "x".repeat(MAX_WHOLE - r#"{"a":""}"#.len() + 1)});
         let limited = limit(Output::Json(beyond.clone()));
         assert!(shown(&limited).starts_with(r#"{"a":"xx"#));
-        assert_eq!(limited.kept.unwrap().bytes, beyond.to_string().into_bytes());
+        assert_eq!(limited.blob.unwrap().bytes, beyond.to_string().into_bytes());
     }
 
     #[test]
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn characters_are_never_split() {
         for shift in 0..4 {
-            let text = format!("{}{}", "x".repeat(shift), "\u{1f680}".repeat(WHOLE));
+            let text = format!("{}{}", "x".repeat(shift), "\u{1f680}".repeat(MAX_WHOLE));
             let limited = limit(Output::Text(text.clone()));
             let parts: Vec<&str> = shown(&limited).split('\n').collect();
             assert_eq!(parts.len(), 3, "{shift}");
@@ -207,7 +213,7 @@ mod tests {
     #[test]
     fn text_that_grows_is_bounded_where_it_is_stored() {
         for piece in ["\0", "\"", "\\\u{1b}", "é\n\u{1}", "\u{7f}x\""] {
-            for length in [WHOLE / 6, WHOLE - 9, WHOLE, WHOLE + 1, 4 * WHOLE] {
+            for length in [MAX_WHOLE / 6, MAX_WHOLE - 9, MAX_WHOLE, MAX_WHOLE + 1, 4 * MAX_WHOLE] {
                 let text = piece.repeat(length / piece.len());
                 let broken = [text.as_bytes(), &[0xff]].concat();
                 for output in [Output::Text(text.clone()), Output::Json(json!([text])), Output::Bytes(broken)]
@@ -220,25 +226,28 @@ mod tests {
             }
         }
         let (head, tail) = ("\0".repeat(GROWTH * HEAD / 6), "\0".repeat(GROWTH * TAIL / 6));
-        let limited = limit(Output::Text("\0".repeat(WHOLE)));
+        let limited = limit(Output::Text("\0".repeat(MAX_WHOLE)));
         assert!(shown(&limited).starts_with(&format!("{head}\n[")));
         assert!(shown(&limited).ends_with(&format!("]\n{tail}")));
     }
 
     #[test]
-    fn what_is_beyond_the_store_is_dropped_and_said() {
-        for (length, dropped) in [(STORED - 1, 0), (STORED, 0), (STORED + 1, 1)] {
+    fn output_beyond_the_stored_limit_is_dropped_and_the_text_says_so() {
+        for (length, dropped) in [(MAX_STORED - 1, 0), (MAX_STORED, 0), (MAX_STORED + 1, 1)] {
             let limited = limit(Output::Text("x".repeat(length)));
-            let kept = limited.kept.clone().unwrap();
-            assert_eq!((kept.blob.size, kept.blob.dropped), ((length - dropped) as u64, dropped as u64));
-            assert_eq!(kept.bytes.len() as u64, kept.blob.size);
-            assert_eq!(kept.blob.hash, json::sha256_hex(&kept.bytes));
+            let blob = limited.blob.clone().unwrap();
+            assert_eq!(
+                (blob.reference.size, blob.reference.dropped),
+                ((length - dropped) as u64, dropped as u64)
+            );
+            assert_eq!(blob.bytes.len() as u64, blob.reference.size);
+            assert_eq!(blob.reference.hash, json::sha256_hex(&blob.bytes));
             assert_eq!(shown(&limited).contains("its last 1 bytes were dropped"), dropped == 1);
         }
-        let kept = keep("é".repeat(STORED / 2 + 1).into_bytes());
-        assert_eq!((kept.blob.size, kept.blob.dropped), (STORED as u64, 2));
-        let kept = keep(format!("x{}", "é".repeat(STORED / 2)).into_bytes());
-        assert_eq!((kept.blob.size, kept.blob.dropped), (STORED as u64 - 1, 2));
+        let blob = into_blob("é".repeat(MAX_STORED / 2 + 1).into_bytes());
+        assert_eq!((blob.reference.size, blob.reference.dropped), (MAX_STORED as u64, 2));
+        let blob = into_blob(format!("x{}", "é".repeat(MAX_STORED / 2)).into_bytes());
+        assert_eq!((blob.reference.size, blob.reference.dropped), (MAX_STORED as u64 - 1, 2));
     }
 
     #[test]
@@ -251,12 +260,15 @@ mod tests {
         let blob = BlobRef { hash, size: 3, dropped: 0 };
         assert_eq!(
             limited,
-            Limited { result: json!(expected), kept: Some(Kept { blob, bytes: vec![b'a', 0xff, b'b'] }) }
+            LimitedOutput {
+                result: json!(expected),
+                blob: Some(OutputBlob { reference: blob, bytes: vec![b'a', 0xff, b'b'] })
+            }
         );
-        for length in [WHOLE / 3, WHOLE / 3 + 1, WHOLE, STORED + 1] {
+        for length in [MAX_WHOLE / 3, MAX_WHOLE / 3 + 1, MAX_WHOLE, MAX_STORED + 1] {
             let limited = limit(Output::Bytes(vec![0xff; length]));
-            assert!(shown(&limited).len() < WHOLE + 1024, "{length}");
-            assert_eq!(limited.kept.unwrap().blob.size, length.min(STORED) as u64);
+            assert!(shown(&limited).len() < MAX_WHOLE + 1024, "{length}");
+            assert_eq!(limited.blob.unwrap().reference.size, length.min(MAX_STORED) as u64);
         }
     }
 

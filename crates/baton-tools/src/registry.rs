@@ -41,7 +41,7 @@ pub enum RegistryError {
         /// The name.
         name: String,
     },
-    /// Something is said of a tool that is not there.
+    /// A setting names a tool that does not exist.
     #[error("there is no tool `{name}`{}", nearest.as_ref().map(|it| format!("; the nearest one is `{it}`")).unwrap_or_default())]
     Unknown {
         /// The name.
@@ -64,10 +64,10 @@ pub enum RegistryError {
 /// The tools of one agent. Cheap to clone.
 #[derive(Clone)]
 pub struct Registry {
-    tools: Arc<BTreeMap<String, Registered>>,
+    tools: Arc<BTreeMap<String, RegisteredTool>>,
 }
 
-struct Registered {
+struct RegisteredTool {
     tool: Arc<dyn Tool>,
     input: Schema,
     output: Option<Schema>,
@@ -88,23 +88,23 @@ impl Registry {
                 Some(schema) => Some(compile(&name, "output", schema)?),
                 None => None,
             };
-            if by_name.insert(name.clone(), Registered { tool, input, output }).is_some() {
+            if by_name.insert(name.clone(), RegisteredTool { tool, input, output }).is_some() {
                 return Err(RegistryError::Duplicate { name });
             }
         }
         Ok(Registry { tools: Arc::new(by_name) })
     }
 
-    /// The same, with what the operator says of some of them, by name.
+    /// A registry with the operator's settings for some of the tools, by name.
     pub fn with_trust(
         tools: Vec<Arc<dyn Tool>>,
         mut overrides: BTreeMap<String, TrustOverride>,
     ) -> Result<Registry, RegistryError> {
-        let told = |tool: Arc<dyn Tool>| match overrides.remove(&tool.spec().name) {
-            Some(said) => said.of(tool),
+        let overridden = |tool: Arc<dyn Tool>| match overrides.remove(&tool.spec().name) {
+            Some(setting) => setting.of(tool),
             None => Some(tool),
         };
-        let registry = Registry::new(tools.into_iter().filter_map(told).collect())?;
+        let registry = Registry::new(tools.into_iter().filter_map(overridden).collect())?;
         match overrides.pop_first() {
             None => Ok(registry),
             Some((name, _)) => {
@@ -114,10 +114,10 @@ impl Registry {
         }
     }
 
-    /// The tool whose name is most like this, among some.
-    fn nearest(&self, name: &str, among: &dyn Fn(&str) -> bool) -> Option<&str> {
-        let far = |known: &&str| strsim::levenshtein(&name.to_lowercase(), &known.to_lowercase());
-        self.tools.keys().map(String::as_str).filter(|known| among(known)).min_by_key(far)
+    /// The tool whose name is most like this one, of those that pass a filter.
+    fn nearest(&self, name: &str, filter: &dyn Fn(&str) -> bool) -> Option<&str> {
+        let distance = |other: &&str| strsim::levenshtein(&name.to_lowercase(), &other.to_lowercase());
+        self.tools.keys().map(String::as_str).filter(|other| filter(other)).min_by_key(distance)
     }
 
     /// The tool of that name.
@@ -125,12 +125,12 @@ impl Registry {
         self.tools.get(name).map(|registered| &registered.tool)
     }
 
-    /// What the tools say of themselves, sorted by name.
+    /// The specs of the tools, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|registered| registered.tool.spec().clone()).collect()
     }
 
-    /// Whether arguments that did not come from a model (a person edited them, say) fit the tool.
+    /// Checks arguments that did not come from a model (a person edited them, say) against the tool's schema.
     pub fn validate(&self, name: &str, arguments: &Value) -> Result<(), String> {
         let registered = self.tools.get(name).ok_or_else(|| format!("There is no tool {name:?}."))?;
         if !arguments.is_object() {
@@ -152,7 +152,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Whether it can be the name of a tool: what every provider accepts, and dots, for which each has its way.
+/// Whether a tool may have this name: the characters that every provider accepts, and dots, which each codec escapes.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))

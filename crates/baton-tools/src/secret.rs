@@ -1,10 +1,10 @@
 //! A secret, such as the key of a search service: held, sent, and never shown.
 //!
-//! It has no `Display`, its `Debug` says nothing of it, and it is not serialized.
+//! It has no `Display`, its `Debug` hides the text, and it is not serialized.
 
 use std::fmt;
 
-/// A text that nobody sees.
+/// A text that is never shown.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -14,7 +14,7 @@ impl Secret {
         Secret(text.trim().to_owned())
     }
 
-    /// The text itself, for whoever has to send it.
+    /// The text itself, for the code that sends it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

@@ -2,8 +2,8 @@
 //!
 //! It writes one line to a file *before* it does anything else, so a test that kills the process at
 //! any moment can tell from the file whether, and how often, the effect happened. `test_note` does the same and is
-//! declared idempotent: it writes whenever it is called, so the file tells under which keys it was. Both are for
-//! tests and drills: they write wherever they are told to, and are not among the built-in tools.
+//! declared idempotent: it writes whenever it is called, so the file shows the keys of its calls. Both are for
+//! tests and drills: they write to any file that the call names, and are not among the built-in tools.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,19 +19,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::tool::{CallContext, Output, Tool, ToolError};
-use crate::typed::{About, off_thread, read, typed};
+use crate::typed::{About, off_thread, parse_arguments, typed};
 
 const MAX_OUTPUT: usize = 32 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct TestEffectArguments {
     /// The file that the line is appended to.
     file: PathBuf,
-    /// What to write behind the call's key.
+    /// The text to write behind the call's key.
     line: String,
-    /// What a crash means for this call.
-    class: Class,
+    /// The effect class of this call: the consequence of a crash.
+    class: TestEffectClass,
     /// How long to wait after writing.
     delay_ms: Option<u64>,
     /// Whether to wait to the end even when told to stop.
@@ -47,13 +47,13 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Class {
+enum TestEffectClass {
     SideEffectFree,
     Idempotent,
     Unsafe,
 }
 
-/// The tool.
+/// The tool `test_effect`.
 pub fn test_effect() -> Arc<dyn Tool> {
     let about = About {
         name: "test_effect",
@@ -62,21 +62,21 @@ pub fn test_effect() -> Arc<dyn Tool> {
         timeout_ms: 30_000,
         trust: Trust::default(),
     };
-    Arc::new(TestEffect { spec: about.spec::<Arguments>(None) })
+    Arc::new(TestEffect { spec: about.spec::<TestEffectArguments>(None) })
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Note {
+struct TestNoteArguments {
     /// The file that the line is appended to.
     file: PathBuf,
-    /// What to write behind the call's key.
+    /// The text to write behind the call's key.
     line: String,
     /// How long to wait after writing.
     delay_ms: Option<u64>,
 }
 
-/// The tool that may be called again under its key.
+/// The tool `test_note`, which may be called again under its key.
 pub fn test_note() -> Arc<dyn Tool> {
     let about = About {
         name: "test_note",
@@ -85,7 +85,7 @@ pub fn test_note() -> Arc<dyn Tool> {
         timeout_ms: 30_000,
         trust: Trust::default(),
     };
-    typed(about, |Note { file, line, delay_ms }: Note, context| async move {
+    typed(about, |TestNoteArguments { file, line, delay_ms }: TestNoteArguments, context| async move {
         fits(&line, &context.key)?;
         let (key, written) = (context.key, line.clone());
         off_thread(move || append(&file, &key, &written, false)).await?.map_err(unwritten)?;
@@ -113,11 +113,11 @@ impl Tool for TestEffect {
 }
 
 async fn perform(arguments: Value, context: CallContext) -> Result<Output, ToolError> {
-    let arguments: Arguments = read(arguments)?;
+    let arguments: TestEffectArguments = parse_arguments(arguments)?;
     fits(&arguments.line, &context.key)?;
-    let Arguments { file, line, class, .. } = arguments;
+    let TestEffectArguments { file, line, class, .. } = arguments;
     let (key, written) = (context.key, line.clone());
-    off_thread(move || append(&file, &key, &written, class == Class::Idempotent))
+    off_thread(move || append(&file, &key, &written, class == TestEffectClass::Idempotent))
         .await?
         .map_err(unwritten)?;
 
@@ -145,8 +145,8 @@ fn unwritten(error: io::Error) -> ToolError {
     ToolError::new(format!("The file could not be written: {error}."))
 }
 
-/// Appends a line and waits until it is on the disk. With `once`, a key that is there already stays alone;
-/// the lock makes looking and writing one act, across processes too.
+/// Appends a line and waits until it is on the disk. With `once`, a key that the file has already gets no second line;
+/// the lock makes the check and the write atomic, across processes, too.
 fn append(path: &PathBuf, key: &str, line: &str, once: bool) -> io::Result<()> {
     let mut file: File = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     file.lock()?;

@@ -1,4 +1,4 @@
-//! The port: what a tool is, and what it is told about a call.
+//! The port of a tool: the trait [`Tool`], the context of a call, and a tool's outputs and errors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// What a tool returned.
+/// The output of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     /// A structured result.
@@ -25,11 +25,11 @@ pub enum Output {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// What went wrong and what would be right.
+    /// The message, which says what would be right, too.
     pub message: String,
-    /// Whether it is known that nothing was sent or done, so that even an unsafe call may run again.
+    /// Whether certainly nothing was sent or done, so that even an unsafe call may run again.
     pub before_start: bool,
-    /// Whether it is known that nothing is known: the call was sent, and no answer came.
+    /// Whether the outcome is unknown: the call was sent, and no answer came.
     pub unknown: bool,
     /// Where the cause lies.
     pub cause: Cause,
@@ -46,29 +46,29 @@ impl ToolError {
         ToolError { message: message.into(), before_start: true, unknown: false, cause: Cause::Tool }
     }
 
-    /// A call that was sent to somebody who did not answer: it may have happened.
+    /// A call that was sent and not answered: it may have happened.
     pub fn unknown(message: impl Into<String>) -> Self {
         ToolError { message: message.into(), before_start: false, unknown: true, cause: Cause::Tool }
     }
 
-    /// A failure whose cause lies in what was asked: the same call would fail again.
+    /// A failure whose cause lies in the call itself: the same call would fail again. Nothing was sent or done.
     pub fn asked(message: impl Into<String>) -> Self {
         ToolError { message: message.into(), before_start: true, unknown: false, cause: Cause::Asked }
     }
 }
 
-/// Whether a call may still be made. Whoever sends something that may not be sent twice asks right before, once it is
-/// connected: meanwhile the process may have been stopped for long, and somebody else may see to the call.
+/// The permission to make a call. A tool that sends something which may not be sent twice checks it right before sending,
+/// once it is connected: meanwhile the process may have been stopped for long, and another one may own the call.
 #[derive(Clone, Default)]
 pub struct Permit(Option<Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>>);
 
 impl Permit {
-    /// One that is found out whenever it is asked for.
+    /// A permit that is looked up at every check.
     pub fn new(holds: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static) -> Permit {
         Permit(Some(Arc::new(holds)))
     }
 
-    /// Whether the call may be made now. Where nobody else can see to it, always.
+    /// Whether the call may be made now. The default permit always holds: no other process can own the call.
     pub async fn holds(&self) -> bool {
         match &self.0 {
             Some(holds) => holds().await,
@@ -83,7 +83,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// What a tool is told about one call.
+/// The context of one call, as its tool gets it.
 #[derive(Debug, Clone)]
 pub struct CallContext {
     /// Baton's id of the call.
@@ -92,25 +92,25 @@ pub struct CallContext {
     pub key: String,
     /// Fires when the call should stop, and when its future is dropped.
     pub cancel: CancellationToken,
-    /// The folders that the run is pinned to; none: a tool looks at those that it was made with.
+    /// The folders that the run is pinned to; if empty, a tool uses those that it was made with.
     pub roots: Vec<PathBuf>,
-    /// Whose call it is.
+    /// The tenant of the run.
     pub tenant: Tenant,
-    /// What the caller said of the run, for tools that ask for it; otherwise null.
+    /// The metadata that the run's caller sent, for tools with `requires_context`; otherwise null.
     pub metadata: Value,
-    /// Whether it may still be made.
+    /// Whether the call may still be made.
     pub permit: Permit,
 }
 
-/// Something that an agent can call. Implemented by us and by whoever embeds Baton.
+/// A tool that an agent can call. Implemented here and by programs that embed Baton.
 pub trait Tool: Send + Sync {
-    /// What it says of itself. The same at every call.
+    /// The tool's spec: the same each time.
     fn spec(&self) -> &ToolSpec;
 
     /// Performs one call. Dropping the future must stop the work, as far as it can be stopped.
     fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>>;
 
-    /// What a crash means for one call; unless overridden, the same for all of them.
+    /// The effect class of one call, which says what a crash means for it; by default that of the spec.
     fn class(&self, _arguments: &Value) -> EffectClass {
         self.spec().class
     }

@@ -1,7 +1,7 @@
-//! From a typed function to a [`Tool`].
+//! Typed tools: a [`Tool`] made of a typed function.
 //!
-//! The schemas are derived from the very types that the function takes and returns, so what a model
-//! is told, what is checked and what the code reads cannot drift apart.
+//! The schemas are derived from the very types that the function takes and returns, so the schema that a model
+//! sees, the check and the code cannot drift apart.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
-/// What a tool says of itself, apart from its schemas.
+/// The spec of a tool without its schemas.
 pub(crate) struct About {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
@@ -26,16 +26,16 @@ pub(crate) struct About {
     pub(crate) trust: Trust,
 }
 
-/// What a typed function may return: structured data ([`Json`]) or text.
-pub(crate) trait Answer: Send + 'static {
+/// The return value of a typed function: structured data ([`Structured`]) or text.
+pub(crate) trait ToolReturn: Send + 'static {
     fn schema() -> Option<Value>;
     fn into_output(self) -> Result<Output, ToolError>;
 }
 
-/// A structured answer.
-pub(crate) struct Json<T>(pub(crate) T);
+/// A structured result; its schema becomes the tool's output schema.
+pub(crate) struct Structured<T>(pub(crate) T);
 
-impl<T: Serialize + JsonSchema + Send + 'static> Answer for Json<T> {
+impl<T: Serialize + JsonSchema + Send + 'static> ToolReturn for Structured<T> {
     fn schema() -> Option<Value> {
         Some(schema_of::<T>(SchemaSettings::draft2020_12().for_serialize()))
     }
@@ -47,7 +47,7 @@ impl<T: Serialize + JsonSchema + Send + 'static> Answer for Json<T> {
     }
 }
 
-impl Answer for String {
+impl ToolReturn for String {
     fn schema() -> Option<Value> {
         None
     }
@@ -61,19 +61,19 @@ impl Answer for String {
 pub(crate) fn typed<A, O, F, Fut>(about: About, run: F) -> Arc<dyn Tool>
 where
     A: DeserializeOwned + JsonSchema + 'static,
-    O: Answer,
+    O: ToolReturn,
     F: Fn(A, CallContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
     let spec = about.spec::<A>(O::schema());
-    Arc::new(Typed { spec, run, arguments: PhantomData::<fn(A)> })
+    Arc::new(TypedTool { spec, run, arguments: PhantomData::<fn(A)> })
 }
 
 /// A tool made of a function that blocks; it runs beside the async threads.
 pub(crate) fn blocking<A, O, F>(about: About, run: F) -> Arc<dyn Tool>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,
-    O: Answer,
+    O: ToolReturn,
     F: Fn(A, &CallContext) -> Result<O, ToolError> + Send + Sync + 'static,
 {
     let run = Arc::new(run);
@@ -83,7 +83,7 @@ where
     })
 }
 
-/// Runs blocking work where it holds up nobody.
+/// Runs blocking work on a thread for it, so that no task is held up.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
@@ -109,7 +109,7 @@ impl About {
     }
 }
 
-/// The schema of a type, without the names of our Rust types: they mean nothing to a model.
+/// The schema of a type, without the names of Rust types: they mean nothing to a model.
 fn schema_of<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -124,21 +124,21 @@ fn schema_of<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
 
 /// Reads arguments into their type. A schema admits `1.0` where Rust wants an integer, so this can
 /// still fail after the check.
-pub(crate) fn read<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
+pub(crate) fn parse_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
     serde_json::from_value(arguments)
         .map_err(|error| ToolError::asked(format!("The arguments do not fit: {error}.")))
 }
 
-struct Typed<A, F> {
+struct TypedTool<A, F> {
     spec: ToolSpec,
     run: F,
     arguments: PhantomData<fn(A)>,
 }
 
-impl<A, O, F, Fut> Tool for Typed<A, F>
+impl<A, O, F, Fut> Tool for TypedTool<A, F>
 where
     A: DeserializeOwned + 'static,
-    O: Answer,
+    O: ToolReturn,
     F: Fn(A, CallContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
 {
@@ -147,7 +147,7 @@ where
     }
 
     fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
-        match read(arguments) {
+        match parse_arguments(arguments) {
             Err(error) => std::future::ready(Err(error)).boxed(),
             Ok(arguments) => (self.run)(arguments, context).map(|answer| answer?.into_output()).boxed(),
         }

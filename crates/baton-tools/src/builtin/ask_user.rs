@@ -11,7 +11,7 @@ use crate::typed::{About, typed};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct AskUserArguments {
     #[expect(dead_code, reason = "the flow reads it; the schema comes from here")]
     /// The question, complete in itself: the person may read it hours later.
     #[schemars(length(min = 1, max = 4000))]
@@ -27,7 +27,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         timeout_ms: 1_000,
         trust: Trust::BUILT_IN,
     };
-    typed(about, |_: Arguments, _| async {
+    typed(about, |_: AskUserArguments, _| async {
         Err::<String, _>(ToolError::asked("The run waits for the person's answer; there is nothing to call."))
     })
 }

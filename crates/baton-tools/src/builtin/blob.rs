@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::excerpt;
 use crate::tool::{CallContext, Tool, ToolError};
-use crate::typed::{About, Json, off_thread, typed};
+use crate::typed::{About, Structured, off_thread, typed};
 
 /// A window has to fit an output with its closing line, or reading a blob would make another blob.
 const MAX_READ: u64 = 24 * 1024;
@@ -30,7 +30,7 @@ pub trait BlobSource: Send + Sync {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Read {
+struct ReadBlobArguments {
     /// The hash that the abridged output names.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     hash: String,
@@ -43,7 +43,7 @@ struct Read {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Search {
+struct SearchBlobArguments {
     /// The hash that the abridged output names.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     hash: String,
@@ -56,14 +56,14 @@ struct Search {
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-struct Found {
-    matches: Vec<Place>,
+struct BlobMatches {
+    matches: Vec<BlobMatch>,
     /// Whether there may be more matches than were asked for.
     more: bool,
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-struct Place {
+struct BlobMatch {
     /// Where the match begins, in bytes: an offset for read_blob (roughly, if the blob is not UTF-8 text).
     offset: usize,
     line: usize,
@@ -84,14 +84,14 @@ pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
             "read_blob",
             "Reads more of a long tool output of which only the beginning and the end were shown.",
         ),
-        move |arguments: Read, context| read(Arc::clone(&reading), arguments, context.tenant),
+        move |arguments: ReadBlobArguments, context| read(Arc::clone(&reading), arguments, context.tenant),
     );
     let search = typed(
         about(
             "search_blob",
             "Searches a long tool output, of which only a part was shown, for a pattern (grep).",
         ),
-        move |arguments: Search, context| search(Arc::clone(&source), arguments, context),
+        move |arguments: SearchBlobArguments, context| search(Arc::clone(&source), arguments, context),
     );
     vec![read, search]
 }
@@ -103,7 +103,11 @@ async fn fetch(source: &dyn BlobSource, tenant: Tenant, hash: String) -> Result<
     })
 }
 
-async fn read(source: Arc<dyn BlobSource>, arguments: Read, tenant: Tenant) -> Result<String, ToolError> {
+async fn read(
+    source: Arc<dyn BlobSource>,
+    arguments: ReadBlobArguments,
+    tenant: Tenant,
+) -> Result<String, ToolError> {
     let bytes = fetch(source.as_ref(), tenant, arguments.hash).await?;
     let offset = arguments.offset.unwrap_or(0);
     let limit = arguments.limit.unwrap_or(MAX_READ).min(MAX_READ);
@@ -117,11 +121,11 @@ async fn read(source: Arc<dyn BlobSource>, arguments: Read, tenant: Tenant) -> R
 
 async fn search(
     source: Arc<dyn BlobSource>,
-    arguments: Search,
+    arguments: SearchBlobArguments,
     context: CallContext,
-) -> Result<Json<Found>, ToolError> {
+) -> Result<Structured<BlobMatches>, ToolError> {
     let CallContext { tenant, cancel, .. } = context;
-    let pattern = excerpt::pattern(&arguments.pattern)?;
+    let pattern = excerpt::compile_pattern(&arguments.pattern)?;
     let bytes = fetch(source.as_ref(), tenant, arguments.hash).await?;
     let limit = arguments.max_results.unwrap_or(RESULTS).min(MAX_RESULTS);
     off_thread(move || {
@@ -129,8 +133,8 @@ async fn search(
             excerpt::matches(&String::from_utf8_lossy(&bytes), &pattern, limit, &|| cancel.is_cancelled());
         let more = found.len() == limit;
         let matches =
-            found.into_iter().map(|m| Place { offset: m.offset, line: m.line, text: m.text }).collect();
-        Json(Found { matches, more })
+            found.into_iter().map(|m| BlobMatch { offset: m.offset, line: m.line, text: m.text }).collect();
+        Structured(BlobMatches { matches, more })
     })
     .await
 }

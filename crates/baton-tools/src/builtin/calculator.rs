@@ -15,11 +15,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Json, typed};
+use crate::typed::{About, Structured, typed};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct CalculatorArguments {
     /// Like "(0.1 + 0.2) * 3". Operators: + - * / % (remainder) ^ (power, whole exponents), parentheses.
     /// Plain decimal numbers without separators, units or currency signs.
     #[schemars(length(min = 1, max = 1000))]
@@ -27,7 +27,7 @@ struct Arguments {
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-struct Answer {
+struct CalculatorResult {
     /// The value, as a plain decimal number.
     result: String,
     /// Whether it is exact; if not, it was rounded to 40 significant digits.
@@ -43,12 +43,14 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         timeout_ms: 5_000,
         trust: Trust::BUILT_IN,
     };
-    typed(about, |arguments: Arguments, _| std::future::ready(calculate(&arguments.expression).map(Json)))
+    typed(about, |arguments: CalculatorArguments, _| {
+        std::future::ready(calculate(&arguments.expression).map(Structured))
+    })
 }
 
-fn calculate(expression: &str) -> Result<Answer, ToolError> {
-    let number = parse::evaluate(expression).map_err(|problem| ToolError::asked(problem.to_string()))?;
-    Ok(Answer { result: number.to_string(), exact: number.is_exact() })
+fn calculate(expression: &str) -> Result<CalculatorResult, ToolError> {
+    let number = parse::evaluate(expression).map_err(|error| ToolError::asked(error.to_string()))?;
+    Ok(CalculatorResult { result: number.to_string(), exact: number.is_exact() })
 }
 
 #[cfg(test)]
@@ -92,7 +94,7 @@ mod tests {
         for (expression, result) in cases {
             assert_eq!(
                 calculate(expression),
-                Ok(Answer { result: result.to_owned(), exact: true }),
+                Ok(CalculatorResult { result: result.to_owned(), exact: true }),
                 "{expression}"
             );
         }
@@ -112,7 +114,7 @@ mod tests {
             ("1/(3*10^900+7)", format!("0.{}{}", "0".repeat(900), "3".repeat(40))),
         ];
         for (expression, result) in cases {
-            assert_eq!(calculate(expression), Ok(Answer { result, exact: false }), "{expression}");
+            assert_eq!(calculate(expression), Ok(CalculatorResult { result, exact: false }), "{expression}");
         }
     }
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Json, typed};
+use crate::typed::{About, Structured, typed};
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
@@ -18,7 +18,7 @@ const WEEKDAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct ClockArguments {
     /// "UTC" (if left out) or a fixed offset from it, like "+02:00" or "-05:30".
     #[schemars(regex(pattern = r"^(UTC|[+-](0[0-9]|1[0-4]):[0-5][0-9])$"))]
     timezone: Option<String>,
@@ -42,8 +42,8 @@ pub(crate) fn tool(now: fn() -> Timestamp) -> Arc<dyn Tool> {
         timeout_ms: 1_000,
         trust: Trust::BUILT_IN,
     };
-    typed(about, move |arguments: Arguments, _| {
-        std::future::ready(moment(now(), arguments.timezone.as_deref().unwrap_or("UTC")).map(Json))
+    typed(about, move |arguments: ClockArguments, _| {
+        std::future::ready(moment(now(), arguments.timezone.as_deref().unwrap_or("UTC")).map(Structured))
     })
 }
 

@@ -1,6 +1,6 @@
 //! `fetch_url`: what is on a web page, as text that a model can read.
 //!
-//! The address comes from a model, so it is visited through [`Egress`] and nothing else. HTML becomes Markdown, JSON
+//! The address comes from a model, so it is visited through [`EgressClient`] and nothing else. HTML becomes Markdown, JSON
 //! and other text stay as they are. Pages are hostile: their markup is brought into a small, bounded form
 //! ([`outline`]) before anything that recurses sees it.
 //!
@@ -18,7 +18,7 @@ use baton_core::tool::{self, EffectClass, Trust};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::egress::{Cut, Egress, EgressError, Media, Page};
+use crate::egress::{EgressClient, EgressError, FetchedPage, Media, Truncation};
 use crate::tool::{Tool, ToolError};
 use crate::typed::{About, off_thread, typed};
 
@@ -29,14 +29,14 @@ const MAX_TITLE: usize = 200;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct FetchUrlArguments {
     /// The address of the page, with https://.
     #[schemars(length(min = 1, max = 4096))]
     url: String,
 }
 
 /// The tool, with the client that it visits pages through.
-pub fn fetch_url(egress: Egress) -> Arc<dyn Tool> {
+pub fn fetch_url(egress: EgressClient) -> Arc<dyn Tool> {
     let about = About {
         name: "fetch_url",
         description: "Reads a web page or another text (HTML, JSON, plain text) from an address on the public internet \
@@ -46,7 +46,7 @@ pub fn fetch_url(egress: Egress) -> Arc<dyn Tool> {
         timeout_ms: u64::try_from((egress.time() + BESIDE).as_millis()).unwrap_or(u64::MAX),
         trust: Trust { untrusted_output: true, egress: tool::Egress::UnlessFound, ..Trust::BUILT_IN },
     };
-    typed(about, move |arguments: Arguments, _| {
+    typed(about, move |arguments: FetchUrlArguments, _| {
         let egress = egress.clone();
         async move {
             let page = egress.get(&arguments.url).await.map_err(told)?;
@@ -61,14 +61,14 @@ fn told(error: EgressError) -> ToolError {
 }
 
 /// A page as the model sees it: what it is first, so that it is seen however long the page is.
-fn shown(page: &Page) -> String {
+fn shown(page: &FetchedPage) -> String {
     let mut notes = Vec::new();
     match page.cut {
         None => {}
-        Some(Cut::Size(bytes)) => {
+        Some(Truncation::Size(bytes)) => {
             notes.push(format!("The page is longer than {bytes} bytes: the rest is left out."))
         }
-        Some(Cut::Time(limit)) => notes.push(format!(
+        Some(Truncation::Time(limit)) => notes.push(format!(
             "The page was not complete after {} s: the rest is left out.",
             limit.as_secs_f64()
         )),

@@ -13,27 +13,27 @@ use sysinfo::{
 };
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Json, off_thread, typed};
+use crate::typed::{About, Structured, off_thread, typed};
 
 /// How many processes are listed by processor use and by memory use.
 const BUSIEST: usize = 5;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {}
+struct HealthArguments {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Health {
+struct SystemHealth {
     cpu: Cpu,
     memory: Memory,
     swap: Memory,
     disks: Vec<Disk>,
     /// Absent where the system has no such figure.
-    load_average: Option<Load>,
+    load_average: Option<LoadAverage>,
     uptime_seconds: Option<u64>,
     process_count: usize,
-    busiest_by_cpu: Vec<Busy>,
-    busiest_by_memory: Vec<Busy>,
+    busiest_by_cpu: Vec<ProcessUsage>,
+    busiest_by_memory: Vec<ProcessUsage>,
     /// Empty where there are no readable sensors, as in most virtual machines.
     temperatures: Vec<Temperature>,
 }
@@ -63,14 +63,14 @@ struct Disk {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Load {
+struct LoadAverage {
     one_minute: f64,
     five_minutes: f64,
     fifteen_minutes: f64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Busy {
+struct ProcessUsage {
     pid: u32,
     name: String,
     /// Of one core: a process that keeps two cores busy has 200.
@@ -95,10 +95,10 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         timeout_ms: 15_000,
         trust: Trust::BUILT_IN,
     };
-    typed(about, |_: Arguments, _| measure())
+    typed(about, |_: HealthArguments, _| measure())
 }
 
-async fn measure() -> Result<Json<Health>, ToolError> {
+async fn measure() -> Result<Structured<SystemHealth>, ToolError> {
     let mut system = off_thread(|| System::new().map(sampled)).await?.map_err(|error| {
         ToolError::new(format!(
             "This system does not tell its health ({error:?}). There is nothing else to try."
@@ -108,7 +108,7 @@ async fn measure() -> Result<Json<Health>, ToolError> {
     tokio::time::sleep(MINIMUM_CPU_UPDATE_INTERVAL).await;
     off_thread(move || {
         system = sampled(system);
-        Json(health(&system))
+        Structured(health(&system))
     })
     .await
 }
@@ -121,10 +121,10 @@ fn sampled(mut system: System) -> System {
     system
 }
 
-fn health(system: &System) -> Health {
+fn health(system: &System) -> SystemHealth {
     let processes: Vec<&Process> =
         system.processes().values().filter(|process| process.thread_kind().is_none()).collect();
-    Health {
+    SystemHealth {
         cpu: Cpu {
             usage_percent: tenths(system.global_cpu_usage().into()),
             logical_cores: system.cpus().len(),
@@ -132,7 +132,7 @@ fn health(system: &System) -> Health {
         memory: memory(system.total_memory(), system.used_memory(), system.available_memory()),
         swap: memory(system.total_swap(), system.used_swap(), system.free_swap()),
         disks: disks(),
-        load_average: System::load_average().ok().map(|load| Load {
+        load_average: System::load_average().ok().map(|load| LoadAverage {
             one_minute: hundredths(load.one),
             five_minutes: hundredths(load.five),
             fifteen_minutes: hundredths(load.fifteen),
@@ -179,10 +179,10 @@ fn temperatures() -> Vec<Temperature> {
 }
 
 /// The processes with the highest measure; equal ones by number, so that the order is the same each time.
-fn busiest(processes: &[&Process], measure: impl Fn(&Process) -> u64) -> Vec<Busy> {
+fn busiest(processes: &[&Process], measure: impl Fn(&Process) -> u64) -> Vec<ProcessUsage> {
     let mut sorted: Vec<&Process> = processes.to_vec();
     sorted.sort_by_key(|process| (Reverse(measure(process)), process.pid()));
-    let describe = |process: &Process| Busy {
+    let describe = |process: &Process| ProcessUsage {
         pid: process.pid().as_u32(),
         name: process.name().to_string_lossy().into_owned(),
         cpu_percent: tenths(process.cpu_usage().into()),

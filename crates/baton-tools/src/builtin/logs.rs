@@ -16,7 +16,7 @@ use tokio::process::Child;
 
 use crate::child;
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Json, typed};
+use crate::typed::{About, Structured, typed};
 
 const MAX_LINES: usize = 200;
 const LINES: usize = 50;
@@ -26,7 +26,7 @@ const MINUTES: u32 = 60;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct LogsArguments {
     /// How many lines to return at most; 50 if left out.
     #[schemars(range(min = 1, max = 200))]
     limit: Option<usize>,
@@ -61,7 +61,7 @@ impl Logs {
 }
 
 /// A program that prints the log, and how to call it.
-struct Reader {
+struct LogReader {
     program: &'static str,
     arguments: Vec<String>,
 }
@@ -76,18 +76,18 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         // Whoever can make a service complain can write a line of it.
         trust: Trust::LOCAL_DATA,
     };
-    typed(about, |arguments: Arguments, _| async move {
+    typed(about, |arguments: LogsArguments, _| async move {
         let limit = arguments.limit.unwrap_or(LINES).min(MAX_LINES);
         let since = arguments.since_minutes.unwrap_or(MINUTES);
         match reader(limit, arguments.min_priority, since) {
-            None => Ok(Json(Logs::not_available("this kind of system has no log that Baton can read"))),
-            Some(reader) => read(&reader, limit).await.map(Json),
+            None => Ok(Structured(Logs::not_available("this kind of system has no log that Baton can read"))),
+            Some(reader) => read(&reader, limit).await.map(Structured),
         }
     })
 }
 
 #[cfg(target_os = "linux")]
-fn reader(limit: usize, priority: Option<Priority>, minutes: u32) -> Option<Reader> {
+fn reader(limit: usize, priority: Option<Priority>, minutes: u32) -> Option<LogReader> {
     let mut arguments: Vec<String> = ["--no-pager", "--output=short-iso"].map(str::to_owned).to_vec();
     arguments.push(format!("--lines={limit}"));
     arguments.push(format!("--since=-{minutes}min"));
@@ -96,27 +96,27 @@ fn reader(limit: usize, priority: Option<Priority>, minutes: u32) -> Option<Read
         Some(Priority::Warning) => arguments.push("--priority=warning".to_owned()),
         None => {}
     }
-    Some(Reader { program: "journalctl", arguments })
+    Some(LogReader { program: "journalctl", arguments })
 }
 
 /// macOS has no priority between its default and `error`, so warnings are looked for among the rest.
 #[cfg(target_os = "macos")]
-fn reader(_limit: usize, priority: Option<Priority>, minutes: u32) -> Option<Reader> {
+fn reader(_limit: usize, priority: Option<Priority>, minutes: u32) -> Option<LogReader> {
     let mut arguments: Vec<String> = ["show", "--style", "syslog", "--last"].map(str::to_owned).to_vec();
     arguments.push(format!("{minutes}m"));
     if priority == Some(Priority::Error) {
         arguments.push("--predicate".to_owned());
         arguments.push("messageType == error OR messageType == fault".to_owned());
     }
-    Some(Reader { program: "log", arguments })
+    Some(LogReader { program: "log", arguments })
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn reader(_limit: usize, _priority: Option<Priority>, _minutes: u32) -> Option<Reader> {
+fn reader(_limit: usize, _priority: Option<Priority>, _minutes: u32) -> Option<LogReader> {
     None
 }
 
-async fn read(reader: &Reader, limit: usize) -> Result<Logs, ToolError> {
+async fn read(reader: &LogReader, limit: usize) -> Result<Logs, ToolError> {
     let mut child = match start(reader) {
         Ok(child) => child,
         Err(error) => {
@@ -131,7 +131,7 @@ async fn read(reader: &Reader, limit: usize) -> Result<Logs, ToolError> {
     Ok(logs(reader.program, status.success(), &said, &complained, limit))
 }
 
-fn start(reader: &Reader) -> std::io::Result<Child> {
+fn start(reader: &LogReader) -> std::io::Result<Child> {
     let mut command = child::command(&child::system_program(reader.program)?)?;
     command.args(&reader.arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
@@ -222,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_reader_is_a_clear_result() {
-        let reader = Reader { program: "baton-has-no-such-program", arguments: Vec::new() };
+        let reader = LogReader { program: "baton-has-no-such-program", arguments: Vec::new() };
         let logs = read(&reader, 5).await.unwrap();
         assert!(
             !logs.available && logs.note.starts_with("not available: `baton-has-no-such-program`"),

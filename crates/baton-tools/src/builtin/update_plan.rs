@@ -9,28 +9,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Json, typed};
+use crate::typed::{About, Structured, typed};
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Plan {
+struct PlanArguments {
     /// All steps, in order.
     #[schemars(length(min = 1, max = 30))]
-    plan: Vec<Step>,
+    plan: Vec<PlanStep>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct PlanStep {
     /// What is to be done, in a few words.
     #[schemars(length(min = 1, max = 200))]
     step: String,
-    status: Status,
+    status: PlanStepStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum PlanStepStatus {
     Pending,
     InProgress,
     Done,
@@ -45,11 +45,11 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         timeout_ms: 1_000,
         trust: Trust::BUILT_IN,
     };
-    typed(about, |plan: Plan, _| std::future::ready(checked(plan).map(Json)))
+    typed(about, |plan: PlanArguments, _| std::future::ready(checked(plan).map(Structured)))
 }
 
-fn checked(plan: Plan) -> Result<Plan, ToolError> {
-    match plan.plan.iter().filter(|step| step.status == Status::InProgress).count() {
+fn checked(plan: PlanArguments) -> Result<PlanArguments, ToolError> {
+    match plan.plan.iter().filter(|step| step.status == PlanStepStatus::InProgress).count() {
         0 | 1 => Ok(plan),
         several => Err(ToolError::asked(format!(
             "{several} steps are in progress. Send the plan with at most one of them."

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{fetch_url, web_search};
-use crate::egress::{Egress, Limits, Rules};
+use crate::egress::{EgressClient, Limits, Rules};
 use crate::secret::Secret;
 use crate::tool::Tool;
 
@@ -60,7 +60,7 @@ pub enum WebError {
 
 /// The web tools.
 pub fn web(options: Web) -> Result<Vec<Arc<dyn Tool>>, WebError> {
-    let mut tools = vec![fetch_url::fetch_url(Egress::limited(options.egress, options.limits))];
+    let mut tools = vec![fetch_url::fetch_url(EgressClient::limited(options.egress, options.limits))];
     if let Some(search) = options.search {
         tools.push(web_search::tool(search)?);
     }

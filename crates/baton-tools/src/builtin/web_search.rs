@@ -6,7 +6,7 @@
 //!
 //! A key is sent to the configured address only (redirects are not followed) and shows in no error.
 
-mod service;
+mod client;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
 use super::web::{Search, WebError};
-use crate::egress::{Cut, Limits, USER_AGENT, body, cause};
+use crate::egress::{Limits, Truncation, USER_AGENT, body, cause};
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Json, off_thread, typed};
-use service::{Service, Way};
+use crate::typed::{About, Structured, off_thread, typed};
+use client::{SearchClient, Way};
 
 const TIMEOUT_MS: u64 = 15_000;
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 0 };
@@ -32,7 +32,7 @@ const MAX_COUNT: usize = 20;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct WebSearchArguments {
     /// What to look for.
     #[schemars(length(min = 1, max = 400))]
     query: String,
@@ -43,12 +43,12 @@ struct Arguments {
 
 /// What was found, best first.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-struct Found {
-    results: Vec<Hit>,
+struct SearchResults {
+    results: Vec<SearchHit>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-struct Hit {
+struct SearchHit {
     title: String,
     url: String,
     /// Some words of the page that fit the query.
@@ -66,20 +66,21 @@ pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
         trust: Trust { untrusted_output: true, to_service: true, ..Trust::BUILT_IN },
     };
     if let Search::Keyless { why } = search {
-        let refused = move |_: Arguments, _| std::future::ready(Err(ToolError::before_start(why.clone())));
-        return Ok(typed::<_, Json<Found>, _, _>(about, refused));
+        let refused =
+            move |_: WebSearchArguments, _| std::future::ready(Err(ToolError::before_start(why.clone())));
+        return Ok(typed::<_, Structured<SearchResults>, _, _>(about, refused));
     }
-    let service = Arc::new(Service::new(search)?);
-    Ok(typed(about, move |arguments: Arguments, _| {
+    let service = Arc::new(SearchClient::new(search)?);
+    Ok(typed(about, move |arguments: WebSearchArguments, _| {
         let service = Arc::clone(&service);
-        async move { search_for(&service, &arguments).await.map(Json) }
+        async move { search_for(&service, &arguments).await.map(Structured) }
     }))
 }
 
 /// Whether a service answers at all, without a search and without its key: either may cost something.
 pub async fn answers(search: Search) -> Result<(), String> {
     let broken = |error| format!("It cannot be reached: {}.", cause(error));
-    let service = Service::new(search).map_err(|error| error.to_string())?;
+    let service = SearchClient::new(search).map_err(|error| error.to_string())?;
     let way = service.way();
     let client = off_thread(move || client(way)).await.map_err(|error| error.to_string())?;
     let asked = service.nothing(&client.map_err(broken)?).send();
@@ -100,7 +101,10 @@ pub async fn answers(search: Search) -> Result<(), String> {
     })
 }
 
-async fn search_for(service: &Service, arguments: &Arguments) -> Result<Found, ToolError> {
+async fn search_for(
+    service: &SearchClient,
+    arguments: &WebSearchArguments,
+) -> Result<SearchResults, ToolError> {
     let count = arguments.count.unwrap_or(COUNT).clamp(1, MAX_COUNT);
     let until = Instant::now() + LIMITS.time;
     let late =
@@ -117,9 +121,11 @@ async fn search_for(service: &Service, arguments: &Arguments) -> Result<Found, T
     }
     let (body, cut) = body(response, &LIMITS, until).await.map_err(broken)?;
     match cut {
-        Some(Cut::Time(_)) => Err(late()),
-        Some(Cut::Size(_)) => Err(not_taken("The search service sent far too much: ask for fewer results.")),
-        None => service.read(&body, count).map(|results| Found { results }),
+        Some(Truncation::Time(_)) => Err(late()),
+        Some(Truncation::Size(_)) => {
+            Err(not_taken("The search service sent far too much: ask for fewer results."))
+        }
+        None => service.read(&body, count).map(|results| SearchResults { results }),
     }
 }
 
@@ -140,7 +146,7 @@ fn client(way: Way) -> reqwest::Result<Client> {
 
 /// What a status other than success means, for whoever can do something about it. The body is not shown: it
 /// may repeat the key.
-fn refusal(status: StatusCode, service: &Service) -> Option<ToolError> {
+fn refusal(status: StatusCode, service: &SearchClient) -> Option<ToolError> {
     let code = status.as_u16();
     // All but the last are for the operator or for later: whoever asked can do nothing about them.
     let message = match code {

@@ -10,7 +10,7 @@ use super::EgressError;
 
 /// An answer that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct FetchedPage {
     /// Where it came from, after all redirects.
     pub url: reqwest::Url,
     /// What it is.
@@ -19,8 +19,8 @@ pub struct Page {
     pub charset: Option<String>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// Why the body is not whole, if it is not.
-    pub cut: Option<Cut>,
+    /// RefusalReason the body is not whole, if it is not.
+    pub cut: Option<Truncation>,
 }
 
 /// The kinds of content that are read. Pictures, archives and programs are not.
@@ -34,9 +34,9 @@ pub enum Media {
     Text,
 }
 
-/// Why a body ends before its end.
+/// RefusalReason a body ends before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum Truncation {
     /// It is longer than so many bytes.
     Size(usize),
     /// It took longer than this.
@@ -87,18 +87,18 @@ pub(crate) async fn body(
     mut response: Response,
     limits: &Limits,
     until: Instant,
-) -> Result<(Vec<u8>, Option<Cut>), reqwest::Error> {
+) -> Result<(Vec<u8>, Option<Truncation>), reqwest::Error> {
     let mut body = Vec::new();
     loop {
         match timeout_at(until, response.chunk()).await {
-            Err(_) => return Ok((body, Some(Cut::Time(limits.time)))),
+            Err(_) => return Ok((body, Some(Truncation::Time(limits.time)))),
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) => return Ok((body, None)),
             Ok(Ok(Some(chunk))) => {
                 let room = limits.bytes - body.len();
                 body.extend_from_slice(&chunk[..chunk.len().min(room)]);
                 if chunk.len() > room {
-                    return Ok((body, Some(Cut::Size(limits.bytes))));
+                    return Ok((body, Some(Truncation::Size(limits.bytes))));
                 }
             }
         }

@@ -26,7 +26,7 @@ impl Rules {
         Ok(Rules { allow: allow.collect::<Result<_, _>>()?, ..Rules::default() })
     }
 
-    pub(super) fn except(&self, host: &Host, port: u16) -> bool {
+    pub(super) fn except(&self, host: &UrlHost, port: u16) -> bool {
         self.allow.iter().any(|exception| exception.host == *host && exception.port == port)
     }
 }
@@ -38,7 +38,7 @@ impl Rules {
 /// is written in a URL, and not for names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
-    host: Host,
+    host: UrlHost,
     port: u16,
 }
 
@@ -67,26 +67,26 @@ impl Exception {
         let port: u16 = port.parse().ok().filter(|port| *port > 0)?;
         // A URL's own parser reads the host, so that it is compared in the form that URLs come in.
         let url = Url::parse(&format!("http://{host}/")).ok().filter(|url| url.port().is_none())?;
-        let host = Host::of(&url)?;
-        let dotted = matches!(&host, Host::Name(name) if name.ends_with('.'));
+        let host = UrlHost::from_url(&url)?;
+        let dotted = matches!(&host, UrlHost::Name(name) if name.ends_with('.'));
         (!dotted).then_some(Exception { host, port })
     }
 }
 
 /// Whom a URL names, in the one form that its parser leaves it in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum UrlHost {
     Name(String),
     Address(IpAddr),
 }
 
-impl Host {
-    pub(super) fn of(url: &Url) -> Option<Host> {
+impl UrlHost {
+    pub(super) fn from_url(url: &Url) -> Option<UrlHost> {
         let text = url.host_str()?;
         let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
         Some(match inner.parse() {
-            Ok(address) => Host::Address(address),
-            Err(_) => Host::Name(text.to_owned()),
+            Ok(address) => UrlHost::Address(address),
+            Err(_) => UrlHost::Name(text.to_owned()),
         })
     }
 }
@@ -97,8 +97,9 @@ mod tests {
 
     #[test]
     fn exceptions_are_read() {
-        let name = |name: &str, port| Ok(Exception { host: Host::Name(name.to_owned()), port });
-        let address = |text: &str, port| Ok(Exception { host: Host::Address(text.parse().unwrap()), port });
+        let name = |name: &str, port| Ok(Exception { host: UrlHost::Name(name.to_owned()), port });
+        let address =
+            |text: &str, port| Ok(Exception { host: UrlHost::Address(text.parse().unwrap()), port });
         let table = [
             ("wiki.example.com:8080", name("wiki.example.com", 8080)),
             ("WIKI.Example.com:80", name("wiki.example.com", 80)),
@@ -145,12 +146,12 @@ mod tests {
     #[test]
     fn an_exception_is_for_one_host_and_one_port() {
         let rules = Rules::allowing(&["wiki.example.com:8080", "127.0.0.1:80"]).unwrap();
-        let name = |name: &str| Host::Name(name.to_owned());
+        let name = |name: &str| UrlHost::Name(name.to_owned());
         assert!(rules.except(&name("wiki.example.com"), 8080));
         assert!(!rules.except(&name("wiki.example.com"), 80));
         assert!(!rules.except(&name("a.wiki.example.com"), 8080));
         assert!(!rules.except(&name("127.0.0.1.example.com"), 80));
-        assert!(rules.except(&Host::Address("127.0.0.1".parse().unwrap()), 80));
-        assert!(!rules.except(&Host::Address("127.0.0.2".parse().unwrap()), 80));
+        assert!(rules.except(&UrlHost::Address("127.0.0.1".parse().unwrap()), 80));
+        assert!(!rules.except(&UrlHost::Address("127.0.0.2".parse().unwrap()), 80));
     }
 }

@@ -27,12 +27,12 @@ pub struct Offer {
     /// What it says of them.
     pub specs: Vec<ToolSpec>,
     /// What cannot be used.
-    pub left_out: Vec<LeftOut>,
+    pub skipped: Vec<SkippedTool>,
 }
 
 /// A tool that is not offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedTool {
     /// Its name, or its place in the list.
     pub name: String,
     /// Why not.
@@ -54,39 +54,39 @@ pub(super) fn read(body: &[u8], timeout: Duration) -> Option<Offer> {
     for (nth, item) in list.into_iter().enumerate() {
         if nth == MOST_TOOLS {
             let why = format!("only {MOST_TOOLS} tools of one service are taken");
-            offer.left_out.push(LeftOut { name: "the rest".to_owned(), why });
+            offer.skipped.push(SkippedTool { name: "the rest".to_owned(), why });
             break;
         }
         match tool(item, nth, timeout) {
             Ok(spec) => offer.specs.push(spec),
-            Err(left_out) => offer.left_out.push(left_out),
+            Err(skipped) => offer.skipped.push(skipped),
         }
     }
     Some(offer)
 }
 
-fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, LeftOut> {
+fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, SkippedTool> {
     let place = format!("number {}", nth + 1);
-    let left_out = |name: &str, why: &str| LeftOut { name: excerpt(name), why: why.to_owned() };
-    let Value::Object(mut fields) = item else { return Err(left_out(&place, "it is no object")) };
+    let skipped = |name: &str, why: &str| SkippedTool { name: excerpt(name), why: why.to_owned() };
+    let Value::Object(mut fields) = item else { return Err(skipped(&place, "it is no object")) };
     // What stands beside the wrapping counts, too: OpenAI's has no place for flags.
     if let Some(Value::Object(inner)) = fields.remove("function") {
         fields.extend(inner);
     }
     let Some(Value::String(name)) = fields.remove("name") else {
-        return Err(left_out(&place, "it has no name"));
+        return Err(skipped(&place, "it has no name"));
     };
     let input_schema = match first(&mut fields, ["input_schema", "inputSchema", "parameters"]) {
         None => json!({ "type": "object", "properties": {} }),
-        Some(schema) => arguments(schema).map_err(|why| left_out(&name, why))?,
+        Some(schema) => arguments(schema).map_err(|why| skipped(&name, why))?,
     };
     let output_schema = first(&mut fields, ["output_schema", "outputSchema"]);
     if output_schema.as_ref().is_some_and(|schema| is_deeper_than(schema, MAX_DEPTH)) {
-        return Err(left_out(&name, "its output schema is nested too deep"));
+        return Err(skipped(&name, "its output schema is nested too deep"));
     }
     let is_long = |schema: &Value| schema.to_string().len() > LONGEST_SCHEMA;
     if is_long(&input_schema) || output_schema.as_ref().is_some_and(is_long) {
-        return Err(left_out(&name, &format!("its schema is longer than {} KiB", LONGEST_SCHEMA >> 10)));
+        return Err(skipped(&name, &format!("its schema is longer than {} KiB", LONGEST_SCHEMA >> 10)));
     }
     let is = |flag: &str| fields.get(flag) == Some(&Value::Bool(true));
     let class = match (is("side_effect_free"), is("idempotent")) {
@@ -100,7 +100,7 @@ fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, LeftOut>
     let description = fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     if description.len() > LONGEST_DESCRIPTION {
         let why = format!("its description is longer than {} KiB", LONGEST_DESCRIPTION >> 10);
-        return Err(left_out(&name, &why));
+        return Err(skipped(&name, &why));
     }
     Ok(ToolSpec {
         requires_context: is("requires_context"),

@@ -10,7 +10,7 @@ use baton_core::json;
 use baton_core::tool::ToolSpec;
 use serde_json::json;
 
-use super::{LeftOut, Offer};
+use super::{Offer, SkippedTool};
 use crate::registry::is_tool_name;
 
 /// How the names begin under which a store remembers what was accepted.
@@ -41,13 +41,13 @@ pub fn accepted(mut offer: Offer, pins: &[String]) -> (Offer, Vec<String>) {
                  shows and accepts them",
                 spec.name
             );
-            offer.left_out.push(LeftOut { name: spec.name, why });
+            offer.skipped.push(SkippedTool { name: spec.name, why });
         } else {
             new.push(pin);
             specs.push(spec);
         }
     }
-    (Offer { specs, left_out: offer.left_out }, new)
+    (Offer { specs, skipped: offer.skipped }, new)
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn offer(specs: &[ToolSpec]) -> Offer {
-        Offer { specs: specs.to_vec(), left_out: Vec::new() }
+        Offer { specs: specs.to_vec(), skipped: Vec::new() }
     }
 
     #[test]
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!((first, pins.clone()), (offer(&[a.clone(), b.clone()]), vec![pin(&a), pin(&b)]));
         let (second, new) = accepted(offer(&[changed.clone(), b.clone()]), &pins);
         assert_eq!((second.specs, new), (vec![b.clone()], vec![]));
-        assert_eq!(second.left_out.len(), 1);
-        assert!(second.left_out[0].name == "a" && second.left_out[0].why.contains("baton tools accept a"));
+        assert_eq!(second.skipped.len(), 1);
+        assert!(second.skipped[0].name == "a" && second.skipped[0].why.contains("baton tools accept a"));
         let pins = [pins, vec![pin(&changed)]].concat();
         assert_eq!(accepted(offer(&[changed.clone(), b.clone()]), &pins), (offer(&[changed, b]), vec![]));
         let odd = offer(&[spec("no\0name", "one")]);

@@ -1,8 +1,8 @@
-//! Running a tool, whatever it does: the result is always one bounded outcome.
+//! Calls of tools: every ending of a tool becomes one bounded outcome.
 //!
-//! It does not stop at a cancel by itself: the tool is told through its context, and the engine
+//! A call does not stop at a cancel by itself: the tool's context carries the cancel, and the engine
 //! decides how long to wait before it drops the call. Dropping the call cancels the tool's context,
-//! so that work on other threads learns of it too.
+//! so that work on other threads stops, too.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use baton_core::tool::Cause;
 use futures_util::FutureExt;
 use serde_json::Value;
 
-use super::{Registered, Registry};
-use crate::output::{self, Limited};
+use super::{RegisteredTool, Registry};
+use crate::output::{self, LimitedOutput};
 use crate::tool::{CallContext, Output, ToolError};
 
-/// What came of running a tool.
+/// The result of one call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     /// The outcome to record.
     pub outcome: ToolOutcome,
     /// The bytes to store under the hash of `outcome.blob`.
     pub blob: Option<Vec<u8>>,
-    /// Whether it failed, and is known to have failed before anything was sent or done.
+    /// Whether it failed, and certainly before anything was sent or done.
     pub before_start: bool,
-    /// Whether its time ran out, or no answer came: what it did by then is not known.
+    /// Whether its time ran out, or no answer came: its effects by then are unknown.
     pub timed_out: bool,
 }
 
 impl Ran {
-    fn ended(status: Closing, limited: Limited) -> Self {
-        let (blob, bytes) = limited.kept.map(|kept| (kept.blob, kept.bytes)).unzip();
+    fn ended(status: Closing, limited: LimitedOutput) -> Self {
+        let (blob, bytes) = limited.blob.map(|blob| (blob.reference, blob.bytes)).unzip();
         let outcome = ToolOutcome { blob, ..ToolOutcome::new(status, limited.result) };
         Ran { outcome, blob: bytes, before_start: false, timed_out: false }
     }
@@ -46,7 +46,7 @@ impl Ran {
 }
 
 impl Registry {
-    /// Runs a tool within its time, its schema and the limits of [`crate::output`].
+    /// Calls a tool within its timeout, its output schema and the limits of [`crate::output`].
     pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Ran {
         let Some(registered) = self.tools.get(name) else {
             return Ran::failed(ToolError::asked(format!("There is no tool {name:?} here.")));
@@ -61,43 +61,43 @@ impl Registry {
         match tokio::time::timeout(timeout, work).await {
             Ok(Ok(Ok(output))) => registered.accept(output),
             Ok(Ok(Err(error))) => Ran::failed(error),
-            // What the panic said may hold anything, so it is not passed on; what was done before it is not known.
+            // The panic's message may hold anything, so it is not passed on; the effects before it are unknown.
             Ok(Err(_panic)) => Ran::failed(ToolError::unknown(format!(
                 "`{name}` broke down. This is a fault of the tool, not of the arguments."
             ))),
             Err(_elapsed) => {
                 let message =
                     format!("`{name}` did not finish within {} ms and was stopped.", timeout.as_millis());
-                // No cause is named: what was too slow once is not run again by itself, at the run's expense.
-                let told = output::limit(Output::Text(message));
-                Ran { timed_out: true, ..Ran::ended(Closing::Error, told) }
+                // Without a cause: a call that was too slow once is not retried automatically, at the run's expense.
+                let result = output::limit(Output::Text(message));
+                Ran { timed_out: true, ..Ran::ended(Closing::Error, result) }
             }
         }
     }
 }
 
-impl Registered {
+impl RegisteredTool {
     fn accept(&self, output: Output) -> Ran {
-        match self.misfit(&output) {
+        match self.mismatches(&output) {
             None => Ran::ended(Closing::Ok, output::limit(output)),
             Some(reason) => {
-                let kept = output::keep(into_bytes(output));
+                let raw = output::into_blob(into_bytes(output));
                 let message = format!(
                     "`{}` returned something else than it promises: {reason}. Its raw result can be read with \
                      read_blob; hash {}.",
                     self.tool.spec().name,
-                    kept.blob.hash
+                    raw.reference.hash
                 );
-                let told = Limited { result: Value::String(message), kept: Some(kept) };
-                let mut ran = Ran::ended(Closing::Error, told);
+                let result = LimitedOutput { result: Value::String(message), blob: Some(raw) };
+                let mut ran = Ran::ended(Closing::Error, result);
                 ran.outcome.cause = Some(Cause::Tool);
                 ran
             }
         }
     }
 
-    /// What does not fit the output schema, where the tool promises one.
-    fn misfit(&self, output: &Output) -> Option<String> {
+    /// The mismatches of an output with the output schema, if the tool has one.
+    fn mismatches(&self, output: &Output) -> Option<String> {
         let schema = self.output.as_ref()?;
         match output {
             Output::Json(value) => schema.mismatches(value),

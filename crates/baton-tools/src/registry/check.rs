@@ -1,4 +1,4 @@
-//! From what a model wrote to a call that can run, or a reason that it can repair.
+//! Admission of calls: a model's text becomes a call that can run, or a reason from which the model can repair it.
 //!
 //! Nothing is guessed: a code fence, a trailing comma or a wrapped object is refused with a reason,
 //! because a repaired call may not be the call that was meant. Of keys that occur twice the last
@@ -16,19 +16,19 @@ use super::{MAX_NAME, Registry, is_tool_name};
 pub const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
 const MAX_PROVIDER_ID: usize = 256;
 
-/// Which tools somebody who calls them knows of.
+/// The tools that a caller can see.
 ///
-/// What is known and not offered is refused elsewhere, by whoever can say why; to name it as a help would
-/// only lead to that refusal.
+/// A tool that is known and not offered is refused elsewhere, where the reason is known; to suggest it here would only
+/// lead to that refusal.
 pub struct Known<'a> {
-    /// Whether a tool may be meant. One that exists but is not known is as unknown as one that does not exist.
+    /// Whether the caller knows a tool. A tool that exists and is not known is refused like one that does not exist.
     pub known: &'a dyn Fn(&str) -> bool,
-    /// Whether a tool was offered, so that it may be named in place of one that there is not.
+    /// Whether a tool was offered, so that it may be suggested in place of one that does not exist.
     pub offered: &'a dyn Fn(&str) -> bool,
 }
 
 impl Known<'static> {
-    /// All that there are, for callers that nothing is kept from.
+    /// Every tool, for callers that may see all of them.
     pub const ALL: Known<'static> = Known { known: &|_| true, offered: &|_| true };
 }
 
@@ -40,14 +40,14 @@ impl Registry {
             Ok(arguments) => (arguments, None),
             Err(reason) => (json!({}), Some(reason)),
         };
-        let admission = match (self.known(&call.name, tools), unreadable) {
+        let admission = match (self.check_name(&call.name, tools), unreadable) {
             (Err(reason), _) | (Ok(()), Some(reason)) => Admission::Refused { reason },
             (Ok(()), None) => self.admit(&call.name, &arguments),
         };
         CheckedCall { provider_id, name: recordable_name(&call.name), arguments, admission }
     }
 
-    fn known(&self, name: &str, tools: &Known<'_>) -> Result<(), String> {
+    fn check_name(&self, name: &str, tools: &Known<'_>) -> Result<(), String> {
         if self.tools.contains_key(name) && (tools.known)(name) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Registry {
         match (self.get(name), self.validate(name, arguments)) {
             (Some(tool), Ok(())) => Admission::Fits {
                 class: tool.class(arguments),
-                // Whether an address was found is for whoever knows the run to say.
+                // Whether an address is a search result of the run is decided later, by the engine.
                 egress: tool.spec().trust.egress != Egress::No,
             },
             (_, Err(reason)) => Admission::Refused { reason },
@@ -105,12 +105,12 @@ fn explain(text: &str, bad: &BadJson) -> String {
     }
 }
 
-/// Providers put strange things here; what is odd is not repeated to them.
+/// Whether a provider's id for a call may be sent back. Providers put strange things here; odd ids are dropped.
 fn is_usable_id(id: &str) -> bool {
     (1..=MAX_PROVIDER_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The name as it may stand in a history: a provider would refuse every later request over one odd
+/// The name as it is recorded in the history: a provider would refuse every later request over one odd
 /// name in an earlier answer.
 fn recordable_name(name: &str) -> String {
     if is_tool_name(name) {

@@ -1,6 +1,6 @@
 //! Schemas of tools, compiled with bounds.
 //!
-//! A schema of an execution service is somebody else's text, and what it checks was written by a model.
+//! A schema of an execution service is foreign text, and the arguments that it checks were written by a model.
 //! Together they must not cost more than a moment: the programs of patterns are small, back-tracking is
 //! bounded, and a text that a pattern checks is short, because nothing can interrupt a check.
 
@@ -9,7 +9,7 @@ use jsonschema::paths::Location;
 use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-/// How many mismatches are told at once, and how long one may be: enough to repair a call.
+/// How many mismatches are reported at once, and how long one may be: enough to repair a call.
 const MAX_MISMATCHES: usize = 3;
 const MAX_MISMATCH_BYTES: usize = 300;
 /// The largest program of one pattern, and the most that it may try.
@@ -22,7 +22,7 @@ const MAX_CHECKED: usize = 16 * 1024;
 pub(super) struct Schema(Validator);
 
 impl Schema {
-    /// Compiles a schema, or says what is wrong with it.
+    /// Compiles a schema, or says why it is not usable.
     pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
         let options = jsonschema::options().with_pattern_options(patterns()).with_keyword("pattern", pattern);
         let built = options.build(schema);
@@ -35,8 +35,8 @@ impl Schema {
             return Some(format!("a name of a property is longer than {MAX_CHECKED} bytes"));
         }
         let errors = self.0.iter_errors(value).take(MAX_MISMATCHES);
-        let told: Vec<String> = errors.map(|error| describe(&error)).collect();
-        if told.is_empty() { None } else { Some(told.join("; ")) }
+        let mismatches: Vec<String> = errors.map(|error| describe(&error)).collect();
+        if mismatches.is_empty() { None } else { Some(mismatches.join("; ")) }
     }
 }
 
@@ -98,12 +98,12 @@ mod tests {
 
     use super::*;
 
-    fn checked(schema: &Value, value: &Value) -> Option<String> {
+    fn mismatches(schema: &Value, value: &Value) -> Option<String> {
         Schema::compile(schema).ok().unwrap().mismatches(value)
     }
 
     #[test]
-    fn a_pattern_whose_program_is_too_large_is_no_schema() {
+    fn a_schema_with_a_pattern_that_compiles_too_large_is_refused() {
         for schema in [
             json!({"properties": {"a": {"pattern": "[ab]*a[ab]{90000}c"}}}),
             json!({"patternProperties": {"[ab]*a[ab]{90000}c": {}}}),
@@ -114,26 +114,26 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_checks_short_texts_alone() {
+    fn a_pattern_refuses_texts_that_are_too_long() {
         let schema = json!({"properties": {"a": {"pattern": "^[ab]*$"}}});
-        assert_eq!(checked(&schema, &json!({"a": "abba", "b": "x".repeat(MAX_CHECKED + 1)})), None);
-        assert_eq!(checked(&schema, &json!({"a": "a".repeat(MAX_CHECKED)})), None);
+        assert_eq!(mismatches(&schema, &json!({"a": "abba", "b": "x".repeat(MAX_CHECKED + 1)})), None);
+        assert_eq!(mismatches(&schema, &json!({"a": "a".repeat(MAX_CHECKED)})), None);
         let long = "at /a: a text that has to match a pattern is longer than 16384 bytes";
-        assert_eq!(checked(&schema, &json!({"a": "a".repeat(MAX_CHECKED + 1)})).as_deref(), Some(long));
+        assert_eq!(mismatches(&schema, &json!({"a": "a".repeat(MAX_CHECKED + 1)})).as_deref(), Some(long));
         let differs = "at /a: \"abc\" does not match \"^[ab]*$\"";
-        assert_eq!(checked(&schema, &json!({"a": "abc"})).as_deref(), Some(differs));
+        assert_eq!(mismatches(&schema, &json!({"a": "abc"})).as_deref(), Some(differs));
         let name = "a name of a property is longer than 16384 bytes";
         let named = json!([{"a".repeat(MAX_CHECKED + 1): 1}]);
         assert_eq!(
-            checked(&json!({"items": {"patternProperties": {"a$": {}}}}), &named).as_deref(),
+            mismatches(&json!({"items": {"patternProperties": {"a$": {}}}}), &named).as_deref(),
             Some(name)
         );
     }
 
     #[test]
-    fn a_pattern_that_tries_too_much_is_given_up() {
+    fn a_pattern_that_backtracks_too_much_is_stopped() {
         let schema = json!({"pattern": r"^(a|a)*\1b"});
-        let told = checked(&schema, &json!("a".repeat(40))).unwrap();
-        assert!(told.contains("Max limit for backtracking count exceeded"), "{told}");
+        let mismatch = mismatches(&schema, &json!("a".repeat(40))).unwrap();
+        assert!(mismatch.contains("Max limit for backtracking count exceeded"), "{mismatch}");
     }
 }

@@ -1,4 +1,4 @@
-//! What models write, at its worst.
+//! Admission of calls as models write them at their worst.
 
 mod calls;
 mod trust;
@@ -78,7 +78,7 @@ fn failed(message: &str) -> Ran {
     Ran { outcome, blob: None, before_start: false, timed_out: false }
 }
 
-/// Its time ran out. No cause is named, so that nobody runs it again by itself.
+/// The result of a call whose time ran out. It has no cause, so that it is not retried automatically.
 fn out_of_time(ms: u32) -> Ran {
     let outcome = ToolOutcome::error(format!("`a` did not finish within {ms} ms and was stopped."));
     Ran { outcome, blob: None, before_start: false, timed_out: true }
@@ -249,7 +249,7 @@ fn arguments_that_do_not_fit_the_schema_are_kept_and_explained() {
         reason(&checked),
         "The arguments do not fit `calculator`: at /expression: 2 is not of type \"string\"."
     );
-    // A reason stays short whatever the arguments are.
+    // A reason stays short for any arguments.
     let long = json!({"expression": ["x".repeat(100_000)]}).to_string();
     assert!(reason(&check("calculator", &long)).len() < 2_000);
     let many: String = (0..1_000).map(|n| format!("\"k{n}\":1,")).collect();
@@ -303,18 +303,18 @@ fn unknown_tools_are_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn a_tool_that_is_not_known_is_as_if_it_were_not_there() {
+fn a_tool_that_is_not_known_is_refused_like_one_that_does_not_exist() {
     let check = |only: &dyn Fn(&str) -> bool| {
         registry().check(&call("calculator", r#"{"expression":"1"}"#), &Known { known: only, offered: only })
     };
     let nearest = r#"There is no tool "calculator". The nearest one is `clock`."#;
     assert_eq!(reason(&check(&|name| name == "clock")), nearest);
-    let nobody = r#"There is no tool "calculator", and no other tool is offered. Answer in words."#;
-    assert_eq!(reason(&check(&|_| false)), nobody);
+    let none = r#"There is no tool "calculator", and no other tool is offered. Answer in words."#;
+    assert_eq!(reason(&check(&|_| false)), none);
 }
 
 #[test]
-fn what_is_known_and_not_offered_is_left_to_be_refused_and_never_suggested() {
+fn a_tool_that_is_known_and_not_offered_is_admitted_and_never_suggested() {
     let check = |name: &str, offered: &dyn Fn(&str) -> bool| {
         registry().check(&call(name, r#"{"expression":"1"}"#), &Known { offered, ..Known::ALL })
     };
@@ -322,8 +322,8 @@ fn what_is_known_and_not_offered_is_left_to_be_refused_and_never_suggested() {
     assert_eq!(check("calculator", &|name| name == "clock").admission, fits);
     let nearest = r#"There is no tool "calculators". The nearest one is `clock`."#;
     assert_eq!(reason(&check("calculators", &|name| name == "clock")), nearest);
-    let nobody = r#"There is no tool "calculators", and no other tool is offered. Answer in words."#;
-    assert_eq!(reason(&check("calculators", &|_| false)), nobody);
+    let none = r#"There is no tool "calculators", and no other tool is offered. Answer in words."#;
+    assert_eq!(reason(&check("calculators", &|_| false)), none);
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn edited_arguments_are_checked_alike() {
 
 proptest! {
     #[test]
-    fn no_call_can_do_harm(name in ".*", arguments in ".*", id in proptest::option::of(".*")) {
+    fn a_checked_call_has_a_usable_name_and_an_object_for_any_input(name in ".*", arguments in ".*", id in proptest::option::of(".*")) {
         let checked = registry().check(&RawCall { id, name, arguments }, &Known::ALL);
         prop_assert!(is_tool_name(&checked.name));
         prop_assert!(checked.arguments.is_object());

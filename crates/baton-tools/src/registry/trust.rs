@@ -1,7 +1,7 @@
-//! What the operator says of a tool, in place of what the tool says of itself.
+//! The operator's settings for a tool, which override the tool's own spec.
 //!
-//! A tool that is told otherwise is wrapped, so that everybody who asks for its spec is told the same. What it does,
-//! and what a crash means for it, stay its own.
+//! A tool with overrides is wrapped, so that every reader of its spec sees the same. Its calls and its effect class stay
+//! its own.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use serde_json::Value;
 
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
-/// What the operator says of one tool; what is left out, the tool says itself.
+/// The operator's settings for one tool; a field that is left out keeps the tool's own value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrustOverride {
-    /// Whether it is there at all.
+    /// Whether the tool exists at all.
     pub enabled: Option<bool>,
     /// Whether its output was written by strangers.
     pub untrusted_output: Option<bool>,
     /// Whether its output is private data.
     pub private_output: Option<bool>,
-    /// Whether its calls send something out.
+    /// Whether its calls send data out.
     pub egress: Option<bool>,
-    /// Whether every call of it is asked about.
+    /// Whether every call of it needs an approval.
     pub approve: Option<bool>,
     /// How long one call may take.
     pub timeout_ms: Option<u64>,
 }
 
 impl TrustOverride {
-    /// The tool as the operator sees it, if it is to be there.
+    /// The tool with these settings; none if they disable it.
     pub(super) fn of(self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         if self.enabled == Some(false) {
             return None;

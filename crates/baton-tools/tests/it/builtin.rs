@@ -103,8 +103,10 @@ async fn logs_are_there_or_said_not_to_be() {
 async fn files_are_found_and_read() {
     let registry = registry(&[]);
     let read = call(&registry, "read_file", json!({"path": "lib.rs"})).await;
-    assert!(read.outcome.result.as_str().unwrap().starts_with("//! Acts:"));
-    let found = call(&registry, "search_files", json!({"pattern": "^//! Acts:", "path": "lib.rs"})).await;
+    assert!(read.outcome.result.as_str().unwrap().starts_with("//! Tools that an agent"));
+    let found =
+        call(&registry, "search_files", json!({"pattern": "^//! Tools that an agent", "path": "lib.rs"}))
+            .await;
     assert_eq!(found.outcome.result["matches"][0]["line"], json!(1));
     let listed = call(&registry, "list_files", json!({"path": "builtin", "depth": 1})).await;
     assert_eq!(listed.outcome.result["entries"][0]["path"], json!("builtin/ask_user.rs"));

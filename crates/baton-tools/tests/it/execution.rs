@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_core::thread::Closing;
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_tools::execution::{BadService, ExecutionService, LeftOut, NoOffer, Options};
+use baton_tools::execution::{BadService, ExecutionService, NoOffer, Options, SkippedTool};
 use baton_tools::{CallContext, Permit, Ran, Registry, Secret};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -29,8 +29,8 @@ fn service(url: &str) -> ExecutionService {
 
 async fn registry(service: &ExecutionService) -> Registry {
     let offer = service.discover().await.unwrap();
-    let (tools, left_out) = service.tools(&offer, &|_| false, &|_| None);
-    assert_eq!(left_out, vec![]);
+    let (tools, skipped) = service.tools(&offer, &|_| false, &|_| None);
+    assert_eq!(skipped, vec![]);
     Registry::new(tools).unwrap()
 }
 
@@ -278,7 +278,7 @@ async fn a_name_that_is_taken_is_offered_under_another_and_called_by_its_own() {
     let offer = service.discover().await.unwrap();
     let taken = |name: &str| matches!(name, "clock" | "calculator");
     let patience = |name: &str| (name == "exec.clock").then_some(5000);
-    let (tools, left_out) = service.tools(&offer, &taken, &patience);
+    let (tools, skipped) = service.tools(&offer, &taken, &patience);
     let spec = |name: &str| ToolSpec {
         name: name.to_owned(),
         input_schema: json!({ "type": "object", "properties": {} }),
@@ -289,11 +289,11 @@ async fn a_name_that_is_taken_is_offered_under_another_and_called_by_its_own() {
     let clock = ToolSpec { class: EffectClass::Idempotent, timeout_ms: 5000, ..spec("exec.clock") };
     let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
     assert_eq!(specs, [clock, spec("own"), spec("exec.calculator")]);
-    let names: Vec<(&str, &str)> = left_out
+    let names: Vec<(&str, &str)> = skipped
         .iter()
-        .map(|LeftOut { name, why }| (name.as_str(), why.split(';').next().unwrap()))
+        .map(|SkippedTool { name, why }| (name.as_str(), why.split(';').next().unwrap()))
         .collect();
-    let schema = left_out[2].why.as_str();
+    let schema = skipped[2].why.as_str();
     assert!(schema.starts_with("the input schema of tool `odd` is not usable: "), "{schema}");
     let twice = "another tool has this name";
     let no_name = "\"no name\" is no name for a tool";

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use baton_core::chat::RawCall;
 use baton_core::effect::Admission;
-use baton_core::tool::{EffectClass, Egress as SendsOut, Trust};
-use baton_tools::egress::{Egress, Limits, Resolver, Rules};
+use baton_core::tool::{EffectClass, Egress, Trust};
+use baton_tools::egress::{EgressClient, Limits, Resolver, Rules};
 use baton_tools::{Known, Ran, Registry, Web, fetch_url, web};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn resolver() -> Resolver {
 fn tool(server: &Server, limits: Limits) -> Registry {
     let allow = [server.address.to_string(), format!("a.example:{}", server.port())];
     let rules = Rules::allowing(&allow).unwrap();
-    Registry::new(vec![fetch_url(Egress::with(rules, limits, resolver()))]).unwrap()
+    Registry::new(vec![fetch_url(EgressClient::with(rules, limits, resolver()))]).unwrap()
 }
 
 async fn fetch(server: &Server, path: &str) -> Ran {
@@ -151,7 +151,7 @@ async fn a_redirect_from_elsewhere_reaches_no_exception() {
     let allow = [outer.address.to_string(), inner.address.to_string(), format!("a.example:{port}")];
     let rules = Rules::allowing(&allow).unwrap();
     let registry =
-        Registry::new(vec![fetch_url(Egress::with(rules, Limits::default(), resolver()))]).unwrap();
+        Registry::new(vec![fetch_url(EgressClient::with(rules, Limits::default(), resolver()))]).unwrap();
     let fetch = async |url: String| call(&registry, "fetch_url", json!({ "url": url })).await;
     let refused = |to: &str| {
         not_taken(&format!(

@@ -8,14 +8,14 @@
 //! atom    = number | "(" sum ")"
 //! ```
 
-use super::number::{MAX_DIGITS, Number};
+use super::number::{Decimal, MAX_DIGITS};
 
 const MAX_CHARACTERS: usize = 1_000;
 const MAX_DEPTH: usize = 64;
 
 /// Why there is no result.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum CalculationError {
     #[error("The expression is longer than {MAX_CHARACTERS} characters.")]
     TooLong,
     #[error("The expression is nested more than {MAX_DEPTH} levels deep.")]
@@ -44,10 +44,10 @@ fn hint(found: char) -> &'static str {
 }
 
 /// The value of an expression.
-pub(super) fn evaluate(expression: &str) -> Result<Number, Problem> {
+pub(super) fn evaluate(expression: &str) -> Result<Decimal, CalculationError> {
     let characters: Vec<char> = expression.chars().take(MAX_CHARACTERS + 1).collect();
     if characters.len() > MAX_CHARACTERS {
-        return Err(Problem::TooLong);
+        return Err(CalculationError::TooLong);
     }
     let mut parser = Parser { characters, at: 0, depth: 0 };
     let value = parser.sum()?;
@@ -64,7 +64,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn sum(&mut self) -> Result<Number, Problem> {
+    fn sum(&mut self) -> Result<Decimal, CalculationError> {
         let mut value = self.product()?;
         while let Some(operator) = self.take(&['+', '-']) {
             let other = self.product()?;
@@ -73,7 +73,7 @@ impl Parser {
         Ok(value)
     }
 
-    fn product(&mut self) -> Result<Number, Problem> {
+    fn product(&mut self) -> Result<Decimal, CalculationError> {
         let mut value = self.signed()?;
         while let Some(operator) = self.take(&['*', '/', '%']) {
             let other = self.signed()?;
@@ -87,9 +87,9 @@ impl Parser {
     }
 
     /// Every way to nest leads through here, so the depth is counted here alone.
-    fn signed(&mut self) -> Result<Number, Problem> {
+    fn signed(&mut self) -> Result<Decimal, CalculationError> {
         if self.depth > MAX_DEPTH {
-            return Err(Problem::TooDeep);
+            return Err(CalculationError::TooDeep);
         }
         self.depth += 1;
         let value = match self.take(&['+', '-']) {
@@ -101,7 +101,7 @@ impl Parser {
         Ok(value)
     }
 
-    fn power(&mut self) -> Result<Number, Problem> {
+    fn power(&mut self) -> Result<Decimal, CalculationError> {
         let base = self.atom()?;
         match self.take(&['^']) {
             Some(_) => base.raised_to(self.signed()?),
@@ -109,16 +109,16 @@ impl Parser {
         }
     }
 
-    fn atom(&mut self) -> Result<Number, Problem> {
+    fn atom(&mut self) -> Result<Decimal, CalculationError> {
         match self.peek() {
-            None => Err(Problem::EndsEarly),
+            None => Err(CalculationError::EndsEarly),
             Some('(') => {
                 self.at += 1;
                 let value = self.sum()?;
                 match self.peek() {
                     Some(')') => self.at += 1,
                     Some(_) => return Err(self.unexpected()),
-                    None => return Err(Problem::Unclosed),
+                    None => return Err(CalculationError::Unclosed),
                 }
                 Ok(value)
             }
@@ -126,7 +126,7 @@ impl Parser {
                 let rest = &self.characters[self.at..];
                 let text: String = rest.iter().take_while(|c| c.is_ascii_digit() || **c == '.').collect();
                 self.at += text.len();
-                Number::read(&text)
+                Decimal::read(&text)
             }
             Some(_) => Err(self.unexpected()),
         }
@@ -146,10 +146,10 @@ impl Parser {
         Some(next)
     }
 
-    fn unexpected(&mut self) -> Problem {
+    fn unexpected(&mut self) -> CalculationError {
         match self.peek() {
-            Some(found) => Problem::Unexpected { found, position: self.at + 1 },
-            None => Problem::EndsEarly,
+            Some(found) => CalculationError::Unexpected { found, position: self.at + 1 },
+            None => CalculationError::EndsEarly,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! UTF-8, UTF-16 and the one Western code page that old pages are in. Other encodings are rare, and each would
 //! need tables; they are read as UTF-8, and a note says that this did not go well.
 
-use crate::egress::{Media, Page};
+use crate::egress::{FetchedPage, Media};
 
 /// How far into a page its encoding may be declared.
 const PROLOGUE: usize = 1024;
@@ -15,7 +15,7 @@ const WINDOWS_1252: [char; 32] = [
 ];
 
 /// The text of a page, and what to say if not all of it could be read.
-pub(super) fn decode(page: &Page) -> (String, Option<String>) {
+pub(super) fn decode(page: &FetchedPage) -> (String, Option<String>) {
     let body = page.body.as_slice();
     match body {
         [0xef, 0xbb, 0xbf, rest @ ..] => return (utf8(rest, page.cut.is_some()), None),
@@ -80,15 +80,15 @@ fn windows_1252(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::egress::Cut;
+    use crate::egress::Truncation;
 
-    fn page(body: &[u8], charset: Option<&str>, cut: bool) -> Page {
-        Page {
+    fn page(body: &[u8], charset: Option<&str>, cut: bool) -> FetchedPage {
+        FetchedPage {
             url: "https://a.example/".parse().unwrap(),
             media: Media::Html,
             charset: charset.map(str::to_owned),
             body: body.to_vec(),
-            cut: cut.then_some(Cut::Size(1)),
+            cut: cut.then_some(Truncation::Size(1)),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use reqwest::Url;
 
-use super::tokens::{Tag, Token, Tokens};
+use super::tokens::{HtmlToken, HtmlTokens, StartTag};
 
 /// How deep elements are nested at most.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -32,7 +32,7 @@ pub(super) struct Outline {
 }
 
 /// What becomes of an element.
-enum Fate {
+enum ElementRule {
     /// It begins and ends a block.
     Block(&'static str),
     /// It formats text inside a block.
@@ -47,16 +47,16 @@ enum Fate {
 
 /// The outline of a page that lies at an address.
 pub(super) fn of(page: &str, base: &Url) -> Outline {
-    let mut writer = Writer::default();
+    let mut writer = OutlineWriter::default();
     let mut title = None;
     // The dropped element that is being read, and how many of its kind are open.
     let mut dropped: Option<(String, usize)> = None;
     let mut raw_title = false;
-    for token in Tokens::of(page) {
+    for token in HtmlTokens::new(page) {
         if let Some((name, depth)) = &mut dropped {
             match token {
-                Token::Open(tag) if tag.name == *name && !tag.empty => *depth += 1,
-                Token::Close(closed) if closed == *name => *depth -= 1,
+                HtmlToken::Open(tag) if tag.name == *name && !tag.empty => *depth += 1,
+                HtmlToken::Close(closed) if closed == *name => *depth -= 1,
                 _ => {}
             }
             if *depth == 0 {
@@ -65,20 +65,20 @@ pub(super) fn of(page: &str, base: &Url) -> Outline {
             continue;
         }
         match token {
-            Token::Text("<") => writer.html.push_str("&lt;"),
-            Token::Text(text) => writer.html.push_str(text),
-            Token::Raw(text) if raw_title && title.is_none() => title = one_line(text),
-            Token::Raw(_) => {}
-            Token::Open(tag) => {
+            HtmlToken::Text("<") => writer.html.push_str("&lt;"),
+            HtmlToken::Text(text) => writer.html.push_str(text),
+            HtmlToken::Raw(text) if raw_title && title.is_none() => title = one_line(text),
+            HtmlToken::Raw(_) => {}
+            HtmlToken::Open(tag) => {
                 raw_title = tag.name == "title";
-                match fate(&tag.name) {
-                    Fate::Dropped if !tag.empty => dropped = Some((tag.name, 1)),
-                    fate => writer.open(&fate, &tag, base),
+                match rule(&tag.name) {
+                    ElementRule::Dropped if !tag.empty => dropped = Some((tag.name, 1)),
+                    rule => writer.open(&rule, &tag, base),
                 }
             }
-            Token::Close(name) => match fate(&name) {
-                Fate::Block(name) | Fate::Inline(name) => writer.close(name),
-                Fate::Void(_) | Fate::Dropped | Fate::Bare => {}
+            HtmlToken::Close(name) => match rule(&name) {
+                ElementRule::Block(name) | ElementRule::Inline(name) => writer.close(name),
+                ElementRule::Void(_) | ElementRule::Dropped | ElementRule::Bare => {}
             },
         }
     }
@@ -86,35 +86,37 @@ pub(super) fn of(page: &str, base: &Url) -> Outline {
     Outline { title, html: writer.html, flattened: writer.flattened }
 }
 
-fn fate(name: &str) -> Fate {
+fn rule(name: &str) -> ElementRule {
     match name {
-        "h1" => Fate::Block("h1"),
-        "h2" => Fate::Block("h2"),
-        "h3" => Fate::Block("h3"),
-        "h4" => Fate::Block("h4"),
-        "h5" => Fate::Block("h5"),
-        "h6" => Fate::Block("h6"),
-        "p" | "dt" | "dd" => Fate::Block("p"),
-        "ul" | "menu" => Fate::Block("ul"),
-        "ol" => Fate::Block("ol"),
-        "li" => Fate::Block("li"),
-        "blockquote" => Fate::Block("blockquote"),
-        "pre" | "listing" => Fate::Block("pre"),
-        "table" => Fate::Block("table"),
-        "tr" => Fate::Block("tr"),
-        "td" | "th" => Fate::Block("td"),
+        "h1" => ElementRule::Block("h1"),
+        "h2" => ElementRule::Block("h2"),
+        "h3" => ElementRule::Block("h3"),
+        "h4" => ElementRule::Block("h4"),
+        "h5" => ElementRule::Block("h5"),
+        "h6" => ElementRule::Block("h6"),
+        "p" | "dt" | "dd" => ElementRule::Block("p"),
+        "ul" | "menu" => ElementRule::Block("ul"),
+        "ol" => ElementRule::Block("ol"),
+        "li" => ElementRule::Block("li"),
+        "blockquote" => ElementRule::Block("blockquote"),
+        "pre" | "listing" => ElementRule::Block("pre"),
+        "table" => ElementRule::Block("table"),
+        "tr" => ElementRule::Block("tr"),
+        "td" | "th" => ElementRule::Block("td"),
         "div" | "section" | "article" | "main" | "header" | "footer" | "nav" | "aside" | "address"
         | "figure" | "figcaption" | "details" | "summary" | "dl" | "form" | "fieldset" | "center" => {
-            Fate::Block("div")
+            ElementRule::Block("div")
         }
-        "b" | "strong" => Fate::Inline("b"),
-        "i" | "em" => Fate::Inline("i"),
-        "code" | "kbd" | "samp" | "tt" => Fate::Inline("code"),
-        "a" => Fate::Inline("a"),
-        "br" => Fate::Void("br"),
-        "hr" => Fate::Void("hr"),
-        "svg" | "template" | "object" | "audio" | "video" | "canvas" | "select" | "datalist" => Fate::Dropped,
-        _ => Fate::Bare,
+        "b" | "strong" => ElementRule::Inline("b"),
+        "i" | "em" => ElementRule::Inline("i"),
+        "code" | "kbd" | "samp" | "tt" => ElementRule::Inline("code"),
+        "a" => ElementRule::Inline("a"),
+        "br" => ElementRule::Void("br"),
+        "hr" => ElementRule::Void("hr"),
+        "svg" | "template" | "object" | "audio" | "video" | "canvas" | "select" | "datalist" => {
+            ElementRule::Dropped
+        }
+        _ => ElementRule::Bare,
     }
 }
 
@@ -142,7 +144,7 @@ fn ends_search(sought: &str, seen: &str) -> bool {
 }
 
 #[derive(Default)]
-struct Writer {
+struct OutlineWriter {
     html: String,
     /// What is open, outermost first.
     open: Vec<&'static str>,
@@ -152,31 +154,31 @@ struct Writer {
     flattened: bool,
 }
 
-impl Writer {
-    fn open(&mut self, fate: &Fate, tag: &Tag<'_>, base: &Url) {
-        match *fate {
-            Fate::Block(name) => {
+impl OutlineWriter {
+    fn open(&mut self, rule: &ElementRule, tag: &StartTag<'_>, base: &Url) {
+        match *rule {
+            ElementRule::Block(name) => {
                 self.close_implied(name);
                 if !matches!(name, "tr" | "td") || self.open.contains(&"table") {
                     self.write(name, None);
                 }
             }
-            Fate::Inline("a") => {
+            ElementRule::Inline("a") => {
                 self.close("a");
                 if let Some(link) = tag.href.and_then(|href| absolute(href, base)) {
                     self.write("a", Some(&link));
                 }
             }
-            Fate::Inline(name) => self.write(name, None),
-            Fate::Void(name) if self.elements < MAX_ELEMENTS => {
+            ElementRule::Inline(name) => self.write(name, None),
+            ElementRule::Void(name) if self.elements < MAX_ELEMENTS => {
                 self.elements += 1;
                 self.html.push_str(&format!("<{name}>"));
             }
-            Fate::Void(_) => self.flattened = true,
-            Fate::Bare if tag.name == "img" => {
+            ElementRule::Void(_) => self.flattened = true,
+            ElementRule::Bare if tag.name == "img" => {
                 self.html.push_str(&escaped(&plain(tag.alt.unwrap_or_default())))
             }
-            Fate::Bare | Fate::Dropped => {}
+            ElementRule::Bare | ElementRule::Dropped => {}
         }
     }
 

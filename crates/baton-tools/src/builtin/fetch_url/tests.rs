@@ -4,9 +4,9 @@ use super::*;
 
 const TOO_MUCH: &str = "Note: The markup is too deep or too long: some of it is shown as plain text.\n";
 
-fn page(media: Media, body: &str) -> Page {
+fn page(media: Media, body: &str) -> FetchedPage {
     let url = "https://a.example/dir/page".parse().unwrap();
-    Page { url, media, charset: None, body: body.as_bytes().to_vec(), cut: None }
+    FetchedPage { url, media, charset: None, body: body.as_bytes().to_vec(), cut: None }
 }
 
 #[test]
@@ -48,8 +48,9 @@ fn text_and_json_stay_as_they_are() {
 #[test]
 fn what_is_missing_is_said() {
     let head = "Address: https://a.example/dir/page\n";
-    let by_size = Page { cut: Some(Cut::Size(2_097_152)), ..page(Media::Text, "ab") };
-    let by_time = Page { cut: Some(Cut::Time(Duration::from_millis(1500))), ..page(Media::Text, "ab") };
+    let by_size = FetchedPage { cut: Some(Truncation::Size(2_097_152)), ..page(Media::Text, "ab") };
+    let by_time =
+        FetchedPage { cut: Some(Truncation::Time(Duration::from_millis(1500))), ..page(Media::Text, "ab") };
     assert_eq!(
         shown(&by_size),
         format!("{head}Note: The page is longer than 2097152 bytes: the rest is left out.\n\nab")

@@ -5,20 +5,20 @@
 
 /// A piece of a page.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum HtmlToken<'a> {
     /// Text between tags, with character references as written.
     Text(&'a str),
     /// What is inside an element like `script`, in which no tags count.
     Raw(&'a str),
     /// The beginning of an element.
-    Open(Tag<'a>),
+    Open(StartTag<'a>),
     /// The end of an element, by its name in lower case.
     Close(String),
 }
 
 /// A beginning tag.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Tag<'a> {
+pub(super) struct StartTag<'a> {
     /// In lower case.
     pub(super) name: String,
     /// Where a link leads, as written.
@@ -37,14 +37,14 @@ const RAW: [&str; 9] =
 const MAX_NAME: usize = 32;
 
 /// The pieces of a page, in order.
-pub(super) struct Tokens<'a> {
+pub(super) struct HtmlTokens<'a> {
     rest: &'a str,
     raw: Option<&'static str>,
 }
 
-impl<'a> Tokens<'a> {
-    pub(super) fn of(page: &'a str) -> Self {
-        Tokens { rest: page, raw: None }
+impl<'a> HtmlTokens<'a> {
+    pub(super) fn new(page: &'a str) -> Self {
+        HtmlTokens { rest: page, raw: None }
     }
 
     /// Takes a number of bytes off the rest.
@@ -60,11 +60,11 @@ impl<'a> Tokens<'a> {
         self.take(end);
     }
 
-    fn tag(&mut self, name_at: usize) -> Tag<'a> {
+    fn tag(&mut self, name_at: usize) -> StartTag<'a> {
         self.take(name_at);
         let end = self.rest.find(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>'));
         let name = self.take(end.unwrap_or(self.rest.len()));
-        let mut tag = Tag { name: short(name), ..Tag::default() };
+        let mut tag = StartTag { name: short(name), ..StartTag::default() };
         let rest = self.rest;
         let end = attributes(rest, &mut tag);
         self.take(end);
@@ -72,13 +72,13 @@ impl<'a> Tokens<'a> {
     }
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for HtmlTokens<'a> {
+    type Item = HtmlToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<HtmlToken<'a>> {
         if let Some(name) = self.raw.take() {
             let end = end_of_raw(self.rest, name);
-            return Some(Token::Raw(self.take(end)));
+            return Some(HtmlToken::Raw(self.take(end)));
         }
         loop {
             let mut start = self.rest.chars();
@@ -86,10 +86,10 @@ impl<'a> Iterator for Tokens<'a> {
                 ('<', Some('a'..='z' | 'A'..='Z')) => {
                     let tag = self.tag(1);
                     self.raw = RAW.into_iter().find(|raw| *raw == tag.name);
-                    return Some(Token::Open(tag));
+                    return Some(HtmlToken::Open(tag));
                 }
                 ('<', Some('/')) if start.next().is_some_and(|c| c.is_ascii_alphabetic()) => {
-                    return Some(Token::Close(self.tag(2).name));
+                    return Some(HtmlToken::Close(self.tag(2).name));
                 }
                 ('<', Some('!')) if self.rest.starts_with("<!--") => {
                     // The dashes of the beginning may be those of the end: `<!-->`.
@@ -97,10 +97,10 @@ impl<'a> Iterator for Tokens<'a> {
                     self.skip_past("-->");
                 }
                 ('<', Some('!' | '?' | '/')) => self.skip_past(">"),
-                ('<', _) => return Some(Token::Text(self.take(1))),
+                ('<', _) => return Some(HtmlToken::Text(self.take(1))),
                 _ => {
                     let end = self.rest.find('<').unwrap_or(self.rest.len());
-                    return Some(Token::Text(self.take(end)));
+                    return Some(HtmlToken::Text(self.take(end)));
                 }
             }
         }
@@ -121,7 +121,7 @@ fn end_of_raw(rest: &str, name: &str) -> usize {
 }
 
 /// Reads attributes up to the end of the tag, and says where that is.
-fn attributes<'a>(text: &'a str, tag: &mut Tag<'a>) -> usize {
+fn attributes<'a>(text: &'a str, tag: &mut StartTag<'a>) -> usize {
     let bytes = text.as_bytes();
     let skip = |mut at: usize, while_: fn(&u8) -> bool| {
         while bytes.get(at).is_some_and(while_) {
@@ -169,23 +169,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn open(name: &str) -> Token<'_> {
-        Token::Open(Tag { name: name.to_owned(), ..Tag::default() })
+    fn open(name: &str) -> HtmlToken<'_> {
+        HtmlToken::Open(StartTag { name: name.to_owned(), ..StartTag::default() })
     }
 
-    fn close(name: &str) -> Token<'_> {
-        Token::Close(name.to_owned())
+    fn close(name: &str) -> HtmlToken<'_> {
+        HtmlToken::Close(name.to_owned())
     }
 
-    fn link<'a>(href: &'a str) -> Token<'a> {
-        Token::Open(Tag { name: "a".to_owned(), href: Some(href), ..Tag::default() })
+    fn link<'a>(href: &'a str) -> HtmlToken<'a> {
+        HtmlToken::Open(StartTag { name: "a".to_owned(), href: Some(href), ..StartTag::default() })
     }
 
     #[test]
     fn markup_is_taken_apart() {
-        use Token::{Raw, Text};
-        let empty = |name: &str| Token::Open(Tag { name: name.to_owned(), empty: true, ..Tag::default() });
-        let table: [(&str, Vec<Token<'_>>); 20] = [
+        use HtmlToken::{Raw, Text};
+        let empty = |name: &str| {
+            HtmlToken::Open(StartTag { name: name.to_owned(), empty: true, ..StartTag::default() })
+        };
+        let table: [(&str, Vec<HtmlToken<'_>>); 20] = [
             ("", vec![]),
             ("a &amp; b", vec![Text("a &amp; b")]),
             ("<P>a</p >", vec![open("p"), Text("a"), close("p")]),
@@ -211,7 +213,7 @@ mod tests {
             ("</p", vec![close("p")]),
         ];
         for (page, expected) in table {
-            assert_eq!(Tokens::of(page).collect::<Vec<_>>(), expected, "{page}");
+            assert_eq!(HtmlTokens::new(page).collect::<Vec<_>>(), expected, "{page}");
         }
     }
 
@@ -219,8 +221,8 @@ mod tests {
         /// Whatever comes, it ends, and no text is made up.
         #[test]
         fn any_text_can_be_taken_apart(page in "[<>/!a-c\"'= é\\-]{0,60}") {
-            let text: usize = Tokens::of(&page)
-                .map(|token| match token { Token::Text(text) | Token::Raw(text) => text.len(), _ => 0 })
+            let text: usize = HtmlTokens::new(&page)
+                .map(|token| match token { HtmlToken::Text(text) | HtmlToken::Raw(text) => text.len(), _ => 0 })
                 .sum();
             prop_assert!(text <= page.len());
         }

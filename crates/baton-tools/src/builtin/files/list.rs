@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::root::{Roots, cannot};
-use super::walk::{Kind, Seen, Walk};
+use super::root::{Roots, location_error};
+use super::walk::{FileKind, Walk, WalkEntry};
 use crate::tool::{CallContext, ToolError};
-use crate::typed::Json;
+use crate::typed::Structured;
 
 const MAX_LISTED: usize = 1_000;
 const DEPTH: usize = 2;
@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 16;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct ListFilesArguments {
     /// The folder; all that can be read if left out.
     #[schemars(length(max = 4096))]
     path: Option<String>,
@@ -27,16 +27,16 @@ pub(super) struct Arguments {
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Listing {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<FileEntry>,
     /// Whether there is more than is shown; ask for a folder or a smaller depth.
     pub(super) more: bool,
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Entry {
+pub(super) struct FileEntry {
     /// The path to use with read_file.
     pub(super) path: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     /// Of files only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) size_bytes: Option<u64>,
@@ -44,26 +44,26 @@ pub(super) struct Entry {
 
 pub(super) fn list(
     roots: &Roots,
-    arguments: &Arguments,
+    arguments: &ListFilesArguments,
     context: &CallContext,
-) -> Result<Json<Listing>, ToolError> {
+) -> Result<Structured<Listing>, ToolError> {
     let depth = arguments.depth.unwrap_or(DEPTH).clamp(1, MAX_DEPTH);
     let mut entries = Vec::new();
-    let mut visit = |seen: &Seen<'_>| {
+    let mut visit = |entry: &WalkEntry<'_>| {
         if entries.len() == MAX_LISTED || context.cancel.is_cancelled() {
             return ControlFlow::Break(());
         }
-        let size_bytes = match seen.kind {
-            Kind::File => seen.dir.symlink_metadata(seen.name).ok().map(|metadata| metadata.len()),
-            Kind::Folder | Kind::Link | Kind::Other => None,
+        let size_bytes = match entry.kind {
+            FileKind::File => entry.dir.symlink_metadata(entry.name).ok().map(|metadata| metadata.len()),
+            FileKind::Folder | FileKind::Link | FileKind::Other => None,
         };
-        entries.push(Entry { path: seen.shown.to_owned(), kind: seen.kind, size_bytes });
+        entries.push(FileEntry { path: entry.shown.to_owned(), kind: entry.kind, size_bytes });
         ControlFlow::Continue(())
     };
     let mut walk = Walk::new(depth, &mut visit);
     let mut more = false;
-    for place in roots.starts(arguments.path.as_deref())? {
-        more |= walk.below(&place).map_err(|error| cannot(&place, &error))?.is_break();
+    for location in roots.walk_roots(arguments.path.as_deref())? {
+        more |= walk.below(&location).map_err(|error| location_error(&location, &error))?.is_break();
     }
-    Ok(Json(Listing { entries, more }))
+    Ok(Structured(Listing { entries, more }))
 }

@@ -1,4 +1,4 @@
-//! The folders that may be looked at, and how a path finds its place in one of them.
+//! The folders that may be looked at, and how a path finds its location in one of them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -43,7 +43,7 @@ struct Root {
 }
 
 /// A path within a root.
-pub(super) struct Place<'a> {
+pub(super) struct FileLocation<'a> {
     pub(super) dir: &'a Dir,
     /// Never empty; `.` is the root itself.
     pub(super) inside: PathBuf,
@@ -74,12 +74,12 @@ impl Roots {
     }
 
     /// Refuses what holds secrets, whatever link leads there.
-    pub(super) fn refuse_secrets(&self, place: &Place<'_>) -> Result<(), ToolError> {
-        let real = place.real().map_err(|error| cannot(place, &error))?;
+    pub(super) fn refuse_secrets(&self, location: &FileLocation<'_>) -> Result<(), ToolError> {
+        let real = location.real().map_err(|error| location_error(location, &error))?;
         match self.secrets.why(&real) {
             None => Ok(()),
             Some(held) => {
-                Err(ToolError::asked(format!("{:?} cannot be used: {}.", place.shown, held.words())))
+                Err(ToolError::asked(format!("{:?} cannot be used: {}.", location.shown, held.words())))
             }
         }
     }
@@ -90,7 +90,7 @@ impl Roots {
     }
 
     /// Where a path leads.
-    pub(super) fn place(&self, path: &str) -> Result<Place<'_>, ToolError> {
+    pub(super) fn location(&self, path: &str) -> Result<FileLocation<'_>, ToolError> {
         let path = Path::new(path);
         if !path
             .components()
@@ -111,20 +111,20 @@ impl Roots {
     }
 
     /// Where a walk begins: at a path, or at every root.
-    pub(super) fn starts(&self, path: Option<&str>) -> Result<Vec<Place<'_>>, ToolError> {
+    pub(super) fn walk_roots(&self, path: Option<&str>) -> Result<Vec<FileLocation<'_>>, ToolError> {
         match path {
             None | Some("" | "." | "./") => {
                 Ok(self.roots.iter().map(|root| self.at(root, PathBuf::new())).collect())
             }
-            Some(path) => Ok(vec![self.place(path)?]),
+            Some(path) => Ok(vec![self.location(path)?]),
         }
     }
 
-    fn at<'a>(&self, root: &'a Root, inside: PathBuf) -> Place<'a> {
+    fn at<'a>(&self, root: &'a Root, inside: PathBuf) -> FileLocation<'a> {
         let shown = if self.roots.len() > 1 { Path::new(&root.name).join(&inside) } else { inside.clone() };
         let shown = shown.to_string_lossy().trim_end_matches('/').to_owned();
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
-        Place { dir: &root.dir, inside, shown, root: &root.name, above: &root.path }
+        FileLocation { dir: &root.dir, inside, shown, root: &root.name, above: &root.path }
     }
 
     fn refused(&self, why: &str) -> ToolError {
@@ -139,7 +139,7 @@ impl Roots {
     }
 }
 
-impl Place<'_> {
+impl FileLocation<'_> {
     /// Where it really is: no link is on this path.
     pub(super) fn real(&self) -> io::Result<PathBuf> {
         Ok(self.above.join(self.dir.canonicalize(&self.inside)?))
@@ -167,7 +167,7 @@ fn regular(metadata: Metadata) -> io::Result<Metadata> {
     Ok(metadata)
 }
 
-/// Without waiting: a pipe that took the place of a file would otherwise hold the thread for ever.
+/// Without waiting: a pipe that took the location of a file would otherwise hold the thread for ever.
 #[cfg(unix)]
 pub(super) fn reading() -> OpenOptions {
     use cap_std::fs::OpenOptionsExt;
@@ -184,14 +184,14 @@ pub(super) fn reading() -> OpenOptions {
     options
 }
 
-/// What to tell a model about a place that cannot be used.
-pub(super) fn cannot(place: &Place<'_>, error: &io::Error) -> ToolError {
-    let shown = if place.shown.is_empty() { "." } else { &place.shown };
+/// What to tell a model about a location that cannot be used.
+pub(super) fn location_error(location: &FileLocation<'_>, error: &io::Error) -> ToolError {
+    let shown = if location.shown.is_empty() { "." } else { &location.shown };
     let why = match error.kind() {
         io::ErrorKind::NotFound => "there is no such file; list_files shows what there is".to_owned(),
         // Nobody asked the operating system: the handle itself does not let a path out.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
-            format!("it leads outside of this folder ({}), and only what is in it can be read", place.root)
+            format!("it leads outside of this folder ({}), and only what is in it can be read", location.root)
         }
         _ => error.to_string(),
     };

@@ -9,12 +9,12 @@ use regex_automata::meta::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::root::{Place, Roots, cannot, open_regular};
+use super::root::{FileLocation, Roots, location_error, open_regular};
 use super::secrets::Secrets;
-use super::walk::{Kind, Seen, Walk};
+use super::walk::{FileKind, Walk, WalkEntry};
 use crate::excerpt;
 use crate::tool::{CallContext, ToolError};
-use crate::typed::Json;
+use crate::typed::Structured;
 
 const RESULTS: usize = 50;
 const MAX_RESULTS: usize = 200;
@@ -27,7 +27,7 @@ const NAMED: usize = 5;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct SearchFilesArguments {
     /// A regular expression; (?i) at its start ignores case. A match is at most 16 KiB long.
     #[schemars(length(min = 1, max = 1000))]
     pattern: String,
@@ -40,8 +40,8 @@ pub(super) struct Arguments {
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Findings {
-    pub(super) matches: Vec<Finding>,
+pub(super) struct FileMatches {
+    pub(super) matches: Vec<FileMatch>,
     pub(super) files_searched: usize,
     /// Files that are not text, too large or not readable.
     pub(super) files_skipped: usize,
@@ -53,7 +53,7 @@ pub(super) struct Findings {
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct Finding {
+pub(super) struct FileMatch {
     /// The path to use with read_file.
     pub(super) path: String,
     pub(super) line: usize,
@@ -62,16 +62,16 @@ pub(super) struct Finding {
 
 pub(super) fn search(
     roots: &Roots,
-    arguments: &Arguments,
+    arguments: &SearchFilesArguments,
     context: &CallContext,
-) -> Result<Json<Findings>, ToolError> {
-    let mut search = Search {
-        pattern: excerpt::pattern(&arguments.pattern)?,
+) -> Result<Structured<FileMatches>, ToolError> {
+    let mut search = FileSearch {
+        pattern: excerpt::compile_pattern(&arguments.pattern)?,
         limit: arguments.max_results.unwrap_or(RESULTS).clamp(1, MAX_RESULTS),
         context,
         secrets: roots.secrets(),
         left_out: Vec::new(),
-        found: Findings {
+        found: FileMatches {
             matches: Vec::new(),
             files_searched: 0,
             files_skipped: 0,
@@ -79,54 +79,55 @@ pub(super) fn search(
             more: false,
         },
     };
-    let places = roots.starts(arguments.path.as_deref())?;
-    let ended = match places.as_slice() {
-        [place] if is_file(place)? => {
-            roots.refuse_secrets(place)?;
-            search.file(place.dir, &place.inside, &place.shown)
+    let locations = roots.walk_roots(arguments.path.as_deref())?;
+    let ended = match locations.as_slice() {
+        [location] if is_file(location)? => {
+            roots.refuse_secrets(location)?;
+            search.file(location.dir, &location.inside, &location.shown)
         }
         folders => search.folders(folders)?,
     };
     search.found.more = ended.is_break();
     search.found.left_out = told(&search.left_out);
-    Ok(Json(search.found))
+    Ok(Structured(search.found))
 }
 
-struct Search<'a> {
+struct FileSearch<'a> {
     pattern: Regex,
     limit: usize,
     context: &'a CallContext,
     secrets: &'a Secrets,
     /// What was not searched because it holds secrets.
     left_out: Vec<String>,
-    found: Findings,
+    found: FileMatches,
 }
 
-fn is_file(place: &Place<'_>) -> Result<bool, ToolError> {
-    let metadata = place.dir.metadata(&place.inside).map_err(|error| cannot(place, &error))?;
+fn is_file(location: &FileLocation<'_>) -> Result<bool, ToolError> {
+    let metadata =
+        location.dir.metadata(&location.inside).map_err(|error| location_error(location, &error))?;
     Ok(!metadata.is_dir())
 }
 
-impl Search<'_> {
-    fn folders(&mut self, folders: &[Place<'_>]) -> Result<ControlFlow<()>, ToolError> {
-        let mut visit = |seen: &Seen<'_>| self.visit(seen);
+impl FileSearch<'_> {
+    fn folders(&mut self, folders: &[FileLocation<'_>]) -> Result<ControlFlow<()>, ToolError> {
+        let mut visit = |entry: &WalkEntry<'_>| self.visit(entry);
         let mut walk = Walk::new(DEPTH, &mut visit);
-        for place in folders {
-            if walk.below(place).map_err(|error| cannot(place, &error))?.is_break() {
+        for location in folders {
+            if walk.below(location).map_err(|error| location_error(location, &error))?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn visit(&mut self, seen: &Seen<'_>) -> ControlFlow<()> {
-        match seen.kind {
-            Kind::File if self.secrets.why(seen.real).is_some() => {
-                self.left_out.push(seen.shown.to_owned());
+    fn visit(&mut self, entry: &WalkEntry<'_>) -> ControlFlow<()> {
+        match entry.kind {
+            FileKind::File if self.secrets.why(entry.real).is_some() => {
+                self.left_out.push(entry.shown.to_owned());
                 ControlFlow::Continue(())
             }
-            Kind::File => self.file(seen.dir, Path::new(seen.name), seen.shown),
-            Kind::Folder | Kind::Link | Kind::Other => ControlFlow::Continue(()),
+            FileKind::File => self.file(entry.dir, Path::new(entry.name), entry.shown),
+            FileKind::Folder | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
         }
     }
 
@@ -142,8 +143,8 @@ impl Search<'_> {
         };
         self.found.files_searched += 1;
         let matches = excerpt::matches(&text, &self.pattern, left, &stop);
-        let finding = |m: excerpt::Match| Finding { path: shown.to_owned(), line: m.line, text: m.text };
-        self.found.matches.extend(matches.into_iter().map(finding));
+        let file_match = |m: excerpt::Match| FileMatch { path: shown.to_owned(), line: m.line, text: m.text };
+        self.found.matches.extend(matches.into_iter().map(file_match));
         if self.found.matches.len() == self.limit {
             ControlFlow::Break(())
         } else {

@@ -87,19 +87,19 @@ pub struct Secrets {
 
 /// Why a file is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum SecretReason {
     /// Files of that name hold secrets.
     Convention(&'static str),
     /// It is one of Baton's own.
     Own,
 }
 
-impl Held {
+impl SecretReason {
     /// Why, in words for the model and for whoever reads along.
     pub(super) fn words(self) -> String {
         let why = match self {
-            Held::Convention(pattern) => format!("files like `{pattern}` hold secrets"),
-            Held::Own => "it is one of Baton's own files".to_owned(),
+            SecretReason::Convention(pattern) => format!("files like `{pattern}` hold secrets"),
+            SecretReason::Own => "it is one of Baton's own files".to_owned(),
         };
         format!(
             "it is not shown, because {why}; the operator allows it with `allow` below [files] in baton.toml"
@@ -117,16 +117,16 @@ impl Secrets {
     }
 
     /// Why the file at a path, which begins at the root and goes through no link, is not shown.
-    pub(super) fn why(&self, real: &Path) -> Option<Held> {
+    pub(super) fn why(&self, real: &Path) -> Option<SecretReason> {
         let real = parts(real);
         if self.own.iter().any(|own| real.starts_with(own)) {
             let named = |pattern: &&String| pattern.starts_with('/');
             let is_named = self.except.iter().filter(named).any(|pattern| leads_to(pattern, &real));
-            return (!is_named).then_some(Held::Own);
+            return (!is_named).then_some(SecretReason::Own);
         }
         let held = CONVENTION.into_iter().find(|pattern| leads_to(pattern, &real))?;
         let is_allowed = self.except.iter().any(|pattern| leads_to(pattern, &real));
-        (!is_allowed).then_some(Held::Convention(held))
+        (!is_allowed).then_some(SecretReason::Convention(held))
     }
 }
 
@@ -154,7 +154,7 @@ fn leads_to(pattern: &str, path: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    fn why(secrets: &Secrets, path: &str) -> Option<Held> {
+    fn why(secrets: &Secrets, path: &str) -> Option<SecretReason> {
         secrets.why(Path::new(path))
     }
 
@@ -189,7 +189,7 @@ mod tests {
             ("/proc/7/task/8/environ", "proc/*/task/*/environ"),
             ("/run/secrets/db", "run/secrets"),
         ] {
-            assert_eq!(why(&secrets, path), Some(Held::Convention(pattern)), "{path}");
+            assert_eq!(why(&secrets, path), Some(SecretReason::Convention(pattern)), "{path}");
         }
     }
 
@@ -237,11 +237,11 @@ mod tests {
         };
         for allow in [vec![], vec!["*"], vec!["baton"], vec!["/srv/other"]] {
             for path in ["/srv/baton/baton.db", "/srv/baton", "/etc/baton/openai"] {
-                assert_eq!(held(&allow, path), Some(Held::Own), "{allow:?}: {path}");
+                assert_eq!(held(&allow, path), Some(SecretReason::Own), "{allow:?}: {path}");
             }
         }
         assert_eq!(held(&["/srv/baton/blobs"], "/srv/baton/blobs/x"), None);
-        assert_eq!(held(&["/srv/baton/blobs"], "/srv/baton/baton.db"), Some(Held::Own));
+        assert_eq!(held(&["/srv/baton/blobs"], "/srv/baton/baton.db"), Some(SecretReason::Own));
         assert_eq!(held(&[], "/etc/baton/baton.toml"), None);
     }
 }

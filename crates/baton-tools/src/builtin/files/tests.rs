@@ -234,7 +234,7 @@ async fn links_and_pipes_lead_nowhere() {
     assert_eq!((&found["files_searched"], &found["matches"].as_array().unwrap().len()), (&json!(3), &2));
 }
 
-/// A pipe that takes the place of a file between check and use must not hold the thread.
+/// A pipe that takes the location of a file between check and use must not hold the thread.
 #[cfg(unix)]
 #[test]
 fn opening_does_not_wait() {
@@ -260,7 +260,7 @@ async fn long_files_are_read_in_parts() {
     };
     assert!(most.ends_with("[bytes 0 to 262144 of 1000000; read on with offset 262144]"), "{}", most.len());
     let Ok(Output::Text(usual)) = read(json!({"path": "long.txt"})).await else { panic!() };
-    assert!(usual.len() <= crate::output::WHOLE);
+    assert!(usual.len() <= crate::output::MAX_WHOLE);
     let beyond = read(json!({"path": "long.txt", "offset": u64::MAX})).await;
     assert_eq!(beyond, text(&format!("\n[bytes {0} to {0} of 1000000]", u64::MAX)));
 }
@@ -352,9 +352,14 @@ fn what_may_pass_is_not_the_fault_of_the_path() {
     let house = House::new();
     let dir = cap_std::fs::Dir::open_ambient_dir(house.path("data"), cap_std::ambient_authority()).unwrap();
     let above = house.path("data");
-    let place =
-        root::Place { dir: &dir, inside: "a".into(), shown: "a".to_owned(), root: "data", above: &above };
-    let told = |kind: std::io::ErrorKind| root::cannot(&place, &kind.into()).cause;
+    let location = root::FileLocation {
+        dir: &dir,
+        inside: "a".into(),
+        shown: "a".to_owned(),
+        root: "data",
+        above: &above,
+    };
+    let told = |kind: std::io::ErrorKind| root::location_error(&location, &kind.into()).cause;
     use std::io::ErrorKind;
     for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory] {
         assert_eq!(told(kind), Cause::Asked, "{kind}");

@@ -9,7 +9,7 @@ use cap_std::fs::{Dir, DirEntry, FileType};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::root::Place;
+use super::root::FileLocation;
 
 /// How many entries one walk looks at.
 pub(super) const MAX_ENTRIES: usize = 10_000;
@@ -19,7 +19,7 @@ const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     File,
     Folder,
     /// A link; it is listed and not followed.
@@ -29,35 +29,35 @@ pub(super) enum Kind {
 }
 
 /// An entry that a walk came by.
-pub(super) struct Seen<'a> {
+pub(super) struct WalkEntry<'a> {
     /// The folder that it is in.
     pub(super) dir: &'a Dir,
     pub(super) name: &'a OsStr,
     pub(super) shown: &'a str,
     /// Where it is: the path from the root of the file system, without a link.
     pub(super) real: &'a Path,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
 }
 
-type Visit<'v> = &'v mut dyn FnMut(&Seen<'_>) -> ControlFlow<()>;
+type Visitor<'v> = &'v mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>;
 
 /// Walks folders and says whether it ended early, by its bound or by its visitor.
 pub(super) struct Walk<'v> {
     depth: usize,
     left: usize,
-    visit: Visit<'v>,
+    visit: Visitor<'v>,
 }
 
 impl<'v> Walk<'v> {
     /// A walk that goes `depth` levels down.
-    pub(super) fn new(depth: usize, visit: Visit<'v>) -> Self {
+    pub(super) fn new(depth: usize, visit: Visitor<'v>) -> Self {
         Walk { depth, left: MAX_ENTRIES, visit }
     }
 
-    /// Visits everything below a place. Its own folder has to open; folders below that do not are passed over.
-    pub(super) fn below(&mut self, place: &Place<'_>) -> io::Result<ControlFlow<()>> {
-        let dir = place.dir.open_dir(&place.inside)?;
-        Ok(self.level(&dir, (&place.shown, &place.real()?), self.depth))
+    /// Visits everything below a location. Its own folder has to open; folders below that do not are passed over.
+    pub(super) fn below(&mut self, location: &FileLocation<'_>) -> io::Result<ControlFlow<()>> {
+        let dir = location.dir.open_dir(&location.inside)?;
+        Ok(self.level(&dir, (&location.shown, &location.real()?), self.depth))
     }
 
     fn level(&mut self, dir: &Dir, (shown, real): (&str, &Path), depth: usize) -> ControlFlow<()> {
@@ -67,7 +67,7 @@ impl<'v> Walk<'v> {
         entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
-            let kind = entry.file_type().map_or(Kind::Other, kind);
+            let kind = entry.file_type().map_or(FileKind::Other, kind);
             if SKIPPED.iter().any(|skipped| name == *skipped) {
                 continue;
             }
@@ -76,8 +76,8 @@ impl<'v> Walk<'v> {
             }
             self.left -= 1;
             let (shown, real) = (join(shown, &name.to_string_lossy()), real.join(&name));
-            (self.visit)(&Seen { dir, name: &name, shown: &shown, real: &real, kind })?;
-            if kind == Kind::Folder
+            (self.visit)(&WalkEntry { dir, name: &name, shown: &shown, real: &real, kind })?;
+            if kind == FileKind::Folder
                 && depth > 1
                 && let Ok(below) = dir.open_dir(&name)
             {
@@ -88,15 +88,15 @@ impl<'v> Walk<'v> {
     }
 }
 
-fn kind(file_type: FileType) -> Kind {
+fn kind(file_type: FileType) -> FileKind {
     if file_type.is_symlink() {
-        Kind::Link
+        FileKind::Link
     } else if file_type.is_dir() {
-        Kind::Folder
+        FileKind::Folder
     } else if file_type.is_file() {
-        Kind::File
+        FileKind::File
     } else {
-        Kind::Other
+        FileKind::Other
     }
 }
 

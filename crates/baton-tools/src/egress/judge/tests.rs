@@ -18,7 +18,7 @@ fn why(url: &str, resolved: &str, rules: &Rules) -> &'static str {
 fn a_public_page_is_pinned_to_all_its_addresses() {
     let found = addresses("93.184.215.14 2606:2800:21f:cb07:6820:80da:af6b:8b2c");
     let pinned = judge(" https://User.Example.COM/a?b=c#d\n", &found, &Rules::default()).unwrap();
-    let expected = Pinned {
+    let expected = PinnedUrl {
         url: "https://user.example.com/a?b=c".parse().unwrap(),
         addresses: found.iter().map(|address| SocketAddr::new(*address, 443)).collect(),
     };
@@ -102,7 +102,7 @@ fn an_exception_is_not_for_pages_that_lead_there() {
     ];
     for (url, from, resolved, expected) in table {
         let judged =
-            Target::redirected(url, &rules, from).and_then(|target| target.pin(&addresses(resolved)));
+            EgressTarget::redirected(url, &rules, from).and_then(|target| target.pin(&addresses(resolved)));
         assert_eq!(judged.map_or_else(|refused| refused.why.code(), |_| "ok"), expected, "{from} to {url}");
     }
 }
@@ -192,12 +192,12 @@ proptest! {
         match judge(&url, &found, &Rules::default()) {
             Ok(pinned) => {
                 let all: Vec<_> = found.iter().map(|address| SocketAddr::new(*address, 443)).collect();
-                prop_assert!(!found.is_empty() && found.iter().all(|address| Place::of(*address).is_none()));
-                prop_assert_eq!(pinned, Pinned { url: url.parse().unwrap(), addresses: all });
+                prop_assert!(!found.is_empty() && found.iter().all(|address| SpecialRange::containing(*address).is_none()));
+                prop_assert_eq!(pinned, PinnedUrl { url: url.parse().unwrap(), addresses: all });
             }
             Err(refused) => {
-                let bad = found.iter().find_map(|address| Place::of(*address));
-                prop_assert_eq!(refused.why, bad.map_or(Why::Unresolved, Why::Address));
+                let bad = found.iter().find_map(|address| SpecialRange::containing(*address));
+                prop_assert_eq!(refused.why, bad.map_or(RefusalReason::Unresolved, RefusalReason::Address));
             }
         }
     }
@@ -212,7 +212,7 @@ proptest! {
             let rest = text.trim().strip_prefix("https://").unwrap();
             let seen = rest.split(['/', '?', '#']).next().unwrap();
             prop_assert_eq!(seen.strip_suffix(":443").unwrap_or(seen).to_ascii_lowercase(), host);
-            prop_assert!(pinned.addresses.iter().all(|address| Place::of(address.ip()).is_none()));
+            prop_assert!(pinned.addresses.iter().all(|address| SpecialRange::containing(address.ip()).is_none()));
         }
     }
 

@@ -12,13 +12,13 @@ fn spec(name: &str) -> ToolSpec {
     }
 }
 
-fn left_out(name: &str, why: &str) -> LeftOut {
-    LeftOut { name: name.to_owned(), why: why.to_owned() }
+fn skipped(name: &str, why: &str) -> SkippedTool {
+    SkippedTool { name: name.to_owned(), why: why.to_owned() }
 }
 
 fn read_one(item: Value) -> ToolSpec {
     let mut offer = read(&serde_json::to_vec(&json!([item])).unwrap(), TIMEOUT).unwrap();
-    assert_eq!((offer.specs.len(), &offer.left_out), (1, &vec![]));
+    assert_eq!((offer.specs.len(), &offer.skipped), (1, &vec![]));
     offer.specs.remove(0)
 }
 
@@ -73,23 +73,23 @@ fn what_cannot_be_used_is_left_out_and_the_others_stay() {
     ] });
     let offer = read(&serde_json::to_vec(&list).unwrap(), TIMEOUT).unwrap();
     let expected = vec![
-        left_out("number 2", "it is no object"),
-        left_out("number 3", "it has no name"),
-        left_out("number 4", "it has no name"),
-        left_out("text", "its schema is not that of an object"),
-        left_out("list", "its schema is no object"),
-        left_out("deep", "its schema is nested too deep"),
-        left_out("deep_result", "its output schema is nested too deep"),
+        skipped("number 2", "it is no object"),
+        skipped("number 3", "it has no name"),
+        skipped("number 4", "it has no name"),
+        skipped("text", "its schema is not that of an object"),
+        skipped("list", "its schema is no object"),
+        skipped("deep", "its schema is nested too deep"),
+        skipped("deep_result", "its output schema is nested too deep"),
     ];
-    assert_eq!(offer, Offer { specs: vec![spec("first"), spec("last")], left_out: expected });
+    assert_eq!(offer, Offer { specs: vec![spec("first"), spec("last")], skipped: expected });
 }
 
 #[test]
 fn an_endless_list_has_an_end() {
     let list: Vec<Value> = (0..1002).map(|n| json!({ "name": format!("t{n}") })).collect();
     let offer = read(&serde_json::to_vec(&list).unwrap(), TIMEOUT).unwrap();
-    let rest = left_out("the rest", "only 1000 tools of one service are taken");
-    assert_eq!((offer.specs.len(), offer.left_out), (1000, vec![rest]));
+    let rest = skipped("the rest", "only 1000 tools of one service are taken");
+    assert_eq!((offer.specs.len(), offer.skipped), (1000, vec![rest]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What tools do, at its worst.
+//! Calls of tools that behave at their worst.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use baton_core::effect::BlobRef;
 use baton_core::thread::Closing;
 
 use super::*;
-use crate::output::{STORED, WHOLE};
+use crate::output::{MAX_STORED, MAX_WHOLE};
 
 #[tokio::test]
-async fn an_answer_is_an_outcome() {
+async fn results_and_errors_of_a_tool_become_outcomes() {
     let ran = run(spec("a"), |_| std::future::ready(Ok(Output::Json(json!({"n": 1})))).boxed()).await;
     let outcome = ToolOutcome::new(Closing::Ok, json!({"n": 1}));
     assert_eq!(ran, Ran { outcome, blob: None, before_start: false, timed_out: false });
@@ -17,21 +17,21 @@ async fn an_answer_is_an_outcome() {
     assert_eq!(ran, failed("no"));
     let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::before_start("no"))).boxed()).await;
     assert_eq!(ran, Ran { before_start: true, ..failed("no") });
-    let asked = |message: &str| {
+    let refused = |message: &str| {
         let mut ran = Ran { before_start: true, ..failed(message) };
         ran.outcome.cause = Some(Cause::Asked);
         ran
     };
     let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::asked("no"))).boxed()).await;
-    assert_eq!(ran, asked("no"));
+    assert_eq!(ran, refused("no"));
     let ran = registry().call("nothing", json!({}), context()).await;
-    assert_eq!(ran, asked("There is no tool \"nothing\" here."));
+    assert_eq!(ran, refused("There is no tool \"nothing\" here."));
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error() {
-    let told = failed("`a` broke down. This is a fault of the tool, not of the arguments.");
-    let expected = Ran { timed_out: true, ..told }; // nobody knows what it did by then
+async fn a_panic_is_an_error_of_unknown_outcome() {
+    let error = failed("`a` broke down. This is a fault of the tool, not of the arguments.");
+    let expected = Ran { timed_out: true, ..error }; // its effects by then are unknown
     assert_eq!(run(spec("a"), |_| async { panic!("secret") }.boxed()).await, expected);
     assert_eq!(run(spec("a"), |_| panic!("before its future")).await, expected);
 }
@@ -43,7 +43,7 @@ async fn a_tool_that_hangs_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_tool_left_behind_learns_that_the_call_is_over() {
+async fn the_end_of_a_call_cancels_the_work_that_its_tool_spawned() {
     static STOPPED: tokio::sync::Notify = tokio::sync::Notify::const_new();
     let ran = run(spec("a"), |context| {
         tokio::spawn(async move {
@@ -73,7 +73,7 @@ async fn a_cancel_reaches_the_tool() {
 }
 
 #[tokio::test]
-async fn a_result_that_breaks_its_promise_is_an_error_and_kept() {
+async fn a_result_that_does_not_fit_the_output_schema_is_an_error_and_stored() {
     let spec = || ToolSpec { output_schema: Some(json!({"type": "object", "required": ["n"]})), ..spec("a") };
     let ran = run(spec(), |_| std::future::ready(Ok(Output::Json(json!({"n": 1})))).boxed()).await;
     assert_eq!(ran.outcome.status, Closing::Ok);
@@ -103,12 +103,13 @@ async fn a_result_that_breaks_its_promise_is_an_error_and_kept() {
 
 #[tokio::test]
 async fn long_outputs_and_long_errors_are_limited() {
-    let ran = run(spec("a"), |_| std::future::ready(Ok(Output::Text("x".repeat(STORED + 1)))).boxed()).await;
-    assert!(ran.outcome.result.as_str().unwrap().len() < WHOLE);
-    assert_eq!(ran.outcome.blob.unwrap().dropped, 1);
-    assert_eq!(ran.blob.unwrap().len(), STORED);
     let ran =
-        run(spec("a"), |_| std::future::ready(Err(ToolError::new("x".repeat(WHOLE + 1)))).boxed()).await;
-    assert!(ran.outcome.result.as_str().unwrap().len() < WHOLE);
-    assert_eq!((ran.outcome.status, ran.blob.unwrap().len()), (Closing::Error, WHOLE + 1));
+        run(spec("a"), |_| std::future::ready(Ok(Output::Text("x".repeat(MAX_STORED + 1)))).boxed()).await;
+    assert!(ran.outcome.result.as_str().unwrap().len() < MAX_WHOLE);
+    assert_eq!(ran.outcome.blob.unwrap().dropped, 1);
+    assert_eq!(ran.blob.unwrap().len(), MAX_STORED);
+    let ran =
+        run(spec("a"), |_| std::future::ready(Err(ToolError::new("x".repeat(MAX_WHOLE + 1)))).boxed()).await;
+    assert!(ran.outcome.result.as_str().unwrap().len() < MAX_WHOLE);
+    assert_eq!((ran.outcome.status, ran.blob.unwrap().len()), (Closing::Error, MAX_WHOLE + 1));
 }

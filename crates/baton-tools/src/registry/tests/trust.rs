@@ -1,10 +1,10 @@
-//! What the operator says of tools.
+//! The operator's settings for tools.
 
 use baton_core::tool::{Egress, Trust};
 
 use super::*;
 
-/// What the operator says of `test_effect`, as everybody sees it.
+/// The trust, the timeout and the egress of `test_effect` under an override, as every reader sees them.
 fn told(said: TrustOverride) -> (Trust, u64, bool) {
     let overrides = BTreeMap::from([("test_effect".to_owned(), said)]);
     let registry = Registry::with_trust(vec![test_effect(), idle(spec("a"))], overrides).unwrap();

@@ -15,32 +15,32 @@ use crate::tool::Permit;
 /// Why a request was not sent.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("it may not be sent any more")]
-pub(super) struct Refused;
+pub(super) struct NotPermitted;
 
 /// See the module.
-pub(super) struct Permitted {
+pub(super) struct PermittedBody {
     bytes: Bytes,
     /// Behind a lock only so that threads may share the whole.
     asking: Mutex<BoxFuture<'static, bool>>,
     is_refused: Arc<AtomicBool>,
 }
 
-impl Permitted {
+impl PermittedBody {
     /// A body that notes whether it was refused.
     pub(super) fn body(bytes: Vec<u8>, permit: Permit, is_refused: Arc<AtomicBool>) -> reqwest::Body {
         let asking = Mutex::new(Box::pin(async move { permit.holds().await }) as BoxFuture<'static, bool>);
-        reqwest::Body::wrap(Permitted { bytes: bytes.into(), asking, is_refused })
+        reqwest::Body::wrap(PermittedBody { bytes: bytes.into(), asking, is_refused })
     }
 }
 
-impl Body for Permitted {
+impl Body for PermittedBody {
     type Data = Bytes;
-    type Error = Refused;
+    type Error = NotPermitted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Refused>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, NotPermitted>>> {
         if self.bytes.is_empty() {
             return Poll::Ready(None);
         }
@@ -50,7 +50,7 @@ impl Body for Permitted {
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
         self.is_refused.store(true, SeqCst);
-        Poll::Ready(Some(Err(Refused)))
+        Poll::Ready(Some(Err(NotPermitted)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -82,7 +82,7 @@ mod tests {
             .boxed()
         });
         let is_refused = Arc::new(AtomicBool::new(false));
-        let body = Permitted::body(b"hi".to_vec(), permit, is_refused.clone());
+        let body = PermittedBody::body(b"hi".to_vec(), permit, is_refused.clone());
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let served = async {
             let (mut peer, _) = listener.accept().await.unwrap();

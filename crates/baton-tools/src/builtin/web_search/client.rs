@@ -5,7 +5,7 @@ use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Hit;
+use super::SearchHit;
 use crate::builtin::web::{Search, WebError};
 use crate::egress::{MAX_URL, is_this_computer};
 use crate::secret::Secret;
@@ -19,8 +19,8 @@ const MAX_TITLE: usize = 200;
 const MAX_SNIPPET: usize = 1000;
 
 /// A service with its address, ready to be asked.
-pub(super) struct Service {
-    kind: Kind,
+pub(super) struct SearchClient {
+    kind: SearchApi,
     address: Url,
 }
 
@@ -33,23 +33,25 @@ pub(super) struct Way {
     pub(super) is_plain: bool,
 }
 
-enum Kind {
+enum SearchApi {
     Searxng,
     Brave(HeaderValue),
     Tavily(HeaderValue),
 }
 
-impl Service {
-    pub(super) fn new(search: Search) -> Result<Service, WebError> {
+impl SearchClient {
+    pub(super) fn new(search: Search) -> Result<SearchClient, WebError> {
         Ok(match search {
-            Search::Searxng { base } => Service { kind: Kind::Searxng, address: address(&base, "/search")? },
-            Search::Brave { key, base } => Service {
-                kind: Kind::Brave(hidden(&key, "")?),
+            Search::Searxng { base } => {
+                SearchClient { kind: SearchApi::Searxng, address: address(&base, "/search")? }
+            }
+            Search::Brave { key, base } => SearchClient {
+                kind: SearchApi::Brave(hidden(&key, "")?),
                 address: address(base.as_deref().unwrap_or(BRAVE), "/res/v1/web/search")?,
             },
             Search::Keyless { .. } => return Err(WebError::Key),
-            Search::Tavily { key, base } => Service {
-                kind: Kind::Tavily(hidden(&key, "Bearer ")?),
+            Search::Tavily { key, base } => SearchClient {
+                kind: SearchApi::Tavily(hidden(&key, "Bearer ")?),
                 address: address(base.as_deref().unwrap_or(TAVILY), "/search")?,
             },
         })
@@ -62,18 +64,18 @@ impl Service {
     pub(super) fn request(&self, client: &Client, query: &str, count: usize) -> RequestBuilder {
         let mut url = self.address.clone();
         let request = match &self.kind {
-            Kind::Searxng => {
+            SearchApi::Searxng => {
                 url.query_pairs_mut().append_pair("q", query).append_pair("format", "json");
                 client.get(url)
             }
-            Kind::Brave(key) => {
+            SearchApi::Brave(key) => {
                 let count = count.to_string();
                 url.query_pairs_mut().append_pair("q", query).append_pair("count", &count);
                 // Else words of the query come wrapped in tags.
                 url.query_pairs_mut().append_pair("text_decorations", "false");
                 client.get(url).header("X-Subscription-Token", key)
             }
-            Kind::Tavily(key) => {
+            SearchApi::Tavily(key) => {
                 let body = json!({ "query": query, "max_results": count }).to_string();
                 client
                     .post(url)
@@ -88,7 +90,7 @@ impl Service {
     /// A request that searches for nothing and holds no key.
     pub(super) fn nothing(&self, client: &Client) -> RequestBuilder {
         let mut url = self.address.clone();
-        if let Kind::Searxng = self.kind {
+        if let SearchApi::Searxng = self.kind {
             url.set_query(Some("format=json"));
         }
         client.get(url).header(ACCEPT, "application/json").header(ACCEPT_ENCODING, "identity")
@@ -98,18 +100,22 @@ impl Service {
     pub(super) fn misses_something(&self, status: StatusCode) -> bool {
         match self.kind {
             // It looks at the format before it misses the query.
-            Kind::Searxng => status == StatusCode::BAD_REQUEST,
+            SearchApi::Searxng => status == StatusCode::BAD_REQUEST,
             // The key, the query, or another method. Whoever is not there at all says 404.
-            Kind::Brave(_) | Kind::Tavily(_) => matches!(status.as_u16(), 400 | 401 | 403 | 405 | 422),
+            SearchApi::Brave(_) | SearchApi::Tavily(_) => {
+                matches!(status.as_u16(), 400 | 401 | 403 | 405 | 422)
+            }
         }
     }
 
     /// Reads an answer. What is no page is left out, and so are more results than were asked for.
-    pub(super) fn read(&self, body: &[u8], count: usize) -> Result<Vec<Hit>, ToolError> {
+    pub(super) fn read(&self, body: &[u8], count: usize) -> Result<Vec<SearchHit>, ToolError> {
         let read = match self.kind {
-            Kind::Brave(_) => serde_json::from_slice(body).map(|answer: BraveAnswer| answer.web.results),
-            Kind::Searxng | Kind::Tavily(_) => {
-                serde_json::from_slice(body).map(|answer: Answer| answer.results)
+            SearchApi::Brave(_) => {
+                serde_json::from_slice(body).map(|answer: BraveDocument| answer.web.results)
+            }
+            SearchApi::Searxng | SearchApi::Tavily(_) => {
+                serde_json::from_slice(body).map(|answer: ResultsDocument| answer.results)
             }
         };
         let entries = read.map_err(|_| {
@@ -121,8 +127,8 @@ impl Service {
     /// What to do when the service says no.
     pub(super) fn advice(&self) -> &'static str {
         match self.kind {
-            Kind::Searxng => "the operator should add `json` to `search.formats` in its settings.yml.",
-            Kind::Brave(_) | Kind::Tavily(_) => "the operator should check the key and the plan.",
+            SearchApi::Searxng => "the operator should add `json` to `search.formats` in its settings.yml.",
+            SearchApi::Brave(_) | SearchApi::Tavily(_) => "the operator should check the key and the plan.",
         }
     }
 }
@@ -145,13 +151,13 @@ fn hidden(key: &Secret, prefix: &str) -> Result<HeaderValue, WebError> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResultsDocument {
     results: Vec<Value>,
 }
 
 /// Brave leaves `web` out when it found nothing.
 #[derive(Deserialize)]
-struct BraveAnswer {
+struct BraveDocument {
     #[serde(default)]
     web: BraveWeb,
 }
@@ -162,7 +168,7 @@ struct BraveWeb {
 }
 
 /// A result, in the words of any of the services. What is odd about one is no reason to lose the others.
-fn hit(entry: &Value) -> Option<Hit> {
+fn hit(entry: &Value) -> Option<SearchHit> {
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     let url = Url::parse(text("url")?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     if url.as_str().len() > MAX_URL {
@@ -173,7 +179,7 @@ fn hit(entry: &Value) -> Option<Hit> {
         words.chars().take(most).collect::<String>()
     };
     let title = Some(short(text("title"), MAX_TITLE)).filter(|title| !title.is_empty());
-    Some(Hit {
+    Some(SearchHit {
         title: title.unwrap_or_else(|| short(Some(url.as_str()), MAX_TITLE)),
         snippet: short(text("content").or_else(|| text("description")), MAX_SNIPPET),
         url: url.into(),

@@ -20,7 +20,7 @@ use reqwest::header::{
 use reqwest::{Method, Url};
 use tokio::sync::OnceCell;
 
-use super::permitted::{Permitted, Refused};
+use super::permitted_body::{NotPermitted, PermittedBody};
 use crate::egress::{self, cause, is_this_computer};
 use crate::secret::Secret;
 use crate::tool::Permit;
@@ -53,7 +53,7 @@ pub enum BadService {
 
 /// A request that got no whole answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum RequestError {
     /// Nothing was sent.
     #[error("it cannot be reached: {0}")]
     NotSent(String),
@@ -64,7 +64,7 @@ pub enum Broken {
 
 /// What a service answered, whatever its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ServiceResponse {
     /// The status.
     pub status: u16,
     /// Whether it says when to come back.
@@ -79,30 +79,30 @@ pub struct Answer {
 pub struct Connection {
     base: String,
     token: Option<(Redactor, HeaderValue)>,
-    way: Way,
+    transport: Transport,
     /// The first path that something was sent to, and its address: services have one, and are sent much.
-    sent: OnceLock<(String, Address)>,
+    last_post: OnceLock<(String, ServiceUrl)>,
 }
 
 /// How a service is reached.
-enum Way {
+enum Transport {
     /// On this machine, and nothing is encrypted.
-    Near(Server),
+    Local(Server),
     /// The client is made when it is first needed: reading the system's certificates takes a while.
-    Full { client: OnceCell<reqwest::Client>, is_local: bool, is_plain: bool },
+    Remote { client: OnceCell<reqwest::Client>, is_local: bool, is_plain: bool },
 }
 
 /// An address, and what is asked for there.
 #[derive(Debug, Clone)]
-struct Address {
+struct ServiceUrl {
     url: Url,
     target: Uri,
 }
 
 /// What is asked.
-struct Request {
+struct ServiceRequest {
     method: Method,
-    at: Address,
+    url: ServiceUrl,
     headers: HeaderMap,
     body: Vec<u8>,
     permit: Permit,
@@ -132,13 +132,19 @@ impl Connection {
             Ok((Redactor::new(token.expose()), value))
         };
         let token = token.map(header).transpose()?;
-        Ok(Connection { base: base.to_owned(), token, way: Way::to(&url)?, sent: OnceLock::new() })
+        Ok(Connection {
+            base: base.to_owned(),
+            token,
+            transport: Transport::to(&url)?,
+            last_post: OnceLock::new(),
+        })
     }
 
     /// Asks for a document, of which at most so many bytes are read.
-    pub async fn get(&self, path: &str, most: usize) -> Result<Answer, Broken> {
+    pub async fn get(&self, path: &str, most: usize) -> Result<ServiceResponse, RequestError> {
         let (headers, body, permit) = (HeaderMap::with_capacity(ROOM), Vec::new(), Permit::default());
-        self.send(Request { method: Method::GET, at: self.at(path)?, headers, body, permit }, most).await
+        self.send(ServiceRequest { method: Method::GET, url: self.url(path)?, headers, body, permit }, most)
+            .await
     }
 
     /// Sends a document under a key, which is the same for every attempt, if that is still permitted once there is a
@@ -151,22 +157,23 @@ impl Connection {
         body: Vec<u8>,
         most: usize,
         permit: Permit,
-    ) -> Result<Answer, Broken> {
-        let odd = |_| Broken::NotSent("the key of the call holds characters that no key has".to_owned());
+    ) -> Result<ServiceResponse, RequestError> {
+        let odd =
+            |_| RequestError::NotSent("the key of the call holds characters that no key has".to_owned());
         let key = HeaderValue::from_str(key).map_err(odd)?;
-        let at = match self.sent.get() {
-            Some((known, at)) if known == path => at.clone(),
+        let url = match self.last_post.get() {
+            Some((known, url)) if known == path => url.clone(),
             _ => {
-                let at = self.at(path)?;
-                self.sent.get_or_init(|| (path.to_owned(), at.clone()));
-                at
+                let url = self.url(path)?;
+                self.last_post.get_or_init(|| (path.to_owned(), url.clone()));
+                url
             }
         };
         let mut headers = HeaderMap::with_capacity(ROOM);
         headers.extend(more);
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(IDEMPOTENCY_KEY, key);
-        self.send(Request { method: Method::POST, at, headers, body, permit }, most).await
+        self.send(ServiceRequest { method: Method::POST, url, headers, body, permit }, most).await
     }
 
     /// A text of the service as it may be shown: without our token, if it is repeated there.
@@ -183,18 +190,18 @@ impl Connection {
     }
 
     /// The address of a path.
-    fn at(&self, path: &str) -> Result<Address, Broken> {
+    fn url(&self, path: &str) -> Result<ServiceUrl, RequestError> {
         let url = Url::parse(&format!("{}{path}", self.base))
-            .map_err(|error| Broken::NotSent(error.to_string()))?;
-        let target = target(url.path(), url.query()).map_err(|broken| Broken::NotSent(broken.cause))?;
-        Ok(Address { url, target })
+            .map_err(|error| RequestError::NotSent(error.to_string()))?;
+        let target = target(url.path(), url.query()).map_err(|broken| RequestError::NotSent(broken.cause))?;
+        Ok(ServiceUrl { url, target })
     }
 
-    async fn send(&self, mut request: Request, most: usize) -> Result<Answer, Broken> {
+    async fn send(&self, mut request: ServiceRequest, most: usize) -> Result<ServiceResponse, RequestError> {
         request.headers.insert(ACCEPT, JSON);
         request.headers.insert(ACCEPT_ENCODING, IDENTITY);
         request.headers.extend(self.token.iter().map(|(_, token)| (AUTHORIZATION, token.clone())));
-        let mut response = self.way.send(request).await?;
+        let mut response = self.transport.send(request).await?;
         let status = response.status();
         let comes_back = response.headers().contains_key(RETRY_AFTER);
         let mut body = Vec::new();
@@ -202,99 +209,102 @@ impl Connection {
             let room = most - body.len();
             body.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.len() > room {
-                return Ok(Answer { status, comes_back, body, is_cut: true });
+                return Ok(ServiceResponse { status, comes_back, body, is_cut: true });
             }
         }
-        Ok(Answer { status, comes_back, body, is_cut: false })
+        Ok(ServiceResponse { status, comes_back, body, is_cut: false })
     }
 }
 
-impl Way {
-    fn to(url: &Url) -> Result<Way, BadService> {
+impl Transport {
+    fn to(url: &Url) -> Result<Transport, BadService> {
         let (is_local, is_plain) = (is_this_computer(url), url.scheme() == "http");
         match (url.host_str(), url.port_or_known_default()) {
             (Some(host), Some(port)) if is_local && is_plain => {
-                Server::new(host, port, CONNECT, KEEP).map(Way::Near).map_err(|_| BadService::Address)
+                Server::new(host, port, CONNECT, KEEP).map(Transport::Local).map_err(|_| BadService::Address)
             }
-            _ => Ok(Way::Full { client: OnceCell::new(), is_local, is_plain }),
+            _ => Ok(Transport::Remote { client: OnceCell::new(), is_local, is_plain }),
         }
     }
 
-    async fn send(&self, request: Request) -> Result<Response, Broken> {
-        let Request { method, at, mut headers, body, permit } = request;
+    async fn send(&self, request: ServiceRequest) -> Result<TransportResponse, RequestError> {
+        let ServiceRequest { method, url, mut headers, body, permit } = request;
         let (client, is_local, is_plain) = match self {
-            Way::Near(server) => {
+            Transport::Local(server) => {
                 headers.insert(USER_AGENT, HeaderValue::from_static(egress::USER_AGENT));
                 let may = || permit.holds();
-                return Ok(Response::Near(server.send_if(method, at.target, headers, body, may).await?));
+                return Ok(TransportResponse::Local(
+                    server.send_if(method, url.target, headers, body, may).await?,
+                ));
             }
-            Way::Full { client, is_local, is_plain } => (client, *is_local, *is_plain),
+            Transport::Remote { client, is_local, is_plain } => (client, *is_local, *is_plain),
         };
         let make = || async {
             let built = off_thread(move || build(is_local, is_plain)).await;
-            let built = built.map_err(|error| Broken::NotSent(error.message))?;
-            built.map_err(|error| Broken::NotSent(cause(error)))
+            let built = built.map_err(|error| RequestError::NotSent(error.message))?;
+            built.map_err(|error| RequestError::NotSent(cause(error)))
         };
-        let mut request = reqwest::Request::new(method, at.url);
+        let mut request = reqwest::Request::new(method, url.url);
         *request.headers_mut() = headers;
         let is_refused = Arc::new(AtomicBool::new(false));
-        *request.body_mut() = (!body.is_empty()).then(|| Permitted::body(body, permit, is_refused.clone()));
+        *request.body_mut() =
+            (!body.is_empty()).then(|| PermittedBody::body(body, permit, is_refused.clone()));
         match client.get_or_try_init(make).await?.execute(request).await {
-            Err(_) if is_refused.load(SeqCst) => Err(Broken::NotSent(Refused.to_string())),
-            answered => Ok(Response::Full(answered?)),
+            Err(_) if is_refused.load(SeqCst) => Err(RequestError::NotSent(NotPermitted.to_string())),
+            answered => Ok(TransportResponse::Remote(answered?)),
         }
     }
 }
 
 /// An answer whose head has arrived.
-enum Response {
-    Near(baton_http::Answer),
-    Full(reqwest::Response),
+enum TransportResponse {
+    Local(baton_http::Answer),
+    Remote(reqwest::Response),
 }
 
-impl Response {
+impl TransportResponse {
     fn status(&self) -> u16 {
         match self {
-            Response::Near(answer) => answer.status().as_u16(),
-            Response::Full(response) => response.status().as_u16(),
+            TransportResponse::Local(answer) => answer.status().as_u16(),
+            TransportResponse::Remote(response) => response.status().as_u16(),
         }
     }
 
     fn headers(&self) -> &HeaderMap {
         match self {
-            Response::Near(answer) => answer.headers(),
-            Response::Full(response) => response.headers(),
+            TransportResponse::Local(answer) => answer.headers(),
+            TransportResponse::Remote(response) => response.headers(),
         }
     }
 
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
         match self {
-            Response::Near(answer) => Ok(answer.chunk().await?),
-            Response::Full(response) => Ok(response.chunk().await?),
+            TransportResponse::Local(answer) => Ok(answer.chunk().await?),
+            TransportResponse::Remote(response) => Ok(response.chunk().await?),
         }
     }
 }
 
-impl From<baton_http::Broken> for Broken {
-    fn from(broken: baton_http::Broken) -> Broken {
-        Broken::told(broken.is_connect, broken.is_timeout, broken.cause)
+impl From<baton_http::Broken> for RequestError {
+    fn from(broken: baton_http::Broken) -> RequestError {
+        RequestError::told(broken.is_connect, broken.is_timeout, broken.cause)
     }
 }
 
-impl From<reqwest::Error> for Broken {
-    fn from(error: reqwest::Error) -> Broken {
-        Broken::told(error.is_connect() || error.is_builder(), error.is_timeout(), cause(error))
+impl From<reqwest::Error> for RequestError {
+    fn from(error: reqwest::Error) -> RequestError {
+        RequestError::told(error.is_connect() || error.is_builder(), error.is_timeout(), cause(error))
     }
 }
 
-impl Broken {
-    fn told(is_before: bool, is_timeout: bool, why: String) -> Broken {
+impl RequestError {
+    fn told(is_before: bool, is_timeout: bool, why: String) -> RequestError {
         match (is_before, is_timeout) {
             (true, true) => {
-                Broken::NotSent(format!("there was no connection within {} s", CONNECT.as_secs()))
+                RequestError::NotSent(format!("there was no connection within {} s", CONNECT.as_secs()))
             }
-            (true, false) => Broken::NotSent(why),
-            (false, _) => Broken::Unsure(why),
+            (true, false) => RequestError::NotSent(why),
+            (false, _) => RequestError::Unsure(why),
         }
     }
 }

@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::understood;
-use super::connection::{Answer, Broken, Connection};
+use super::client::{Connection, RequestError, ServiceResponse};
+use super::response::parse_result;
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
 /// The header by which a tool that requires context is told what the caller said of the run: JSON, in ASCII.
@@ -31,7 +31,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const MARGIN_MS: u64 = 1000;
 
 /// See the module.
-pub(super) struct Remote {
+pub(super) struct RemoteTool {
     connection: Arc<Connection>,
     /// What the service calls it.
     called: Arc<str>,
@@ -39,19 +39,19 @@ pub(super) struct Remote {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct RemoteCall<'a> {
     tool_name: &'a str,
     arguments: &'a Value,
     timeout: f64,
 }
 
-impl Remote {
-    pub(super) fn new(connection: &Arc<Connection>, called: String, spec: ToolSpec) -> Remote {
-        Remote { connection: Arc::clone(connection), called: called.into(), spec }
+impl RemoteTool {
+    pub(super) fn new(connection: &Arc<Connection>, called: String, spec: ToolSpec) -> RemoteTool {
+        RemoteTool { connection: Arc::clone(connection), called: called.into(), spec }
     }
 }
 
-impl Tool for Remote {
+impl Tool for RemoteTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -67,14 +67,14 @@ impl Tool for Remote {
         };
         async move {
             let more = more?;
-            let body = serde_json::to_vec(&Call { tool_name: &called, arguments: &arguments, timeout });
+            let body = serde_json::to_vec(&RemoteCall { tool_name: &called, arguments: &arguments, timeout });
             let body = body.map_err(|error| {
                 ToolError::asked(format!("The arguments cannot be written as JSON: {error}."))
             })?;
             let posting = connection.post("/execute", &context.key, more, body, MOST_BYTES, context.permit);
             let asking = pin!(posting);
             let answer = until_stopped(asking, &context.cancel, is_free).await?;
-            understood(answer, &connection)
+            parse_result(answer, &connection)
         }
         .boxed()
     }
@@ -82,10 +82,10 @@ impl Tool for Remote {
 
 /// Waits for an answer; a while longer where the call may have taken effect.
 async fn until_stopped(
-    mut asking: Pin<&mut impl Future<Output = Result<Answer, Broken>>>,
+    mut asking: Pin<&mut impl Future<Output = Result<ServiceResponse, RequestError>>>,
     cancel: &CancellationToken,
     is_free: bool,
-) -> Result<Answer, ToolError> {
+) -> Result<ServiceResponse, ToolError> {
     let stopped = || ToolError::unknown("The call was stopped before the execution service answered.");
     tokio::select! {
         biased;

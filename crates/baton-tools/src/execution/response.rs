@@ -9,7 +9,7 @@ use baton_core::tool::Cause;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::connection::{Answer, Connection};
+use super::client::{Connection, ServiceResponse};
 use crate::tool::{Output, ToolError};
 
 /// The most that is repeated of what a service says about a refusal, in bytes.
@@ -19,7 +19,7 @@ const MOST_WORDS: usize = 1000;
 const SUCCESS: [&str; 3] = ["success", "ok", "completed"];
 
 #[derive(Deserialize)]
-struct Executed {
+struct ExecuteResponse {
     status: String,
     output: Option<Value>,
     /// Where services put what went wrong; some send several of them.
@@ -28,20 +28,20 @@ struct Executed {
     detail: Option<Value>,
 }
 
-impl Executed {
+impl ExecuteResponse {
     fn is_success(&self) -> bool {
         SUCCESS.iter().any(|word| self.status.eq_ignore_ascii_case(word))
     }
 }
 
 /// The result of a call.
-pub(super) fn understood(answer: Answer, of: &Connection) -> Result<Output, ToolError> {
-    let Answer { status, comes_back, body, is_cut } = answer;
+pub(super) fn parse_result(answer: ServiceResponse, of: &Connection) -> Result<Output, ToolError> {
+    let ServiceResponse { status, comes_back, body, is_cut } = answer;
     if is_cut {
         let why = "The execution service returned far too much, so its result is lost: ask for less.";
         return Err(ToolError { cause: Cause::Asked, ..ToolError::new(why) });
     }
-    if let Ok(executed) = serde_json::from_slice::<Executed>(&body)
+    if let Ok(executed) = serde_json::from_slice::<ExecuteResponse>(&body)
         && is_its_word(status, &executed)
     {
         return done(executed, of);
@@ -63,7 +63,7 @@ pub(super) fn understood(answer: Answer, of: &Connection) -> Result<Output, Tool
 
 /// Whether such a document is the service's word about the call. Beside a status that says otherwise it has to be whole,
 /// and no success: others in between write documents with a `status`, too.
-fn is_its_word(status: u16, executed: &Executed) -> bool {
+fn is_its_word(status: u16, executed: &ExecuteResponse) -> bool {
     match status {
         200..=299 => true,
         300..=399 | 401 | 403 => false,
@@ -71,14 +71,14 @@ fn is_its_word(status: u16, executed: &Executed) -> bool {
     }
 }
 
-fn done(executed: Executed, of: &Connection) -> Result<Output, ToolError> {
+fn done(executed: ExecuteResponse, of: &Connection) -> Result<Output, ToolError> {
     if executed.is_success() {
         return Ok(match executed.output.map(|output| without_token(output, of)) {
             Some(Value::String(text)) => Output::Text(text),
             other => Output::Json(other.unwrap_or_default()),
         });
     }
-    let Executed { status, output, error, message, detail } = executed;
+    let ExecuteResponse { status, output, error, message, detail } = executed;
     let said = [output, error, message, detail].into_iter().flatten().find(|said| !is_nothing(said));
     let words = match said {
         Some(said) => as_text(&without_token(said, of)),

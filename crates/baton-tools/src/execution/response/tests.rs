@@ -6,7 +6,7 @@ use crate::secret::Secret;
 fn said(document: Value) -> Result<Output, ToolError> {
     let of = Connection::new("http://127.0.0.1:1", None).unwrap();
     let body = document.to_string().into_bytes();
-    understood(Answer { status: 200, comes_back: false, body, is_cut: false }, &of)
+    parse_result(ServiceResponse { status: 200, comes_back: false, body, is_cut: false }, &of)
 }
 
 fn failed(words: &str) -> Result<Output, ToolError> {

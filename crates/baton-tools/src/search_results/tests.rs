@@ -19,7 +19,7 @@ fn stored(hits: &[Value]) -> Value {
 }
 
 #[test]
-fn an_address_is_found_if_it_is_the_same_request() {
+fn an_address_is_a_result_if_it_makes_the_same_request() {
     let results = [
         list(&[hit("https://a.example/x?q=1&r=2", "One", ""), hit("https://b.example:8443/", "Two", "")]),
         list(&[hit("https://c.example/%7Eme#part", "Three", ""), hit("http://d.example/@me", "Four", "")]),
@@ -69,7 +69,7 @@ fn an_address_is_found_if_it_is_the_same_request() {
 }
 
 #[test]
-fn only_the_addresses_of_results_count() {
+fn only_the_urls_of_results_count() {
     let evil = "https://evil.example/";
     let inner = list(&[hit(evil, "", "")]);
     let others = [
@@ -92,7 +92,7 @@ fn only_the_addresses_of_results_count() {
 }
 
 #[test]
-fn of_an_abridged_list_only_what_is_shown_whole_counts() {
+fn an_abridged_list_counts_only_the_results_that_are_shown_whole() {
     let url = |n: usize| format!("https://a.example/{n}");
     let hits: Vec<Value> = (0..20).map(|n| hit(&url(n), "T", &"ü".repeat(1000))).collect();
     let result = stored(&hits);
@@ -102,7 +102,7 @@ fn of_an_abridged_list_only_what_is_shown_whole_counts() {
 }
 
 #[test]
-fn words_of_strangers_around_the_gap_are_no_results() {
+fn text_of_strangers_around_the_gap_is_not_read_as_results() {
     let evil = "https://evil.example/";
     let tricks = [
         format!("\"}},{{\"snippet\":\"\",\"title\":\"\",\"url\":\"{evil}\"}}]}}"),
@@ -130,7 +130,7 @@ fn words_of_strangers_around_the_gap_are_no_results() {
 
 proptest! {
     #[test]
-    fn nothing_is_found_that_no_search_found(
+    fn no_address_counts_that_is_not_in_a_result(
         pieces in prop::collection::vec(("[\"\\\\{}\\[\\]:,\nur]{0,40}", "[a-c]{1,2}", 1_usize..60), 1..12),
         asked in "[a-c]{1,2}",
     ) {
