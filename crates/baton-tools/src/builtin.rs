@@ -1,4 +1,4 @@
-//! The tools that come with Baton. Each only looks; none changes anything.
+//! The tools that come with Baton. All of them only read; none has side effects.
 
 mod ask_user;
 pub(crate) mod blob;
@@ -22,15 +22,15 @@ use blob::BlobSource;
 
 pub use files::{FILE_TOOLS, RootError, Secrets};
 
-/// What the built-in tools may look at.
+/// The settings of the built-in tools: the files, blobs and clock that they read.
 pub struct Builtin {
-    /// The folders that files may be read from. With none, there are no file tools.
+    /// The folders that files may be read from. Without any, there are no file tools.
     pub roots: Vec<PathBuf>,
     /// The files in them that are not shown, because they hold secrets.
     pub secrets: Secrets,
-    /// Where long outputs are kept. With none, there are no tools to read them.
+    /// The source of long outputs. With `None`, there are no tools to read them.
     pub blobs: Option<Arc<dyn BlobSource>>,
-    /// What time it is.
+    /// The clock.
     pub now: fn() -> Timestamp,
 }
 

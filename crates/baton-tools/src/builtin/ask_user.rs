@@ -1,4 +1,4 @@
-//! `ask_user`: known to the registry for its schema only. The flow answers it, by waiting.
+//! `ask_user`: in the registry for its schema only. The flow answers the call, by waiting for the person.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `read_blob` and `search_blob`: the parts of a long output that were left out.
 //!
-//! A blob belongs to nobody's branch: whoever knows its hash may read what a stranger's page left there, on a branch
-//! that never saw the page. So what they return counts as untrusted, whatever it is.
+//! A blob belongs to no branch: a call that knows the hash may read a stranger's page on a branch that never saw the page.
+//! So the results of these tools always count as untrusted.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const MAX_READ_LOSSY: usize = 8 * 1024;
 const MAX_RESULTS: usize = 200;
 const RESULTS: usize = 50;
 
-/// Where long outputs are kept. Implemented over a store that knows whose blobs it may show.
+/// The source of long outputs. Implemented over a store, which shows a tenant its own blobs only.
 pub trait BlobSource: Send + Sync {
     /// The bytes of a tenant under a hash, if there are any.
     fn read(&self, tenant: Tenant, hash: String) -> BoxFuture<'static, Result<Option<Vec<u8>>, String>>;
@@ -97,8 +97,8 @@ pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
 }
 
 async fn fetch(source: &dyn BlobSource, tenant: Tenant, hash: String) -> Result<Vec<u8>, ToolError> {
-    let found = source.read(tenant, hash.clone()).await.map_err(ToolError::new)?;
-    found.ok_or_else(|| {
+    let blob = source.read(tenant, hash.clone()).await.map_err(ToolError::new)?;
+    blob.ok_or_else(|| {
         ToolError::asked(format!("There is no blob {hash}. Use the hash from an abridged output."))
     })
 }

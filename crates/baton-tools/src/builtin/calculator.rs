@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_calculated_is_explained() {
+    fn an_expression_that_cannot_be_calculated_is_explained() {
         let deep = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
         assert_eq!(calculate(&deep(60)).unwrap().result, "1");
         let long = "1+".repeat(500) + "1";
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_expression_does_harm(expression in "[0-9.+*/%^() -]{0,60}") {
+        fn the_result_of_any_expression_is_bounded(expression in "[0-9.+*/%^() -]{0,60}") {
             if let Ok(answer) = calculate(&expression) {
                 prop_assert!(answer.result.len() <= 1_003, "{}", answer.result.len());
             }

@@ -1,4 +1,4 @@
-//! `fetch_url`: what is on a web page, as text that a model can read.
+//! `fetch_url`: the content of a web page, as text that a model can read.
 //!
 //! The address comes from a model, so it is visited through [`EgressClient`] and nothing else. HTML becomes Markdown, JSON
 //! and other text stay as they are. Pages are hostile: their markup is brought into a small, bounded form
@@ -22,8 +22,8 @@ use crate::egress::{EgressClient, EgressError, FetchedPage, Media, Truncation};
 use crate::tool::{Tool, ToolError};
 use crate::typed::{About, off_thread, typed};
 
-/// What a call may take beyond the visit itself: reading the page.
-const BESIDE: Duration = Duration::from_secs(5);
+/// The time for converting the page, beyond the limit for fetching it.
+const CONVERT_TIME: Duration = Duration::from_secs(5);
 /// The longest title that is shown, in characters.
 const MAX_TITLE: usize = 200;
 
@@ -35,7 +35,7 @@ struct FetchUrlArguments {
     url: String,
 }
 
-/// The tool, with the client that it visits pages through.
+/// The tool `fetch_url`, with the client that it fetches pages through.
 pub fn fetch_url(egress: EgressClient) -> Arc<dyn Tool> {
     let about = About {
         name: "fetch_url",
@@ -43,25 +43,25 @@ pub fn fetch_url(egress: EgressClient) -> Arc<dyn Tool> {
                       and returns it as Markdown, with its title and final address. Use it to read a page that a \
                       search found or that the user named.",
         class: EffectClass::SideEffectFree,
-        timeout_ms: u64::try_from((egress.time() + BESIDE).as_millis()).unwrap_or(u64::MAX),
+        timeout_ms: u64::try_from((egress.time() + CONVERT_TIME).as_millis()).unwrap_or(u64::MAX),
         trust: Trust { untrusted_output: true, egress: tool::Egress::UnlessFound, ..Trust::BUILT_IN },
     };
     typed(about, move |arguments: FetchUrlArguments, _| {
         let egress = egress.clone();
         async move {
-            let page = egress.get(&arguments.url).await.map_err(told)?;
-            off_thread(move || shown(&page)).await
+            let page = egress.get(&arguments.url).await.map_err(tool_error)?;
+            off_thread(move || render(&page)).await
         }
     })
 }
 
-fn told(error: EgressError) -> ToolError {
+fn tool_error(error: EgressError) -> ToolError {
     let (before_start, cause) = (error.is_before_start(), error.cause());
     ToolError { message: error.to_string(), before_start, unknown: false, cause }
 }
 
-/// A page as the model sees it: what it is first, so that it is seen however long the page is.
-fn shown(page: &FetchedPage) -> String {
+/// A page as the model sees it: title, address and notes come first, so that they are seen however long the page is.
+fn render(page: &FetchedPage) -> String {
     let mut notes = Vec::new();
     match page.cut {
         None => {}
@@ -78,24 +78,24 @@ fn shown(page: &FetchedPage) -> String {
     let (title, body) = match page.media {
         Media::Json | Media::Text => (None, text),
         Media::Html => {
-            let outline = outline::of(&text, &page.url);
+            let outline = outline::from_html(&text, &page.url);
             if outline.flattened {
                 notes.push(
                     "The markup is too deep or too long: some of it is shown as plain text.".to_owned(),
                 );
             }
-            (outline.title, markdown::from(&outline.html))
+            (outline.title, markdown::from_outline(&outline.html))
         }
     };
-    let mut shown = String::new();
+    let mut rendered = String::new();
     if let Some(title) = title {
-        shown.push_str(&format!("Title: {}\n", title.chars().take(MAX_TITLE).collect::<String>()));
+        rendered.push_str(&format!("Title: {}\n", title.chars().take(MAX_TITLE).collect::<String>()));
     }
-    shown.push_str(&format!("Address: {}\n", page.url));
-    notes.iter().for_each(|note| shown.push_str(&format!("Note: {note}\n")));
-    shown.push('\n');
-    shown.push_str(if body.trim().is_empty() { "[The page holds no text.]" } else { &body });
-    shown
+    rendered.push_str(&format!("Address: {}\n", page.url));
+    notes.iter().for_each(|note| rendered.push_str(&format!("Note: {note}\n")));
+    rendered.push('\n');
+    rendered.push_str(if body.trim().is_empty() { "[The page holds no text.]" } else { &body });
+    rendered
 }
 
 #[cfg(test)]

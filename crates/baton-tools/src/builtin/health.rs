@@ -1,4 +1,4 @@
-//! `system_health`: how this machine is doing.
+//! `system_health`: load, memory, disks, temperatures and processes of this machine.
 //!
 //! Processes are shown by name only: a command line can hold a secret.
 
@@ -114,10 +114,10 @@ async fn measure() -> Result<Structured<SystemHealth>, ToolError> {
 }
 
 fn sampled(mut system: System) -> System {
-    let what = ProcessRefreshKind::nothing().with_cpu().with_memory().without_tasks();
+    let fields = ProcessRefreshKind::nothing().with_cpu().with_memory().without_tasks();
     system.refresh_cpu_usage();
     system.refresh_memory();
-    system.refresh_processes_specifics(ProcessesToUpdate::All, true, what);
+    system.refresh_processes_specifics(ProcessesToUpdate::All, true, fields);
     system
 }
 
@@ -195,7 +195,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { tenths(part as f64 * 100.0 / whole as f64) }
 }
 
-/// JSON has no word for "not a number".
+/// A rounded number; one that is not finite becomes 0, because JSON cannot write it.
 fn rounded(value: f64, steps: f64) -> f64 {
     if value.is_finite() { (value * steps).round() / steps } else { 0.0 }
 }

@@ -1,9 +1,9 @@
 //! `system_logs`: the newest lines of the operating system's log.
 //!
-//! It asks the system's own reader (`journalctl` on Linux, `log` on macOS) and keeps only the end of
-//! what that prints, so a talkative system costs bounded memory. Where there is no such reader, the
-//! answer says so; that is a result and not an error, because there is nothing to repair. The reader is
-//! looked for where the operating system keeps its programs and not in `PATH` ([`crate::child`]).
+//! It runs the system's own reader (`journalctl` on Linux, `log` on macOS) and keeps only the end of
+//! its output, so a talkative system costs bounded memory. Where there is no such reader, the
+//! result says so; that is a result and not an error, because there is nothing to repair. The reader is
+//! looked for in the folders of the operating system and not in `PATH` ([`crate::child`]).
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::typed::{About, Structured, typed};
 const MAX_LINES: usize = 200;
 const LINES: usize = 50;
 const MAX_BYTES: usize = 64 * 1024;
-const MAX_COMPLAINT: usize = 500;
+const MAX_STDERR: usize = 500;
 const MINUTES: u32 = 60;
 
 #[derive(Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ enum Priority {
 struct Logs {
     /// Whether this system has a log that can be read.
     available: bool,
-    /// What to know about the lines, or why there are none.
+    /// A remark about the lines, or why there are none.
     note: String,
     /// Oldest first.
     lines: Vec<String>,
@@ -73,7 +73,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
                       messages of services. Use it to find out what went wrong or why something failed.",
         class: EffectClass::SideEffectFree,
         timeout_ms: 20_000,
-        // Whoever can make a service complain can write a line of it.
+        // Anyone who can make a service log something can write a line of it.
         trust: Trust::LOCAL_DATA,
     };
     typed(about, |arguments: LogsArguments, _| async move {
@@ -124,11 +124,11 @@ async fn read(reader: &LogReader, limit: usize) -> Result<Logs, ToolError> {
         }
     };
     let failed = |error| ToolError::new(format!("`{}` could not be read: {error}.", reader.program));
-    let (said, complained) =
-        tokio::try_join!(tail(child.stdout.take(), MAX_BYTES), tail(child.stderr.take(), MAX_COMPLAINT))
+    let (stdout, stderr) =
+        tokio::try_join!(tail(child.stdout.take(), MAX_BYTES), tail(child.stderr.take(), MAX_STDERR))
             .map_err(failed)?;
     let status = child.wait().await.map_err(failed)?;
-    Ok(logs(reader.program, status.success(), &said, &complained, limit))
+    Ok(logs(reader.program, status.success(), &stdout, &stderr, limit))
 }
 
 fn start(reader: &LogReader) -> std::io::Result<Child> {
@@ -138,31 +138,31 @@ fn start(reader: &LogReader) -> std::io::Result<Child> {
 
 /// The end of a stream.
 async fn tail(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> std::io::Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    let Some(mut stream) = stream else { return Ok(kept) };
-    while stream.read_buf(&mut kept).await? > 0 {
+    let mut end = Vec::new();
+    let Some(mut stream) = stream else { return Ok(end) };
+    while stream.read_buf(&mut end).await? > 0 {
         // One byte more than the limit stays, to show that something was left out.
-        if kept.len() > 2 * limit {
-            kept.drain(..kept.len() - limit - 1);
+        if end.len() > 2 * limit {
+            end.drain(..end.len() - limit - 1);
         }
     }
-    kept.drain(..kept.len().saturating_sub(limit + 1));
-    Ok(kept)
+    end.drain(..end.len().saturating_sub(limit + 1));
+    Ok(end)
 }
 
-fn logs(program: &str, success: bool, said: &[u8], complained: &[u8], limit: usize) -> Logs {
-    let complaint = String::from_utf8_lossy(complained);
-    let text = String::from_utf8_lossy(said);
-    // What the reader itself has to say, like `-- No entries --`, is no entry.
+fn logs(program: &str, success: bool, stdout: &[u8], stderr: &[u8], limit: usize) -> Logs {
+    let error = String::from_utf8_lossy(stderr);
+    let text = String::from_utf8_lossy(stdout);
+    // Remarks of the reader itself, like `-- No entries --`, are no entries.
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("-- ")).collect();
-    let complaint = match complaint.trim() {
+    let error = match error.trim() {
         "" => "it failed without a word",
-        words => words,
+        message => message,
     };
-    if !success || (lines.is_empty() && !complained.is_empty()) {
-        return Logs::not_available(&format!("`{program}` says: {complaint}"));
+    if !success || (lines.is_empty() && !stderr.is_empty()) {
+        return Logs::not_available(&format!("`{program}` says: {error}"));
     }
-    let cut = said.len() > MAX_BYTES;
+    let cut = stdout.len() > MAX_BYTES;
     if cut && !lines.is_empty() {
         // The first line is the rest of a longer one.
         lines.remove(0);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn no_log_is_a_clear_result() {
-        for (success, said, complained, why) in [
+        for (success, stdout, stderr, why) in [
             (
                 true,
                 "-- No entries --\n",
@@ -215,7 +215,7 @@ mod tests {
             ),
             (false, "x", "", "`p` says: it failed without a word"),
         ] {
-            let logs = logs("p", success, said.as_bytes(), complained.as_bytes(), 5);
+            let logs = logs("p", success, stdout.as_bytes(), stderr.as_bytes(), 5);
             assert_eq!(logs, Logs::not_available(why));
         }
     }
@@ -233,9 +233,9 @@ mod tests {
     #[tokio::test]
     async fn only_the_end_of_a_long_log_is_held() {
         let text = "x".repeat(MAX_BYTES * 5) + "\nlast line\n";
-        let kept = tail(Some(text.as_bytes()), MAX_BYTES).await.unwrap();
-        assert_eq!(kept.len(), MAX_BYTES + 1);
-        assert_eq!(logs("p", true, &kept, b"", 5).lines, ["last line"]);
+        let end = tail(Some(text.as_bytes()), MAX_BYTES).await.unwrap();
+        assert_eq!(end.len(), MAX_BYTES + 1);
+        assert_eq!(logs("p", true, &end, b"", 5).lines, ["last line"]);
         for length in [0, 1, MAX_BYTES, MAX_BYTES + 1] {
             let text = "x".repeat(length);
             assert_eq!(tail(Some(text.as_bytes()), MAX_BYTES).await.unwrap(), text.as_bytes(), "{length}");
@@ -244,7 +244,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_journal_is_asked_for_what_is_wanted() {
+    fn the_arguments_of_journalctl_carry_limit_time_and_priority() {
         let reader = reader(7, Some(Priority::Warning), 30).unwrap();
         assert_eq!(reader.program, "journalctl");
         let expected =

@@ -1,6 +1,6 @@
-//! `update_plan`: the model writes down what it is going to do.
+//! `update_plan`: the model writes down its plan.
 //!
-//! It returns the plan as it was given, and keeps nothing: the flow records it on the thread.
+//! It returns the plan unchanged, and keeps nothing: the flow records it on the thread.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct PlanArguments {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlanStep {
-    /// What is to be done, in a few words.
+    /// The task, in a few words.
     #[schemars(length(min = 1, max = 200))]
     step: String,
     status: PlanStepStatus,

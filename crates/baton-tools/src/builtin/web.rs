@@ -7,18 +7,18 @@ use crate::egress::{EgressClient, Limits, Rules};
 use crate::secret::Secret;
 use crate::tool::Tool;
 
-/// What the web tools may reach.
+/// The settings of the web tools.
 #[derive(Debug)]
 pub struct Web {
-    /// Who answers searches. With none, there is no `web_search`.
+    /// The search service. With `None`, there is no `web_search`.
     pub search: Option<Search>,
-    /// What `fetch_url` may visit.
+    /// The addresses that `fetch_url` may visit.
     pub egress: Rules,
-    /// What a visit of `fetch_url` may cost.
+    /// The time and size limits of one `fetch_url`.
     pub limits: Limits,
 }
 
-/// Who answers searches. The addresses are the operator's and trusted as written.
+/// A search service and its settings. The addresses are the operator's and trusted as written.
 #[derive(Debug, Clone)]
 pub enum Search {
     /// A SearXNG instance that gives out JSON.
@@ -42,12 +42,12 @@ pub enum Search {
     },
     /// A service that is configured and lacks its key: the tool is there, and says so when it is called.
     Keyless {
-        /// What is missing, in a sentence.
+        /// The missing setting, in a sentence.
         why: String,
     },
 }
 
-/// Settings that the web tools cannot be made from.
+/// Why the web tools cannot be made from their settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebError {
     /// The address of the search service cannot be used.

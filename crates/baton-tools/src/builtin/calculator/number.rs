@@ -1,4 +1,4 @@
-//! A decimal that knows whether it is exact, and operations that cannot grow without bound.
+//! Decimal numbers that record whether they are exact, with operations whose results are bounded.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::parse::CalculationError;
 const QUOTIENT_DIGITS: u64 = 40;
 /// The most digits that any result has, before and after the point together.
 pub(super) const MAX_DIGITS: u64 = 1_000;
-/// Twice what `MAX_DIGITS` digits need: a base of few bits overestimates its power by up to that.
+/// Twice the bits of `MAX_DIGITS` digits: a base of few bits overestimates its power by up to that.
 const MAX_POWER_BITS: u64 = 8_192;
 
 /// A decimal number, exact or rounded.
@@ -53,7 +53,7 @@ impl Decimal {
         Decimal::bounded(self.value * other.value, self.exact && other.exact)
     }
 
-    /// What is left after whole division; it has the sign of the dividend.
+    /// The remainder of whole division; it has the sign of the dividend.
     pub(super) fn remainder(self, other: Decimal) -> Result<Decimal, CalculationError> {
         if other.value.is_zero() {
             return Err(CalculationError::DivisionByZero);

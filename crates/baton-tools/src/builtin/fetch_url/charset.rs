@@ -1,20 +1,20 @@
-//! Bytes to text.
+//! Decoding of pages: bytes to text.
 //!
 //! UTF-8, UTF-16 and the one Western code page that old pages are in. Other encodings are rare, and each would
-//! need tables; they are read as UTF-8, and a note says that this did not go well.
+//! need tables; they are read as UTF-8, and a note says that some characters are not readable.
 
 use crate::egress::{FetchedPage, Media};
 
 /// How far into a page its encoding may be declared.
 const PROLOGUE: usize = 1024;
 
-/// What Windows-1252 has where Latin-1 has control characters.
+/// The characters that Windows-1252 has where Latin-1 has control characters.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}',
     '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
-/// The text of a page, and what to say if not all of it could be read.
+/// The text of a page, and a note if not all of it could be read.
 pub(super) fn decode(page: &FetchedPage) -> (String, Option<String>) {
     let body = page.body.as_slice();
     match body {
@@ -48,7 +48,7 @@ fn declaration(body: &[u8]) -> Option<String> {
     let (_, rest) = start.split_once("charset=")?;
     let rest = rest.trim_start_matches(['"', '\'', ' ']);
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | ':'))?;
-    // A declaration that could be read as bytes is not UTF-16, whatever it says.
+    // A declaration that can be read byte by byte is not in UTF-16, even if it says so.
     Some(rest[..end].replace("utf-16", "utf-8")).filter(|name| !name.is_empty())
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_encoding_is_said() {
+    fn an_unknown_encoding_has_a_note() {
         let note = "The encoding shift_jis is not known here: some characters are not readable.";
         assert_eq!(
             decode(&page(b"a\x93", Some("shift_jis"), false)),

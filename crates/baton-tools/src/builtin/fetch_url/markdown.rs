@@ -1,14 +1,14 @@
-//! An outline to Markdown.
+//! Markdown from an outline.
 //!
-//! Tables are written without padding: it costs a model tokens and, with one long cell among thousands of rows, us
-//! all our memory.
+//! Tables are written without padding: it costs a model tokens and, with one long cell among thousands of rows, the
+//! process all its memory.
 
 use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::options::{BulletListMarker, Options};
 use htmd::{Element, HtmlToMarkdown};
 
 /// The Markdown of an outline.
-pub(super) fn from(outline: &str) -> String {
+pub(super) fn from_outline(outline: &str) -> String {
     let options = Options {
         bullet_list_marker: BulletListMarker::Dash,
         ul_bullet_spacing: 1,
@@ -22,7 +22,7 @@ pub(super) fn from(outline: &str) -> String {
         .add_handler(vec!["tr"], row)
         .add_handler(vec!["td"], cell)
         .build();
-    // Nothing is read from anywhere, so nothing can fail.
+    // The conversion does no I/O, so it cannot fail.
     converter.convert(outline).unwrap_or_default()
 }
 

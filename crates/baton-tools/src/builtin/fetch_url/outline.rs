@@ -1,8 +1,8 @@
-//! A page's markup, written anew: balanced, shallow, and only what Markdown has a word for.
+//! The outline of a page: its markup, rewritten to be balanced and shallow, with only the elements that Markdown knows.
 //!
-//! What turns HTML into Markdown builds a tree as browsers do and walks it by recursion. A page of two megabytes can
-//! make that tree a million levels deep, or, by formatting that is never closed, larger than any memory. So it
-//! is never shown a page, but this: at most [`MAX_DEPTH`] levels and [`MAX_ELEMENTS`] elements, every one of them closed
+//! The converter from HTML to Markdown builds a tree as browsers do and walks it by recursion. A page of two megabytes can
+//! make that tree a million levels deep, or, by formatting that is never closed, larger than any memory. So the converter
+//! gets no page, but this outline: at most [`MAX_DEPTH`] levels and [`MAX_ELEMENTS`] elements, every one of them closed
 //! in order. Where a page has more, its text goes on without the markup, and [`Outline::flattened`] says so.
 
 use std::collections::HashMap;
@@ -20,18 +20,18 @@ const MAX_INDENTS: usize = 8;
 /// The longest address of a link that is shown.
 const MAX_LINK: usize = 2000;
 
-/// What is left of a page.
+/// A page reduced to the markup that becomes Markdown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outline {
-    /// What the page is called, on one line.
+    /// The title of the page, on one line.
     pub(super) title: Option<String>,
-    /// Its markup.
+    /// The reduced markup.
     pub(super) html: String,
     /// Whether some of the markup was left out to keep it small.
     pub(super) flattened: bool,
 }
 
-/// What becomes of an element.
+/// How an element is written.
 enum ElementRule {
     /// It begins and ends a block.
     Block(&'static str),
@@ -41,12 +41,12 @@ enum ElementRule {
     Void(&'static str),
     /// It is left out with all that is in it.
     Dropped,
-    /// Its content stays, without it.
-    Bare,
+    /// Its content stays, without its tags.
+    Unwrapped,
 }
 
-/// The outline of a page that lies at an address.
-pub(super) fn of(page: &str, base: &Url) -> Outline {
+/// The outline of a page; `base` is its address, which relative links start from.
+pub(super) fn from_html(page: &str, base: &Url) -> Outline {
     let mut writer = OutlineWriter::default();
     let mut title = None;
     // The dropped element that is being read, and how many of its kind are open.
@@ -78,7 +78,7 @@ pub(super) fn of(page: &str, base: &Url) -> Outline {
             }
             HtmlToken::Close(name) => match rule(&name) {
                 ElementRule::Block(name) | ElementRule::Inline(name) => writer.close(name),
-                ElementRule::Void(_) | ElementRule::Dropped | ElementRule::Bare => {}
+                ElementRule::Void(_) | ElementRule::Dropped | ElementRule::Unwrapped => {}
             },
         }
     }
@@ -116,7 +116,7 @@ fn rule(name: &str) -> ElementRule {
         "svg" | "template" | "object" | "audio" | "video" | "canvas" | "select" | "datalist" => {
             ElementRule::Dropped
         }
-        _ => ElementRule::Bare,
+        _ => ElementRule::Unwrapped,
     }
 }
 
@@ -146,9 +146,9 @@ fn ends_search(sought: &str, seen: &str) -> bool {
 #[derive(Default)]
 struct OutlineWriter {
     html: String,
-    /// What is open, outermost first.
+    /// The open elements, outermost first.
     open: Vec<&'static str>,
-    /// What would be open, had there been room.
+    /// The open elements of the page that were not written because a limit was reached, by name.
     unwritten: HashMap<&'static str, usize>,
     elements: usize,
     flattened: bool,
@@ -175,10 +175,10 @@ impl OutlineWriter {
                 self.html.push_str(&format!("<{name}>"));
             }
             ElementRule::Void(_) => self.flattened = true,
-            ElementRule::Bare if tag.name == "img" => {
+            ElementRule::Unwrapped if tag.name == "img" => {
                 self.html.push_str(&escaped(&plain(tag.alt.unwrap_or_default())))
             }
-            ElementRule::Bare | ElementRule::Dropped => {}
+            ElementRule::Unwrapped | ElementRule::Dropped => {}
         }
     }
 
@@ -208,7 +208,7 @@ impl OutlineWriter {
         }
     }
 
-    /// Closes what the beginning of a block ends without saying so.
+    /// Closes the elements that the beginning of a block ends implicitly.
     fn close_implied(&mut self, name: &'static str) {
         if let Some(at) = self.find("p") {
             self.close_down_to(at);

@@ -27,7 +27,7 @@ fn html_becomes_markdown() {
         > q\n\n\
         a cat\n\n\
         | k | v\\|w |\n| --- | --- |\n| 1 | 2 3 |";
-    assert_eq!(shown(&page(Media::Html, html)), expected);
+    assert_eq!(render(&page(Media::Html, html)), expected);
 }
 
 #[test]
@@ -36,34 +36,34 @@ fn text_and_json_stay_as_they_are() {
     for (media, body) in
         [(Media::Json, "{\"a\": \"<b>*x*</b>\"}\n"), (Media::Text, "<p>no *markup*\n\n\n  x")]
     {
-        assert_eq!(shown(&page(media, body)), format!("{head}{body}"));
+        assert_eq!(render(&page(media, body)), format!("{head}{body}"));
     }
-    assert_eq!(shown(&page(Media::Text, "")), format!("{head}[The page holds no text.]"));
+    assert_eq!(render(&page(Media::Text, "")), format!("{head}[The page holds no text.]"));
     assert_eq!(
-        shown(&page(Media::Html, "<script>app()</script><div></div>")),
+        render(&page(Media::Html, "<script>app()</script><div></div>")),
         format!("{head}[The page holds no text.]")
     );
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn a_cut_page_has_a_note_that_says_so() {
     let head = "Address: https://a.example/dir/page\n";
     let by_size = FetchedPage { cut: Some(Truncation::Size(2_097_152)), ..page(Media::Text, "ab") };
     let by_time =
         FetchedPage { cut: Some(Truncation::Time(Duration::from_millis(1500))), ..page(Media::Text, "ab") };
     assert_eq!(
-        shown(&by_size),
+        render(&by_size),
         format!("{head}Note: The page is longer than 2097152 bytes: the rest is left out.\n\nab")
     );
     assert_eq!(
-        shown(&by_time),
+        render(&by_time),
         format!("{head}Note: The page was not complete after 1.5 s: the rest is left out.\n\nab")
     );
 }
 
 #[test]
 fn a_long_title_is_cut() {
-    let text = shown(&page(Media::Html, &format!("<title>{}</title>x", "é".repeat(1000))));
+    let text = render(&page(Media::Html, &format!("<title>{}</title>x", "é".repeat(1000))));
     assert_eq!(text, format!("Title: {}\nAddress: https://a.example/dir/page\n\nx", "é".repeat(MAX_TITLE)));
 }
 
@@ -71,7 +71,7 @@ fn a_long_title_is_cut() {
 /// all of the memory.
 fn bomb(opening: &str, piece: &str) -> String {
     let pieces = (64 * 1024 - opening.len()) / piece.len();
-    shown(&page(Media::Html, &format!("{opening}{}", piece.repeat(pieces))))
+    render(&page(Media::Html, &format!("{opening}{}", piece.repeat(pieces))))
 }
 
 fn is_flattened(text: &str) -> bool {

@@ -1,14 +1,14 @@
-//! A page's markup, piece by piece: text, tags, and what is in elements that hold no markup.
+//! Tokenizer for HTML: text, tags, and the raw content of elements that hold no markup.
 //!
-//! It is as forgiving as browsers are in what pages need, takes time linear in the page, and recurses nowhere. It is
-//! not a browser's tokenizer, and need not agree with one: what is made of its tokens is written anew.
+//! It is as forgiving as browsers are where pages need it, takes time linear in the page, and recurses nowhere. It is
+//! not a browser's tokenizer, and need not agree with one: the markup is rewritten from its tokens.
 
-/// A piece of a page.
+/// A token of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HtmlToken<'a> {
     /// Text between tags, with character references as written.
     Text(&'a str),
-    /// What is inside an element like `script`, in which no tags count.
+    /// The content of an element like `script`, in which tags are text.
     Raw(&'a str),
     /// The beginning of an element.
     Open(StartTag<'a>),
@@ -21,9 +21,9 @@ pub(super) enum HtmlToken<'a> {
 pub(super) struct StartTag<'a> {
     /// In lower case.
     pub(super) name: String,
-    /// Where a link leads, as written.
+    /// The address of a link, as written.
     pub(super) href: Option<&'a str>,
-    /// What a picture shows, as written.
+    /// The description of a picture, as written.
     pub(super) alt: Option<&'a str>,
     /// Whether it ends itself: `<br/>`.
     pub(super) empty: bool,
@@ -33,10 +33,10 @@ pub(super) struct StartTag<'a> {
 const RAW: [&str; 9] =
     ["script", "style", "title", "textarea", "iframe", "noembed", "noframes", "noscript", "xmp"];
 
-/// The longest name of an element that is worth knowing.
+/// The longest name of an element that is recognized.
 const MAX_NAME: usize = 32;
 
-/// The pieces of a page, in order.
+/// The tokens of a page, in order.
 pub(super) struct HtmlTokens<'a> {
     rest: &'a str,
     raw: Option<&'static str>,
@@ -47,7 +47,7 @@ impl<'a> HtmlTokens<'a> {
         HtmlTokens { rest: page, raw: None }
     }
 
-    /// Takes a number of bytes off the rest.
+    /// Takes `bytes` bytes off the rest.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.rest = rest;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_is_taken_apart() {
+    fn markup_is_split_into_tokens() {
         use HtmlToken::{Raw, Text};
         let empty = |name: &str| {
             HtmlToken::Open(StartTag { name: name.to_owned(), empty: true, ..StartTag::default() })
@@ -218,9 +218,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, it ends, and no text is made up.
+        /// Tokenizing any text ends, and no text is made up.
         #[test]
-        fn any_text_can_be_taken_apart(page in "[<>/!a-c\"'= é\\-]{0,60}") {
+        fn any_text_can_be_tokenized(page in "[<>/!a-c\"'= é\\-]{0,60}") {
             let text: usize = HtmlTokens::new(&page)
                 .map(|token| match token { HtmlToken::Text(text) | HtmlToken::Raw(text) => text.len(), _ => 0 })
                 .sum();

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn outline(page: &str) -> Outline {
-    of(page, &"https://a.example/dir/page?q".parse().unwrap())
+    from_html(page, &"https://a.example/dir/page?q".parse().unwrap())
 }
 
 fn html(page: &str) -> String {
@@ -11,7 +11,7 @@ fn html(page: &str) -> String {
 }
 
 #[test]
-fn only_what_markdown_knows_is_kept() {
+fn only_elements_that_markdown_knows_are_kept() {
     let table = [
         ("a <span class=x>b</span> <font>c</font>", "a b c"),
         ("<section id=1><strong>a</strong></section>", "<div><b>a</b></div>"),
@@ -28,7 +28,7 @@ fn only_what_markdown_knows_is_kept() {
 }
 
 #[test]
-fn what_is_broken_is_balanced() {
+fn broken_markup_is_balanced() {
     let table = [
         ("<div><b>a", "<div><b>a</b></div>"),
         ("<b><i>a</b>b</i>", "<b><i>a</i></b>b"),
@@ -93,7 +93,7 @@ fn the_first_title_counts() {
 }
 
 #[test]
-fn what_is_left_out_is_closed_where_it_was_opened() {
+fn elements_beyond_the_limits_are_left_out_with_their_end_tags() {
     let deep = format!("{}x{}<p>y", "<div>".repeat(MAX_DEPTH + 2), "</div>".repeat(MAX_DEPTH + 2));
     let expected = format!("{}  x  {}<p>y</p>", "<div>".repeat(MAX_DEPTH), "</div>".repeat(MAX_DEPTH));
     assert_eq!(outline(&deep), Outline { title: None, html: expected, flattened: true });
@@ -118,7 +118,7 @@ fn depth(html: &str) -> Option<usize> {
 }
 
 proptest! {
-    /// Whatever a page looks like, what is written is balanced and shallow.
+    /// The outline of any page is balanced and shallow.
     #[test]
     fn every_outline_is_well_formed(
         pieces in prop::collection::vec(
