@@ -1,19 +1,20 @@
-//! The one way out: every address that a model, a tool's result or a request can influence is visited from here.
+//! The egress client: it visits every address that a model, a tool's result or a request can influence.
 //!
-//! What may be visited is decided without I/O ([`judge()`]); this is the I/O around the decision. It promises that a
-//! connection is only ever made to an address that was judged: a name is looked up once for each request, all that
-//! was found is judged, and the connection is pinned to it, so an answer that changes between two look-ups changes
-//! nothing. Redirects are followed by hand, each target judged anew; what the operator excepted is reached by its own
-//! address and not by a redirect from elsewhere. No proxy, cookie, credential or fragment is sent, no compression is
-//! asked for or read, and every visit is bounded in time and size.
+//! The decision whether an address may be visited is made without I/O ([`judge()`]); this is the I/O around it. It
+//! promises that a connection is only ever made to an address that was judged: a name is looked up once for each request,
+//! all of its addresses are judged, and the connection is pinned to them, so an answer that changes between two look-ups
+//! changes nothing. Redirects are followed by hand, each target judged anew; an address that the operator excepted is
+//! reached directly and not by a redirect from elsewhere. No proxy, cookie, credential or fragment is sent, no compression
+//! is asked for or read, and every visit is bounded in time and size.
 //!
-//! It does not visit what the operator configured (search services, model servers): that is trusted as written. It
-//! reads and never sends: there is no method but `GET`.
+//! It does not visit the services that the operator configured (search services, model servers): those are trusted as
+//! written. It reads and never sends: there is no method but `GET`.
 
 mod judge;
 mod name;
 mod page;
 mod rules;
+mod service_route;
 mod special_range;
 
 use std::io;
@@ -35,17 +36,18 @@ pub(crate) use page::body;
 pub use page::{FetchedPage, Limits, Media, Truncation};
 use rules::UrlHost;
 pub use rules::{Exception, ExceptionError, Rules};
+pub(crate) use service_route::ServiceRoute;
 pub use special_range::SpecialRange;
 
-/// How we introduce ourselves.
+/// The `User-Agent` of every request.
 pub(crate) const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 
 const ACCEPTED: &str = "text/html, application/xhtml+xml, application/json;q=0.9, text/*;q=0.8";
 
-/// Looks a name up. A port, so that a test can be a name server that changes its mind.
+/// Looks a name up. A port, so that a test can be a name server that changes its answers.
 pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
-/// The client that visits addresses which strangers wrote.
+/// The client for addresses that strangers wrote.
 #[derive(Clone)]
 pub struct EgressClient {
     rules: Rules,
@@ -53,18 +55,18 @@ pub struct EgressClient {
     resolver: Resolver,
 }
 
-/// RefusalReason there is no page.
+/// Why there is no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
     /// The address may not be visited.
     #[error("{0}")]
     Refused(EgressRefusal),
-    /// The page sends its visitors where they may not go.
+    /// The page redirects to an address that may not be visited.
     #[error("The page at {from} redirects to an address that is refused. {refused}")]
     Redirected {
         /// The host that redirects.
         from: String,
-        /// RefusalReason the redirect is not followed.
+        /// Why the redirect is not followed.
         refused: EgressRefusal,
     },
     /// The page redirects too often, or to nowhere.
@@ -75,7 +77,7 @@ pub enum EgressError {
     Lookup {
         /// The name.
         host: String,
-        /// What the system says.
+        /// The error of the system's resolver.
         reason: String,
     },
     /// There was no connection, or it broke.
@@ -83,7 +85,7 @@ pub enum EgressError {
     Connection {
         /// The host and port.
         host: String,
-        /// What happened.
+        /// The innermost error.
         reason: String,
     },
     /// There was no answer in time.
@@ -91,7 +93,7 @@ pub enum EgressError {
     TimedOut {
         /// The host and port.
         host: String,
-        /// How long it was waited for.
+        /// The limit that passed.
         limit: Duration,
     },
     /// The server answered, but not with the page.
@@ -99,7 +101,7 @@ pub enum EgressError {
     Status {
         /// The host and port.
         host: String,
-        /// The status and what it means.
+        /// The status.
         status: StatusCode,
     },
     /// The answer is not text.
@@ -111,12 +113,12 @@ pub enum EgressError {
 }
 
 impl EgressError {
-    /// Whether it is known that no connection was made.
+    /// Whether certainly no connection was made.
     pub fn is_before_start(&self) -> bool {
         matches!(self, EgressError::Refused(_) | EgressError::Lookup { .. })
     }
 
-    /// Where the cause lies: in the address that was asked for, or in something that may pass.
+    /// The cause: the requested address itself, or a condition that may pass.
     pub fn cause(&self) -> Cause {
         match self {
             EgressError::Lookup { .. } | EgressError::Connection { .. } | EgressError::TimedOut { .. } => {
@@ -133,24 +135,24 @@ impl EgressError {
     }
 }
 
-/// Whether the same request may be answered better later.
+/// Whether the same request may succeed later.
 pub(crate) fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// What one request led to.
+/// The outcome of one request.
 enum FetchOutcome {
     Arrived(Box<FetchedPage>),
     Redirect(String),
 }
 
 impl EgressClient {
-    /// A client that asks the system's name server.
+    /// A client with the default limits and the system's name server.
     pub fn new(rules: Rules) -> Self {
         EgressClient::limited(rules, Limits::default())
     }
 
-    /// The same with its own limits.
+    /// A client with its own limits and the system's name server.
     pub fn limited(rules: Rules, limits: Limits) -> Self {
         EgressClient::with(rules, limits, Arc::new(|name| system_lookup(name).boxed()))
     }
@@ -160,12 +162,12 @@ impl EgressClient {
         EgressClient { rules, limits, resolver }
     }
 
-    /// How long a visit may take.
+    /// The time limit of a visit.
     pub(crate) fn time(&self) -> Duration {
         self.limits.time
     }
 
-    /// Visits an address and reads what is there.
+    /// Visits an address and reads the page there.
     pub async fn get(&self, url: &str) -> Result<FetchedPage, EgressError> {
         let until = Instant::now() + self.limits.time;
         let mut target = EgressTarget::read(url, &self.rules).map_err(EgressError::Refused)?;
@@ -188,21 +190,21 @@ impl EgressClient {
         Err(EgressError::BadRedirect(self.limits.redirects))
     }
 
-    /// Looks a name up, once, and judges what was found.
+    /// Looks a name up, once, and judges its addresses.
     async fn pin(
         &self,
         target: EgressTarget,
         until: Instant,
     ) -> Result<Result<PinnedUrl, EgressRefusal>, EgressError> {
         let Some(name) = target.name() else { return Ok(target.pin(&[])) };
-        let found = match timeout_at(until, (self.resolver)(name.to_owned())).await {
+        let addresses = match timeout_at(until, (self.resolver)(name.to_owned())).await {
             Err(_) => return Err(self.timed_out(&target.shown())),
             Ok(Err(error)) => {
                 return Err(EgressError::Lookup { host: name.to_owned(), reason: error.to_string() });
             }
-            Ok(Ok(found)) => found,
+            Ok(Ok(addresses)) => addresses,
         };
-        Ok(target.pin(&found))
+        Ok(target.pin(&addresses))
     }
 
     /// Makes one request to a judged address.
@@ -215,7 +217,7 @@ impl EgressClient {
         let broken =
             |error: reqwest::Error| EgressError::Connection { host: host.to_owned(), reason: cause(error) };
         let url = pinned.url.clone();
-        let asking = async {
+        let sending = async {
             // Reading the system's certificates takes a while.
             let client = tokio::task::spawn_blocking(move || client(&pinned)).await;
             let client = client.map_err(|_| EgressError::Connection {
@@ -226,7 +228,7 @@ impl EgressClient {
             let request = request.header(ACCEPT, ACCEPTED).header(ACCEPT_ENCODING, "identity");
             request.send().await.map_err(broken)
         };
-        let response: Response = match timeout_at(until, asking).await {
+        let response: Response = match timeout_at(until, sending).await {
             Err(_) => return Err(self.timed_out(host)),
             Ok(response) => response?,
         };
@@ -248,7 +250,7 @@ impl EgressClient {
     }
 }
 
-/// A client for one request: it knows one name, and that only by the addresses that were judged.
+/// A client for one request: it resolves one name, to the addresses that were judged.
 fn client(pinned: &PinnedUrl) -> reqwest::Result<Client> {
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
@@ -268,7 +270,7 @@ fn client(pinned: &PinnedUrl) -> reqwest::Result<Client> {
     builder.build()
 }
 
-/// A name server that knows no name.
+/// A resolver that resolves no name, so that nothing is looked up past the judgement.
 struct NoResolver;
 
 impl Resolve for NoResolver {
@@ -279,8 +281,8 @@ impl Resolve for NoResolver {
 }
 
 async fn system_lookup(name: String) -> io::Result<Vec<IpAddr>> {
-    // The port is of no matter: only the addresses are taken.
-    Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
+    // Any port will do: only the addresses are taken.
+    Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
 }
 
 /// Whether a URL names this computer, as it is written: a loopback address, or `localhost`.
@@ -294,10 +296,5 @@ pub(crate) fn is_this_computer(url: &Url) -> bool {
 
 /// The innermost reason, without the address, whose query may hold anything.
 pub fn cause(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut innermost: &dyn std::error::Error = &error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
+    baton_http::innermost(&error.without_url()).to_string()
 }

@@ -1,11 +1,11 @@
-//! `list_files`, `read_file` and `search_files`: looking at files under given roots, and nowhere else.
+//! `list_files`, `read_file` and `search_files`: reading files under given roots, and nowhere else.
 //!
 //! Every access goes through a handle of its root, so a path cannot leave it by `..`, by being
 //! absolute, through a symbolic link, or by a race between a check and a use. Pipes, sockets and
-//! devices are refused. Nothing is written. What stands in files that hold secrets by convention is shown to nobody.
+//! devices are refused. Nothing is written. The content of files that hold secrets by convention is never shown.
 //!
-//! A run that is pinned to folders has those and no others: an approved call reads where it was asked for, and not
-//! where whoever approves it stands.
+//! A run that is pinned to folders has those and no others: an approved call reads the folders in which the run was
+//! started, and not those of the person who approves it.
 
 mod list;
 mod read;
@@ -26,7 +26,7 @@ pub use root::RootError;
 use root::Roots;
 pub use secrets::Secrets;
 
-/// The tools that look at files.
+/// The names of the file tools.
 pub const FILE_TOOLS: [&str; 3] = ["list_files", "read_file", "search_files"];
 
 /// The file tools over some roots; none if there are no roots.
@@ -40,7 +40,7 @@ pub(crate) fn tools(paths: &[PathBuf], secrets: Secrets) -> Result<Vec<Arc<dyn T
         description,
         class: EffectClass::SideEffectFree,
         timeout_ms: 30_000,
-        // Whoever wrote a file may have written it for a model to read.
+        // The author of a file may have written it for a model to read.
         trust: Trust::LOCAL_DATA,
     };
     let (listed, read, searched) = (Arc::clone(&roots), Arc::clone(&roots), roots);
@@ -73,7 +73,7 @@ fn of(context: &CallContext, own: &Arc<Roots>) -> Result<Arc<Roots>, ToolError> 
         return Ok(Arc::clone(own));
     }
     let pinned = Roots::open(&context.roots, own.secrets().clone());
-    // Whoever goes on with the run may have moved or closed the folder: no other one takes its place.
+    // The folder may be gone when the run is resumed: no other one takes its place.
     Ok(Arc::new(pinned.map_err(|error| ToolError::asked(format!("The files are out of reach: {error}.")))?))
 }
 

@@ -1,8 +1,8 @@
 //! `web_search`: titles, addresses and snippets from a search service.
 //!
 //! The service is the operator's choice and trusted as written: it does not pass the guard of
-//! [`crate::egress`], and it may lie behind a proxy. What it finds is not trusted: it is text from strangers, cut to
-//! size, and the addresses in it are visited by `fetch_url` alone.
+//! [`crate::egress`], and it may lie behind a proxy. Its results are not trusted: they are text from strangers, cut to
+//! size, and the addresses in them are visited by `fetch_url` alone.
 //!
 //! A key is sent to the configured address only (redirects are not followed) and shows in no error.
 
@@ -12,28 +12,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::tool::{Cause, EffectClass, Trust, WEB_SEARCH};
-use reqwest::{Client, StatusCode};
+use reqwest::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
 use super::web::{Search, WebError};
-use crate::egress::{Limits, Truncation, USER_AGENT, body, cause};
+use crate::egress::{Limits, Truncation, body, cause};
 use crate::tool::{Tool, ToolError};
 use crate::typed::{About, Structured, off_thread, typed};
-use client::{SearchClient, Way};
+use client::SearchClient;
 
 const TIMEOUT_MS: u64 = 15_000;
 const LIMITS: Limits = Limits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 0 };
 
-/// How many results there are if nothing is said, and at most: no service returns more on a page.
+/// The number of results by default, and at most: no service returns more on a page.
 const COUNT: usize = 5;
 const MAX_COUNT: usize = 20;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WebSearchArguments {
-    /// What to look for.
+    /// The words to search for.
     #[schemars(length(min = 1, max = 400))]
     query: String,
     /// How many results to return at most; 5 if left out.
@@ -41,7 +41,7 @@ struct WebSearchArguments {
     count: Option<usize>,
 }
 
-/// What was found, best first.
+/// The results, best first.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct SearchResults {
     results: Vec<SearchHit>,
@@ -77,16 +77,17 @@ pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
     }))
 }
 
-/// Whether a service answers at all, without a search and without its key: either may cost something.
+/// Probes a service without a search and without its key, either of which may cost something: an error says why it is not
+/// usable.
 pub async fn answers(search: Search) -> Result<(), String> {
     let broken = |error| format!("It cannot be reached: {}.", cause(error));
     let service = SearchClient::new(search).map_err(|error| error.to_string())?;
-    let way = service.way();
-    let client = off_thread(move || client(way)).await.map_err(|error| error.to_string())?;
-    let asked = service.nothing(&client.map_err(broken)?).send();
-    let response = asked.await.map_err(broken)?;
+    let route = service.route();
+    let client = off_thread(move || route.client().build()).await.map_err(|error| error.to_string())?;
+    let sending = service.probe(&client.map_err(broken)?).send();
+    let response = sending.await.map_err(broken)?;
     let status = response.status();
-    if service.misses_something(status) {
+    if service.answers_probe_with(status) {
         return Ok(());
     }
     if status.is_success() {
@@ -110,12 +111,12 @@ async fn search_for(
     let late =
         || ToolError::new(format!("The search took longer than {} s: try again.", LIMITS.time.as_secs()));
     let broken = |error| ToolError::new(format!("The search service cannot be reached: {}.", cause(error)));
-    let asking = async {
-        let way = service.way();
-        let client = off_thread(move || client(way)).await?.map_err(broken)?;
+    let sending = async {
+        let route = service.route();
+        let client = off_thread(move || route.client().build()).await?.map_err(broken)?;
         service.request(&client, arguments.query.trim(), count).send().await.map_err(broken)
     };
-    let response = timeout_at(until, asking).await.map_err(|_| late())??;
+    let response = timeout_at(until, sending).await.map_err(|_| late())??;
     if let Some(refusal) = refusal(response.status(), service) {
         return Err(refusal);
     }
@@ -123,32 +124,17 @@ async fn search_for(
     match cut {
         Some(Truncation::Time(_)) => Err(late()),
         Some(Truncation::Size(_)) => {
-            Err(not_taken("The search service sent far too much: ask for fewer results."))
+            Err(invalid_query("The search service sent far too much: ask for fewer results."))
         }
         None => service.read(&body, count).map(|results| SearchResults { results }),
     }
 }
 
-fn client(way: Way) -> reqwest::Result<Client> {
-    let mut builder = Client::builder()
-        .user_agent(USER_AGENT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never());
-    if way.is_local {
-        builder = builder.no_proxy();
-    }
-    if way.is_plain {
-        // Reading the system's certificates takes time, and fails where there are none.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build()
-}
-
-/// What a status other than success means, for whoever can do something about it. The body is not shown: it
-/// may repeat the key.
+/// The error for a status other than success, addressed to the one who can act on it. The body is not shown: it may
+/// repeat the key.
 fn refusal(status: StatusCode, service: &SearchClient) -> Option<ToolError> {
     let code = status.as_u16();
-    // All but the last are for the operator or for later: whoever asked can do nothing about them.
+    // All but the last are for the operator or for later: another query would not help.
     let message = match code {
         200..=299 => return None,
         401..=403 => format!("The search service refused the request (status {code}): {}", service.advice()),
@@ -164,13 +150,13 @@ fn refusal(status: StatusCode, service: &SearchClient) -> Option<ToolError> {
         408 => format!("The search service waited too long (status {code}): try again later."),
         _ => {
             let message = "The search service did not accept the request";
-            return Some(not_taken(format!("{message} (status {code}): rephrase the query.")));
+            return Some(invalid_query(format!("{message} (status {code}): rephrase the query.")));
         }
     };
     Some(ToolError::new(message))
 }
 
-/// What was asked for has to be asked for in another way. The service was reached.
-fn not_taken(message: impl Into<String>) -> ToolError {
+/// An error that another query may avoid. The service was reached.
+fn invalid_query(message: impl Into<String>) -> ToolError {
     ToolError { cause: Cause::Asked, ..ToolError::new(message) }
 }

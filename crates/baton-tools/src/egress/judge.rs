@@ -1,8 +1,8 @@
-//! The decision: whether an address that a stranger wrote may be visited, and at which network addresses.
+//! The decision whether an address that a stranger wrote may be visited, and at which network addresses.
 //!
-//! It is made without I/O and in two steps, because a name server is a stranger, too: [`EgressTarget::read`] judges what is
-//! written, so that nothing refused is even looked up; [`EgressTarget::pin`] judges what the look-up found, *all* of it,
-//! and hands out the addresses that may be connected to. [`judge()`] is both.
+//! It is made without I/O and in two steps, because a name server is a stranger, too: [`EgressTarget::read`] judges the URL
+//! as written, so that nothing refused is even looked up; [`EgressTarget::pin`] judges *all* addresses that the look-up
+//! returned, and hands out those that may be connected to. [`judge()`] is both.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,25 +16,25 @@ use super::special_range::SpecialRange;
 /// The longest address that is considered, in bytes.
 pub const MAX_URL: usize = 4096;
 
-/// A URL that may be visited, and the only network addresses where.
+/// A URL that may be visited, and the only network addresses to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedUrl {
     /// The URL, without its fragment.
     pub url: Url,
-    /// Where to connect: every address that was found, each of them judged.
+    /// Every address of the host, each of them judged.
     pub addresses: Vec<SocketAddr>,
 }
 
 /// A URL that may not be visited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressRefusal {
-    /// RefusalReason not.
+    /// Why not.
     pub why: RefusalReason,
     /// The host and port, where the URL has them; without user name, path and query.
     pub host: Option<String>,
 }
 
-/// RefusalReason a URL is refused.
+/// The reason for refusing a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
     /// It is no absolute URL with a host.
@@ -45,11 +45,11 @@ pub enum RefusalReason {
     Scheme,
     /// It holds a user name or a password.
     UserInfo,
-    /// Its host is written in a way that readers and parsers understand differently.
+    /// Its host is written so that people and parsers read it differently.
     Spelling,
     /// Its port is not among those allowed.
     Port,
-    /// Its host is a name that only means something inside a network.
+    /// Its host is a name that is valid only inside a network.
     LocalName,
     /// Its host is the name of a metadata service.
     MetadataName,
@@ -74,18 +74,18 @@ impl RefusalReason {
             RefusalReason::LocalName => "local_name",
             RefusalReason::MetadataName => "metadata_name",
             RefusalReason::Unresolved => "unresolved",
-            RefusalReason::Address(place) => place.code(),
+            RefusalReason::Address(range) => range.code(),
             RefusalReason::Elsewhere => "elsewhere",
         }
     }
 }
 
-/// Judges a URL and the addresses that its host was found to have.
+/// Judges a URL and the addresses of its host.
 pub fn judge(url: &str, resolved: &[IpAddr], rules: &Rules) -> Result<PinnedUrl, EgressRefusal> {
     EgressTarget::read(url, rules)?.pin(resolved)
 }
 
-/// A URL of which everything that is written may be visited. Where its name leads is not judged yet.
+/// A URL that may be visited as far as it is written. The addresses of its host are not judged yet.
 #[derive(Debug)]
 pub(super) struct EgressTarget {
     url: Url,
@@ -97,7 +97,7 @@ pub(super) struct EgressTarget {
 }
 
 impl EgressTarget {
-    /// Judges what is written.
+    /// Judges a URL as written.
     pub(super) fn read(text: &str, rules: &Rules) -> Result<EgressTarget, EgressRefusal> {
         let unread = |why| EgressRefusal { why, host: None };
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
@@ -119,8 +119,8 @@ impl EgressTarget {
         }
     }
 
-    /// Judges what a page redirects to. An exception is for whoever asks for that host and port: a page of another
-    /// one is not the operator's word that it may be visited.
+    /// Judges the target of a redirect. An exception holds for direct requests to that host and port: a redirect by another
+    /// host is not the operator's word that it may be visited.
     pub(super) fn redirected(text: &str, rules: &Rules, from: &str) -> Result<EgressTarget, EgressRefusal> {
         let mut target = EgressTarget::read(text, rules)?;
         if target.excepted && target.shown() != from {
@@ -141,27 +141,29 @@ impl EgressTarget {
         }
     }
 
-    /// Judges what the name leads to. A host that is an address leads to itself, whatever was found.
+    /// Judges the addresses of the host. A host that is an address has only itself, and `resolved` is ignored.
     pub(super) fn pin(self, resolved: &[IpAddr]) -> Result<PinnedUrl, EgressRefusal> {
-        let found: &[IpAddr] = match &self.host {
+        let addresses: &[IpAddr] = match &self.host {
             UrlHost::Name(_) => resolved,
             UrlHost::Address(address) => std::slice::from_ref(address),
         };
-        if found.is_empty() {
+        if addresses.is_empty() {
             return Err(self.refused(RefusalReason::Unresolved));
         }
         let by_name = self.name().is_some();
-        let admitted = |place: &SpecialRange| self.excepted && (!by_name || place.may_be_excepted_by_name());
-        if let Some(place) =
-            found.iter().filter_map(|address| SpecialRange::containing(*address)).find(|p| !admitted(p))
+        let admitted = |range: &SpecialRange| self.excepted && (!by_name || range.may_be_excepted_by_name());
+        if let Some(range) = addresses
+            .iter()
+            .filter_map(|address| SpecialRange::containing(*address))
+            .find(|range| !admitted(range))
         {
             return Err(self.refused(if self.withheld {
                 RefusalReason::Elsewhere
             } else {
-                RefusalReason::Address(place)
+                RefusalReason::Address(range)
             }));
         }
-        let addresses = found.iter().map(|address| SocketAddr::new(*address, self.port)).collect();
+        let addresses = addresses.iter().map(|address| SocketAddr::new(*address, self.port)).collect();
         Ok(PinnedUrl { url: self.url, addresses })
     }
 
@@ -181,8 +183,8 @@ impl EgressTarget {
             UrlHost::Name(name) if name::is_local(name) => return Some(RefusalReason::LocalName),
             UrlHost::Name(_) => {}
             UrlHost::Address(address) => {
-                if let Some(place) = SpecialRange::containing(*address) {
-                    return Some(RefusalReason::Address(place));
+                if let Some(range) = SpecialRange::containing(*address) {
+                    return Some(RefusalReason::Address(range));
                 }
             }
         }
@@ -192,15 +194,15 @@ impl EgressTarget {
         (!rules.ports.contains(&self.port)).then_some(RefusalReason::Port)
     }
 
-    /// What a reader takes for the host and port: all between `//` and the next `/`, `?` or `#`.
+    /// The host and port as a person reads them: all between `//` and the next `/`, `?` or `#`.
     fn authority<'a>(&self, text: &'a str) -> Option<&'a str> {
         let (scheme, rest) = text.split_once("://")?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         scheme.eq_ignore_ascii_case(self.url.scheme()).then_some(&rest[..end])
     }
 
-    /// Whether a reader sees the same host and port as the parser. Parsers accept numbers in three bases, dots
-    /// of other scripts, escapes, backslashes and line breaks; whoever needs those wants to mislead.
+    /// Whether a person reads the same host and port as the parser. Parsers accept numbers in three bases, dots
+    /// of other scripts, escapes, backslashes and line breaks, which only a misleading address needs.
     fn is_named_by(&self, written: &str) -> bool {
         let host = written.strip_suffix(&format!(":{}", self.port)).unwrap_or(written);
         match &self.host {
@@ -247,7 +249,7 @@ impl fmt::Display for EgressRefusal {
             RefusalReason::Port => "its port is not one that is usual for web pages",
             RefusalReason::LocalName => "it is not a name of the public internet",
             RefusalReason::MetadataName => "it is the name of a cloud's metadata service",
-            RefusalReason::Address(place) => place.words(),
+            RefusalReason::Address(range) => range.message(),
             RefusalReason::Elsewhere => {
                 "the operator allows it to whoever asks for it, and not to a page that leads there"
             }
@@ -265,7 +267,7 @@ impl EgressRefusal {
     fn may_be_excepted(&self) -> bool {
         match self.why {
             RefusalReason::Scheme | RefusalReason::Port | RefusalReason::LocalName => true,
-            RefusalReason::Address(place) => place.may_be_excepted_by_name(),
+            RefusalReason::Address(range) => range.may_be_excepted_by_name(),
             _ => false,
         }
     }

@@ -1,7 +1,7 @@
-//! Names that are not looked up: those that only mean something inside a network, and those of metadata services.
+//! Names that are not looked up: those that are valid only inside a network, and those of metadata services.
 //!
-//! What such a name leads to would be refused by its address as well. Refusing the name first keeps the question
-//! from the name server, and says plainly why.
+//! The address of such a name would be refused as well. Refusing the name first keeps the query from the name server, and
+//! gives the plain reason.
 
 /// Names under which clouds hand their machines credentials, with all that is below them.
 const METADATA: [&str; 11] = [
@@ -19,7 +19,7 @@ const METADATA: [&str; 11] = [
 ];
 
 /// Ends of names that are never public: special use (RFC 6761, 6762, 8375, 9476), kept for private use by
-/// ICANN, and what routers and clusters make up.
+/// ICANN, and those that routers and clusters make up.
 const LOCAL: [&str; 16] = [
     "localhost",
     "localdomain",
@@ -44,7 +44,7 @@ pub(super) fn is_metadata(name: &str) -> bool {
     METADATA.iter().any(|known| is_below(name, known))
 }
 
-/// Whether this name means something only inside a network. A name without a dot always does.
+/// Whether this name is valid only inside a network. A name without a dot always is.
 pub(super) fn is_local(name: &str) -> bool {
     !name.contains('.') || LOCAL.iter().any(|end| is_below(name, end))
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart_by_whole_labels() {
+    fn names_are_matched_by_whole_labels() {
         let table = [
             ("metadata.google.internal", true, true),
             ("x.metadata.google.internal", true, true),

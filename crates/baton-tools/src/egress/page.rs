@@ -1,4 +1,4 @@
-//! What came back: the kinds of content that are read, and a body within its limits.
+//! Fetched pages: the kinds of content that are read, and a body within its limits.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use tokio::time::{Instant, timeout_at};
 
 use super::EgressError;
 
-/// An answer that was read.
+/// A response that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedPage {
-    /// Where it came from, after all redirects.
+    /// Its address, after all redirects.
     pub url: reqwest::Url,
-    /// What it is.
+    /// Its kind of content.
     pub media: Media,
     /// The character encoding that the server named, in lower case.
     pub charset: Option<String>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// RefusalReason the body is not whole, if it is not.
+    /// Why the body is not whole, if it is not.
     pub cut: Option<Truncation>,
 }
 
@@ -28,13 +28,13 @@ pub struct FetchedPage {
 pub enum Media {
     /// HTML or XHTML.
     Html,
-    /// JSON, by whatever name.
+    /// JSON, under any of its media types.
     Json,
     /// Any other text, XML included.
     Text,
 }
 
-/// RefusalReason a body ends before its end.
+/// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncation {
     /// It is longer than so many bytes.
@@ -43,7 +43,7 @@ pub enum Truncation {
     Time(Duration),
 }
 
-/// How much a visit may cost.
+/// The limits of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How long it may take, with look-ups and redirects.
@@ -60,9 +60,9 @@ impl Default for Limits {
     }
 }
 
-/// What the head of an answer says of its body.
+/// The kind of content and the charset that the headers declare.
 pub(super) fn media(headers: &HeaderMap) -> Result<(Media, Option<String>), EgressError> {
-    // None was asked for; whoever compresses all the same may hide any amount of data in a few bytes.
+    // No compression was asked for; a compressed body could hide any amount of data in a few bytes.
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(EgressError::Compressed);
     }
@@ -82,7 +82,7 @@ pub(super) fn media(headers: &HeaderMap) -> Result<(Media, Option<String>), Egre
     Ok((media, charset.map(|name| name.trim_matches(['"', '\'', ' ']).to_owned())))
 }
 
-/// Reads a body as far as it may be read.
+/// Reads a body up to its limits.
 pub(crate) async fn body(
     mut response: Response,
     limits: &Limits,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_not_read() {
+    fn a_compressed_body_is_not_read() {
         for (encoding, expected) in
             [("gzip", Err(EgressError::Compressed)), ("identity", Ok((Media::Text, None)))]
         {

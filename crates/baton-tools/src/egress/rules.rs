@@ -1,10 +1,10 @@
-//! What the operator allows beyond the public internet over `https`.
+//! The operator's rules: addresses that are allowed beyond the public internet over `https`.
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// What may be reached. The default: public addresses, over `https`, at port 443.
+/// The addresses that may be reached. The default: public addresses, over `https`, at port 443.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// The operator's exceptions: `[egress] allow`.
@@ -33,9 +33,9 @@ impl Rules {
 
 /// One host and port that may be reached although it is private, and over plain `http`.
 ///
-/// An exception by name holds for that name alone, wherever in a private network it leads; but never to link-local
+/// An exception by name holds for that name alone, with any private address that it resolves to; but never with link-local
 /// addresses, metadata services and the like. An exception by address holds for exactly that address, as it
-/// is written in a URL, and not for names that lead to it.
+/// is written in a URL, and not for names that resolve to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
     host: UrlHost,
@@ -48,7 +48,7 @@ pub struct Exception {
     "`{entry}` is not a host with a port: write it like `wiki.example.com:8080`, `10.0.0.7:80` or `[fd00::7]:443`"
 )]
 pub struct ExceptionError {
-    /// What was written.
+    /// The entry as written.
     pub entry: String,
 }
 
@@ -73,7 +73,7 @@ impl Exception {
     }
 }
 
-/// Whom a URL names, in the one form that its parser leaves it in.
+/// The host of a URL, in the one form that its parser leaves it in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UrlHost {
     Name(String),

@@ -1,12 +1,12 @@
-//! Where an address lies: on the public internet, or in a place that a stranger must not send us to.
+//! Ranges of addresses that are not the public internet, to which a stranger must not send us.
 //!
 //! Everything is refused that is not known to be public: of IPv6 that is all outside `2000::/3`. Addresses that
-//! carry another address inside (mapped, translated, tunnelled) are refused as such, whatever they carry: nobody
-//! needs to write a public address that way.
+//! carry another address inside (mapped, translated, tunnelled) are refused with any content: no public address
+//! needs to be written that way.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A place that is not the public internet.
+/// A range that is not the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SpecialRange {
     /// This computer.
@@ -17,13 +17,13 @@ pub enum SpecialRange {
     Shared,
     /// A private network of IPv6 (RFC 4193, and the older site-local addresses).
     UniqueLocal,
-    /// The neighbours on the same cable.
+    /// The machines on the same link.
     LinkLocal,
-    /// Where clouds hand their machines credentials.
+    /// The metadata services where clouds hand their machines credentials.
     Metadata,
     /// "This network", which systems take for this computer.
     Unspecified,
-    /// Many at once.
+    /// Groups of machines.
     Multicast,
     /// An IPv6 address that stands for an IPv4 address: mapped, NAT64, 6to4, Teredo, ISATAP.
     Translated,
@@ -31,7 +31,7 @@ pub enum SpecialRange {
     Reserved,
 }
 
-/// Where clouds hand out credentials. Only some of these lie in a range that is refused anyway.
+/// The metadata services of clouds, which hand out credentials. Only some of these lie in a range that is refused anyway.
 const METADATA: [IpAddr; 10] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
@@ -46,19 +46,19 @@ const METADATA: [IpAddr; 10] = [
 ];
 
 impl SpecialRange {
-    /// Where an address lies; nothing if it is public.
+    /// The range of an address; none if it is public.
     pub fn containing(address: IpAddr) -> Option<SpecialRange> {
         if METADATA.contains(&address) {
             return Some(SpecialRange::Metadata);
         }
         match address {
-            IpAddr::V4(address) => of_v4(address),
-            IpAddr::V6(address) => of_v6(address),
+            IpAddr::V4(address) => range_v4(address),
+            IpAddr::V6(address) => range_v6(address),
         }
     }
 
-    /// Whether a name that the operator excepted may lead here. To the rest, not even the operator's own name
-    /// server is followed: who wants one of those addresses writes the address itself.
+    /// Whether a name that the operator excepted may resolve to this range. For the rest, not even the operator's own name
+    /// server is followed: an exception for one of those addresses has to name the address itself.
     pub(super) fn may_be_excepted_by_name(self) -> bool {
         match self {
             SpecialRange::Loopback
@@ -90,8 +90,8 @@ impl SpecialRange {
         }
     }
 
-    /// What is wrong with a host that lies there.
-    pub(super) fn words(self) -> &'static str {
+    /// Why a host in this range is refused, in words.
+    pub(super) fn message(self) -> &'static str {
         match self {
             SpecialRange::Loopback => "it leads to this computer itself",
             SpecialRange::Private | SpecialRange::UniqueLocal => "it leads into a private network",
@@ -106,8 +106,8 @@ impl SpecialRange {
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> Option<SpecialRange> {
-    let place = match address.octets() {
+fn range_v4(address: Ipv4Addr) -> Option<SpecialRange> {
+    let range = match address.octets() {
         [0, ..] => SpecialRange::Unspecified,
         [127, ..] => SpecialRange::Loopback,
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => SpecialRange::Private,
@@ -119,28 +119,28 @@ fn of_v4(address: Ipv4Addr) -> Option<SpecialRange> {
         [240..=255, ..] => SpecialRange::Reserved,
         _ => return None,
     };
-    Some(place)
+    Some(range)
 }
 
-fn of_v6(address: Ipv6Addr) -> Option<SpecialRange> {
-    let place = match address.segments() {
+fn range_v6(address: Ipv6Addr) -> Option<SpecialRange> {
+    let range = match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => SpecialRange::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => SpecialRange::Loopback,
         // IPv4-compatible, IPv4-mapped, and both prefixes of SIIT and NAT64.
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => SpecialRange::Translated,
         [0x64, 0xff9b, ..] => SpecialRange::Translated,
-        // 6to4, Teredo, and an ISATAP interface behind whatever prefix.
+        // 6to4, Teredo, and an ISATAP interface behind any prefix.
         [0x2002, ..] | [0x2001, 0, ..] => SpecialRange::Translated,
         [.., 0 | 0x200, 0x5efe, _, _] => SpecialRange::Translated,
         [0xff00..=0xffff, ..] => SpecialRange::Multicast,
         [0xfe80..=0xfebf, ..] => SpecialRange::LinkLocal,
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => SpecialRange::UniqueLocal,
-        // Protocol assignments and documentation, inside what is otherwise public.
+        // Protocol assignments and documentation, inside the public range.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => SpecialRange::Reserved,
         [0x2000..=0x3fff, ..] => return None,
         _ => SpecialRange::Reserved,
     };
-    Some(place)
+    Some(range)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The connections to one service of the operator, with its address and its token.
+//! Client for one service of the operator, with its address and its token.
 //!
-//! One pool for everything that is asked of it: connections are kept, for less time than servers usually keep
+//! One pool for all requests: idle connections are kept, for less time than servers usually keep
 //! theirs, so that a request seldom meets a connection that is being closed. The token is sent to this address
-//! alone and shows nowhere. A failure says whether anything can have been sent.
+//! alone and shows nowhere. An error says whether anything can have been sent.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -21,26 +21,26 @@ use reqwest::{Method, Url};
 use tokio::sync::OnceCell;
 
 use super::permitted_body::{NotPermitted, PermittedBody};
-use crate::egress::{self, cause, is_this_computer};
+use crate::egress::{self, ServiceRoute, cause};
 use crate::secret::Secret;
 use crate::tool::Permit;
 use crate::typed::off_thread;
 
-/// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection that nobody uses is kept. Many servers close theirs after 5 s.
-const KEEP: Duration = Duration::from_secs(4);
+/// The timeout of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an idle connection is kept. Many servers close theirs after 5 s.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// How many headers there is room for, ours and the client's.
-const ROOM: usize = 12;
+/// The capacity for headers: our own and those that the HTTP client adds.
+const HEADER_CAPACITY: usize = 12;
 
-/// The header that says which requests are one and the same.
+/// The header that makes repeated requests recognizable as one.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Settings that no service can be reached with.
+/// Why a service cannot be reached with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadService {
     /// The address cannot be used.
@@ -51,27 +51,27 @@ pub enum BadService {
     Token,
 }
 
-/// A request that got no whole answer.
+/// Why a request got no whole response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Nothing was sent.
     #[error("it cannot be reached: {0}")]
     NotSent(String),
-    /// It was sent, or some of it, and the answer did not come or did not end.
+    /// It was sent, or some of it, and the response did not come or did not end.
     #[error("it did not answer: {0}")]
     Unsure(String),
 }
 
-/// What a service answered, whatever its status.
+/// The response of a service, with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceResponse {
     /// The status.
     pub status: u16,
-    /// Whether it says when to come back.
-    pub comes_back: bool,
+    /// Whether it has a `Retry-After` header.
+    pub has_retry_after: bool,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// Whether there is more of it than was read.
+    /// Whether the body is longer than the limit.
     pub is_cut: bool,
 }
 
@@ -80,26 +80,26 @@ pub struct Connection {
     base: String,
     token: Option<(Redactor, HeaderValue)>,
     transport: Transport,
-    /// The first path that something was sent to, and its address: services have one, and are sent much.
-    last_post: OnceLock<(String, ServiceUrl)>,
+    /// The first path that was posted to, with its parsed address: services have one such path, and many posts go there.
+    post_url: OnceLock<(String, ServiceUrl)>,
 }
 
 /// How a service is reached.
 enum Transport {
-    /// On this machine, and nothing is encrypted.
+    /// A server on this machine, without encryption.
     Local(Server),
-    /// The client is made when it is first needed: reading the system's certificates takes a while.
-    Remote { client: OnceCell<reqwest::Client>, is_local: bool, is_plain: bool },
+    /// Any other server. The client is made when it is first needed: reading the system's certificates takes a while.
+    Remote { client: OnceCell<reqwest::Client>, route: ServiceRoute },
 }
 
-/// An address, and what is asked for there.
+/// A URL of the service, and its request target.
 #[derive(Debug, Clone)]
 struct ServiceUrl {
     url: Url,
     target: Uri,
 }
 
-/// What is asked.
+/// One request.
 struct ServiceRequest {
     method: Method,
     url: ServiceUrl,
@@ -115,7 +115,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A service at an address, with our token for it. Nothing is sent yet.
+    /// A client for the service at an address, with our token for it. Nothing is sent yet.
     pub fn new(base: &str, token: Option<Secret>) -> Result<Connection, BadService> {
         let base = base.trim().trim_end_matches('/');
         let url = Url::parse(base).map_err(|_| BadService::Address)?;
@@ -136,47 +136,51 @@ impl Connection {
             base: base.to_owned(),
             token,
             transport: Transport::to(&url)?,
-            last_post: OnceLock::new(),
+            post_url: OnceLock::new(),
         })
     }
 
-    /// Asks for a document, of which at most so many bytes are read.
-    pub async fn get(&self, path: &str, most: usize) -> Result<ServiceResponse, RequestError> {
-        let (headers, body, permit) = (HeaderMap::with_capacity(ROOM), Vec::new(), Permit::default());
-        self.send(ServiceRequest { method: Method::GET, url: self.url(path)?, headers, body, permit }, most)
-            .await
+    /// Fetches a document, of which at most `max_bytes` are read.
+    pub async fn get(&self, path: &str, max_bytes: usize) -> Result<ServiceResponse, RequestError> {
+        let (headers, body, permit) =
+            (HeaderMap::with_capacity(HEADER_CAPACITY), Vec::new(), Permit::default());
+        self.send(
+            ServiceRequest { method: Method::GET, url: self.url(path)?, headers, body, permit },
+            max_bytes,
+        )
+        .await
     }
 
-    /// Sends a document under a key, which is the same for every attempt, if that is still permitted once there is a
-    /// connection.
+    /// Posts a document under an idempotency key, which is the same for every attempt, if that is still permitted once there
+    /// is a connection. At most `max_bytes` of the response are read.
     pub async fn post(
         &self,
         path: &str,
         key: &str,
-        more: HeaderMap,
+        extra_headers: HeaderMap,
         body: Vec<u8>,
-        most: usize,
+        max_bytes: usize,
         permit: Permit,
     ) -> Result<ServiceResponse, RequestError> {
-        let odd =
+        let unusable =
             |_| RequestError::NotSent("the key of the call holds characters that no key has".to_owned());
-        let key = HeaderValue::from_str(key).map_err(odd)?;
-        let url = match self.last_post.get() {
+        let key = HeaderValue::from_str(key).map_err(unusable)?;
+        let url = match self.post_url.get() {
             Some((known, url)) if known == path => url.clone(),
             _ => {
                 let url = self.url(path)?;
-                self.last_post.get_or_init(|| (path.to_owned(), url.clone()));
+                self.post_url.get_or_init(|| (path.to_owned(), url.clone()));
                 url
             }
         };
-        let mut headers = HeaderMap::with_capacity(ROOM);
-        headers.extend(more);
+        let mut headers = HeaderMap::with_capacity(HEADER_CAPACITY);
+        headers.extend(extra_headers);
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(IDEMPOTENCY_KEY, key);
-        self.send(ServiceRequest { method: Method::POST, url, headers, body, permit }, most).await
+        self.send(ServiceRequest { method: Method::POST, url, headers, body, permit }, max_bytes).await
     }
 
-    /// A text of the service as it may be shown: without our token, if it is repeated there.
+    /// A text of the service without our token, which the service may have repeated.
     pub fn redacted(&self, text: &str) -> String {
         match &self.token {
             Some((token, _)) => token.redact(text),
@@ -193,54 +197,59 @@ impl Connection {
     fn url(&self, path: &str) -> Result<ServiceUrl, RequestError> {
         let url = Url::parse(&format!("{}{path}", self.base))
             .map_err(|error| RequestError::NotSent(error.to_string()))?;
-        let target = target(url.path(), url.query()).map_err(|broken| RequestError::NotSent(broken.cause))?;
+        let target = target(url.path(), url.query()).map_err(|error| RequestError::NotSent(error.cause))?;
         Ok(ServiceUrl { url, target })
     }
 
-    async fn send(&self, mut request: ServiceRequest, most: usize) -> Result<ServiceResponse, RequestError> {
+    async fn send(
+        &self,
+        mut request: ServiceRequest,
+        max_bytes: usize,
+    ) -> Result<ServiceResponse, RequestError> {
         request.headers.insert(ACCEPT, JSON);
         request.headers.insert(ACCEPT_ENCODING, IDENTITY);
         request.headers.extend(self.token.iter().map(|(_, token)| (AUTHORIZATION, token.clone())));
         let mut response = self.transport.send(request).await?;
         let status = response.status();
-        let comes_back = response.headers().contains_key(RETRY_AFTER);
+        let has_retry_after = response.headers().contains_key(RETRY_AFTER);
         let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await? {
-            let room = most - body.len();
-            body.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.len() > room {
-                return Ok(ServiceResponse { status, comes_back, body, is_cut: true });
+        while let Some(chunk) = response.chunk().await? {
+            let room = max_bytes - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                return Ok(ServiceResponse { status, has_retry_after, body, is_cut: true });
             }
         }
-        Ok(ServiceResponse { status, comes_back, body, is_cut: false })
+        Ok(ServiceResponse { status, has_retry_after, body, is_cut: false })
     }
 }
 
 impl Transport {
     fn to(url: &Url) -> Result<Transport, BadService> {
-        let (is_local, is_plain) = (is_this_computer(url), url.scheme() == "http");
+        let route = ServiceRoute::to(url);
         match (url.host_str(), url.port_or_known_default()) {
-            (Some(host), Some(port)) if is_local && is_plain => {
-                Server::new(host, port, CONNECT, KEEP).map(Transport::Local).map_err(|_| BadService::Address)
+            (Some(host), Some(port)) if route.is_local && route.is_plain => {
+                Server::new(host, port, CONNECT_TIMEOUT, IDLE_TIMEOUT)
+                    .map(Transport::Local)
+                    .map_err(|_| BadService::Address)
             }
-            _ => Ok(Transport::Remote { client: OnceCell::new(), is_local, is_plain }),
+            _ => Ok(Transport::Remote { client: OnceCell::new(), route }),
         }
     }
 
     async fn send(&self, request: ServiceRequest) -> Result<TransportResponse, RequestError> {
         let ServiceRequest { method, url, mut headers, body, permit } = request;
-        let (client, is_local, is_plain) = match self {
+        let (client, route) = match self {
             Transport::Local(server) => {
                 headers.insert(USER_AGENT, HeaderValue::from_static(egress::USER_AGENT));
-                let may = || permit.holds();
-                return Ok(TransportResponse::Local(
-                    server.send_if(method, url.target, headers, body, may).await?,
-                ));
+                let is_permitted = || permit.holds();
+                let response = server.send_if(method, url.target, headers, body, is_permitted).await?;
+                return Ok(TransportResponse::Local(response));
             }
-            Transport::Remote { client, is_local, is_plain } => (client, *is_local, *is_plain),
+            Transport::Remote { client, route } => (client, *route),
         };
         let make = || async {
-            let built = off_thread(move || build(is_local, is_plain)).await;
+            let built = off_thread(move || build(route)).await;
             let built = built.map_err(|error| RequestError::NotSent(error.message))?;
             built.map_err(|error| RequestError::NotSent(cause(error)))
         };
@@ -251,12 +260,12 @@ impl Transport {
             (!body.is_empty()).then(|| PermittedBody::body(body, permit, is_refused.clone()));
         match client.get_or_try_init(make).await?.execute(request).await {
             Err(_) if is_refused.load(SeqCst) => Err(RequestError::NotSent(NotPermitted.to_string())),
-            answered => Ok(TransportResponse::Remote(answered?)),
+            response => Ok(TransportResponse::Remote(response?)),
         }
     }
 }
 
-/// An answer whose head has arrived.
+/// A response whose head has arrived.
 enum TransportResponse {
     Local(baton_http::Answer),
     Remote(reqwest::Response),
@@ -265,66 +274,52 @@ enum TransportResponse {
 impl TransportResponse {
     fn status(&self) -> u16 {
         match self {
-            TransportResponse::Local(answer) => answer.status().as_u16(),
+            TransportResponse::Local(response) => response.status().as_u16(),
             TransportResponse::Remote(response) => response.status().as_u16(),
         }
     }
 
     fn headers(&self) -> &HeaderMap {
         match self {
-            TransportResponse::Local(answer) => answer.headers(),
+            TransportResponse::Local(response) => response.headers(),
             TransportResponse::Remote(response) => response.headers(),
         }
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
         match self {
-            TransportResponse::Local(answer) => Ok(answer.chunk().await?),
+            TransportResponse::Local(response) => Ok(response.chunk().await?),
             TransportResponse::Remote(response) => Ok(response.chunk().await?),
         }
     }
 }
 
 impl From<baton_http::Broken> for RequestError {
-    fn from(broken: baton_http::Broken) -> RequestError {
-        RequestError::told(broken.is_connect, broken.is_timeout, broken.cause)
+    fn from(error: baton_http::Broken) -> RequestError {
+        RequestError::classify(error.is_connect, error.is_timeout, error.cause)
     }
 }
 
 impl From<reqwest::Error> for RequestError {
     fn from(error: reqwest::Error) -> RequestError {
-        RequestError::told(error.is_connect() || error.is_builder(), error.is_timeout(), cause(error))
+        RequestError::classify(error.is_connect() || error.is_builder(), error.is_timeout(), cause(error))
     }
 }
 
 impl RequestError {
-    fn told(is_before: bool, is_timeout: bool, why: String) -> RequestError {
+    fn classify(is_before: bool, is_timeout: bool, why: String) -> RequestError {
         match (is_before, is_timeout) {
-            (true, true) => {
-                RequestError::NotSent(format!("there was no connection within {} s", CONNECT.as_secs()))
-            }
+            (true, true) => RequestError::NotSent(format!(
+                "there was no connection within {} s",
+                CONNECT_TIMEOUT.as_secs()
+            )),
             (true, false) => RequestError::NotSent(why),
             (false, _) => RequestError::Unsure(why),
         }
     }
 }
 
-fn build(is_local: bool, is_plain: bool) -> reqwest::Result<reqwest::Client> {
-    let mut builder = reqwest::Client::builder()
-        .user_agent(egress::USER_AGENT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .http1_only()
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT)
-        .pool_idle_timeout(KEEP);
-    if is_local {
-        builder = builder.no_proxy();
-    }
-    if is_plain {
-        // No certificate is needed, and there may be none.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build()
+fn build(route: ServiceRoute) -> reqwest::Result<reqwest::Client> {
+    let builder = route.client().referer(false).http1_only().tcp_nodelay(true);
+    builder.connect_timeout(CONNECT_TIMEOUT).pool_idle_timeout(IDLE_TIMEOUT).build()
 }

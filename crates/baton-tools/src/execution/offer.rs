@@ -1,8 +1,8 @@
-//! Reading a list of tools, in the shapes that services write it in. Pure.
+//! Parsing of a list of tools, in the shapes that services write it in. Pure.
 //!
-//! A list stands below `tools` or is the whole document. A tool may be wrapped as in OpenAI's interface
-//! (`{"type": "function", "function": {…}}`); its schema stands below `input_schema`, `inputSchema` or `parameters`. A
-//! flag that is missing is false: a tool of which nothing is said is never run twice.
+//! A list is below `tools` or is the whole document. A tool may be wrapped as in OpenAI's interface
+//! (`{"type": "function", "function": {…}}`); its schema is below `input_schema`, `inputSchema` or `parameters`. A
+//! flag that is missing is false: a tool without flags is never run twice.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The tools of a service, by its own names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Offer {
-    /// What it says of them.
+    /// The specs of the usable tools.
     pub specs: Vec<ToolSpec>,
-    /// What cannot be used.
+    /// The tools that cannot be used.
     pub skipped: Vec<SkippedTool>,
 }
 
@@ -69,18 +69,18 @@ fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, SkippedT
     let place = format!("number {}", nth + 1);
     let skipped = |name: &str, why: &str| SkippedTool { name: excerpt(name), why: why.to_owned() };
     let Value::Object(mut fields) = item else { return Err(skipped(&place, "it is no object")) };
-    // What stands beside the wrapping counts, too: OpenAI's has no place for flags.
+    // Fields beside the wrapping count, too: OpenAI's wrapping has no field for flags.
     if let Some(Value::Object(inner)) = fields.remove("function") {
         fields.extend(inner);
     }
     let Some(Value::String(name)) = fields.remove("name") else {
         return Err(skipped(&place, "it has no name"));
     };
-    let input_schema = match first(&mut fields, ["input_schema", "inputSchema", "parameters"]) {
+    let input_schema = match first_of(&mut fields, ["input_schema", "inputSchema", "parameters"]) {
         None => json!({ "type": "object", "properties": {} }),
-        Some(schema) => arguments(schema).map_err(|why| skipped(&name, why))?,
+        Some(schema) => arguments_schema(schema).map_err(|why| skipped(&name, why))?,
     };
-    let output_schema = first(&mut fields, ["output_schema", "outputSchema"]);
+    let output_schema = first_of(&mut fields, ["output_schema", "outputSchema"]);
     if output_schema.as_ref().is_some_and(|schema| is_deeper_than(schema, MAX_DEPTH)) {
         return Err(skipped(&name, "its output schema is nested too deep"));
     }
@@ -110,19 +110,19 @@ fn tool(item: Value, nth: usize, timeout: Duration) -> Result<ToolSpec, SkippedT
         output_schema,
         class,
         timeout_ms,
-        // The operator's own service: neither a stranger nor a way out, unless the operator says so.
+        // The operator's own service: neither untrusted nor egress, unless the operator says so.
         trust: Trust::default(),
         service: Some(SERVICE.to_owned()),
     })
 }
 
-/// The first of some fields that holds anything.
-fn first<const N: usize>(fields: &mut Map<String, Value>, names: [&str; N]) -> Option<Value> {
+/// The first of some fields that is not null.
+fn first_of<const N: usize>(fields: &mut Map<String, Value>, names: [&str; N]) -> Option<Value> {
     names.into_iter().filter_map(|name| fields.remove(name)).find(|value| !value.is_null())
 }
 
-/// A schema that arguments can have: models give objects, and providers want that said.
-fn arguments(mut schema: Value) -> Result<Value, &'static str> {
+/// The schema of the arguments, made explicit: models send objects, and providers require `type` and `properties`.
+fn arguments_schema(mut schema: Value) -> Result<Value, &'static str> {
     if is_deeper_than(&schema, MAX_DEPTH) {
         return Err("its schema is nested too deep");
     }

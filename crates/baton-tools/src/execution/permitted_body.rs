@@ -1,6 +1,6 @@
-//! The body of a request that is sent only if that is still permitted once there is a connection.
+//! A request body that is sent only if the call is still permitted once there is a connection.
 //!
-//! A client asks for it when it has one; a request whose body does not come is not a whole one, and is not obeyed.
+//! A client polls the body when it has a connection; a request without its body is incomplete, and no server acts on it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -21,15 +21,16 @@ pub(super) struct NotPermitted;
 pub(super) struct PermittedBody {
     bytes: Bytes,
     /// Behind a lock only so that threads may share the whole.
-    asking: Mutex<BoxFuture<'static, bool>>,
+    permission: Mutex<BoxFuture<'static, bool>>,
     is_refused: Arc<AtomicBool>,
 }
 
 impl PermittedBody {
-    /// A body that notes whether it was refused.
+    /// A body that sets `is_refused` if the permission is gone.
     pub(super) fn body(bytes: Vec<u8>, permit: Permit, is_refused: Arc<AtomicBool>) -> reqwest::Body {
-        let asking = Mutex::new(Box::pin(async move { permit.holds().await }) as BoxFuture<'static, bool>);
-        reqwest::Body::wrap(PermittedBody { bytes: bytes.into(), asking, is_refused })
+        let permission =
+            Mutex::new(Box::pin(async move { permit.holds().await }) as BoxFuture<'static, bool>);
+        reqwest::Body::wrap(PermittedBody { bytes: bytes.into(), permission, is_refused })
     }
 }
 
@@ -44,8 +45,8 @@ impl Body for PermittedBody {
         if self.bytes.is_empty() {
             return Poll::Ready(None);
         }
-        let asking = self.asking.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if ready!(asking.as_mut().poll(cx)) {
+        let permission = self.permission.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if ready!(permission.as_mut().poll(cx)) {
             let bytes = std::mem::take(&mut self.bytes);
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
@@ -70,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// What arrives of a request of two bytes, whether it was refused, and the status that came back.
+    /// The bytes that arrive of a request of two bytes, whether it was refused, and the status of the response.
     async fn sent(is_permitted: bool) -> (String, bool, Option<u16>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());

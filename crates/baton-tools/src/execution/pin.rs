@@ -1,7 +1,7 @@
-//! What was accepted of a service's tools. Pure.
+//! Pins: the hashes of a service's tools as they were accepted. Pure.
 //!
-//! A model is told what a tool is by the service itself, so a service that changes a description or a schema
-//! changes what an agent does. The first offer of a tool is accepted as it is; one that changes later is not
+//! The description and the schema that a model sees come from the service itself, so a service that changes them
+//! changes the behaviour of an agent. The first offer of a tool is accepted as it is; one that changes later is not
 //! offered until a person accepts it.
 
 use std::collections::BTreeSet;
@@ -13,18 +13,18 @@ use serde_json::json;
 use super::{Offer, SkippedTool};
 use crate::registry::is_tool_name;
 
-/// How the names begin under which a store remembers what was accepted.
+/// The prefix of the names under which a store remembers pins.
 pub const PINS: &str = "tool execution ";
 
 /// The name under which a store remembers a tool as it is now.
 pub fn pin(spec: &ToolSpec) -> String {
     let ToolSpec { name, description, input_schema, output_schema, class, requires_context, .. } = spec;
-    let said = json!([description, input_schema, output_schema, class, requires_context]);
-    let hash = json::sha256_hex(json::canonical(&said).as_bytes());
+    let pinned = json!([description, input_schema, output_schema, class, requires_context]);
+    let hash = json::sha256_hex(json::canonical(&pinned).as_bytes());
     format!("{PINS}{hash} {name}")
 }
 
-/// An offer without the tools that are not what was accepted, and the pins of those that are new.
+/// An offer without the tools that differ from their pins, and the pins of the tools that are new.
 pub fn accepted(mut offer: Offer, pins: &[String]) -> (Offer, Vec<String>) {
     let pins: BTreeSet<&str> = pins.iter().map(String::as_str).collect();
     let known: BTreeSet<&str> =
@@ -32,7 +32,7 @@ pub fn accepted(mut offer: Offer, pins: &[String]) -> (Offer, Vec<String>) {
     let (mut specs, mut new) = (Vec::new(), Vec::new());
     for spec in offer.specs {
         let pin = pin(&spec);
-        // What is no name is left out where tools are made, and need not be remembered.
+        // A tool without a usable name is left out where tools are made, and needs no pin.
         if !is_tool_name(&spec.name) || pins.contains(pin.as_str()) {
             specs.push(spec);
         } else if known.contains(spec.name.as_str()) {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_accepted_and_what_changes_is_not() {
+    fn a_new_tool_is_accepted_and_a_changed_one_is_not() {
         let (a, b, changed) = (spec("a", "one"), spec("b.c", "two"), spec("a", "other"));
         let (first, pins) = accepted(offer(&[a.clone(), b.clone()]), &[]);
         assert_eq!((first, pins.clone()), (offer(&[a.clone(), b.clone()]), vec![pin(&a), pin(&b)]));
@@ -89,7 +89,7 @@ mod tests {
         ];
         let pins: BTreeSet<String> = others.iter().chain([&base]).map(pin).collect();
         assert_eq!(pins.len(), 6);
-        // How long a call may take is the operator's to say, and no promise.
+        // The timeout of a call is the operator's setting, and not pinned.
         assert_eq!(pin(&ToolSpec { timeout_ms: 1, ..base.clone() }), pin(&base));
     }
 }

@@ -17,15 +17,15 @@ use super::client::{Connection, RequestError, ServiceResponse};
 use super::response::parse_result;
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
-/// The header by which a tool that requires context is told what the caller said of the run: JSON, in ASCII.
+/// The header that carries the run's metadata to a tool that requires context: JSON, in ASCII.
 pub const CONTEXT_HEADER: &str = "x-baton-context";
 
-/// The most that is told that way, in bytes.
-const MOST_CONTEXT: usize = 4096;
-/// The largest answer that is read.
-const MOST_BYTES: usize = 16 << 20;
-/// How long the answer to a call with effects is waited for once it should stop: what is known is better than what
-/// is not.
+/// The longest metadata that is sent that way, in bytes.
+const MAX_CONTEXT: usize = 4096;
+/// The largest response that is read.
+const MAX_RESPONSE: usize = 16 << 20;
+/// How long a call with effects still waits for its response once it should stop: a known outcome is better than an
+/// unknown one.
 const LINGER: Duration = Duration::from_secs(2);
 /// The service's own limit ends this much before ours, so that its answer still arrives.
 const MARGIN_MS: u64 = 1000;
@@ -33,8 +33,8 @@ const MARGIN_MS: u64 = 1000;
 /// See the module.
 pub(super) struct RemoteTool {
     connection: Arc<Connection>,
-    /// What the service calls it.
-    called: Arc<str>,
+    /// Its name at the service.
+    remote_name: Arc<str>,
     spec: ToolSpec,
 }
 
@@ -46,8 +46,8 @@ struct RemoteCall<'a> {
 }
 
 impl RemoteTool {
-    pub(super) fn new(connection: &Arc<Connection>, called: String, spec: ToolSpec) -> RemoteTool {
-        RemoteTool { connection: Arc::clone(connection), called: called.into(), spec }
+    pub(super) fn new(connection: &Arc<Connection>, remote_name: String, spec: ToolSpec) -> RemoteTool {
+        RemoteTool { connection: Arc::clone(connection), remote_name: remote_name.into(), spec }
     }
 }
 
@@ -57,64 +57,65 @@ impl Tool for RemoteTool {
     }
 
     fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
-        let (connection, called) = (Arc::clone(&self.connection), Arc::clone(&self.called));
+        let (connection, remote_name) = (Arc::clone(&self.connection), Arc::clone(&self.remote_name));
         let is_free = self.spec.class == EffectClass::SideEffectFree;
         let margin = (self.spec.timeout_ms / 10).min(MARGIN_MS);
         let timeout = Duration::from_millis(self.spec.timeout_ms - margin).as_secs_f64();
-        let more = match self.spec.requires_context {
-            true => told(&context.metadata),
+        let headers = match self.spec.requires_context {
+            true => context_header(&context.metadata),
             false => Ok(HeaderMap::new()),
         };
         async move {
-            let more = more?;
-            let body = serde_json::to_vec(&RemoteCall { tool_name: &called, arguments: &arguments, timeout });
+            let headers = headers?;
+            let body =
+                serde_json::to_vec(&RemoteCall { tool_name: &remote_name, arguments: &arguments, timeout });
             let body = body.map_err(|error| {
                 ToolError::asked(format!("The arguments cannot be written as JSON: {error}."))
             })?;
-            let posting = connection.post("/execute", &context.key, more, body, MOST_BYTES, context.permit);
-            let asking = pin!(posting);
-            let answer = until_stopped(asking, &context.cancel, is_free).await?;
-            parse_result(answer, &connection)
+            let posting =
+                connection.post("/execute", &context.key, headers, body, MAX_RESPONSE, context.permit);
+            let response = until_stopped(pin!(posting), &context.cancel, is_free).await?;
+            parse_result(response, &connection)
         }
         .boxed()
     }
 }
 
-/// Waits for an answer; a while longer where the call may have taken effect.
+/// Waits for the response until a cancel; a while longer where the call may have taken effect.
 async fn until_stopped(
-    mut asking: Pin<&mut impl Future<Output = Result<ServiceResponse, RequestError>>>,
+    mut posting: Pin<&mut impl Future<Output = Result<ServiceResponse, RequestError>>>,
     cancel: &CancellationToken,
     is_free: bool,
 ) -> Result<ServiceResponse, ToolError> {
     let stopped = || ToolError::unknown("The call was stopped before the execution service answered.");
     tokio::select! {
         biased;
-        answer = &mut asking => return Ok(answer?),
+        response = &mut posting => return Ok(response?),
         () = cancel.cancelled() => {}
     }
     if is_free {
         return Err(stopped());
     }
-    match timeout(LINGER, asking).await {
-        Ok(answer) => Ok(answer?),
+    match timeout(LINGER, posting).await {
+        Ok(response) => Ok(response?),
         Err(_elapsed) => Err(stopped()),
     }
 }
 
-/// What a tool is told of the run.
-fn told(metadata: &Value) -> Result<HeaderMap, ToolError> {
-    let text = ascii(&metadata.to_string());
-    let value = HeaderValue::from_str(&text).ok().filter(|_| text.len() <= MOST_CONTEXT);
+/// The header with the run's metadata.
+fn context_header(metadata: &Value) -> Result<HeaderMap, ToolError> {
+    let text = ascii_json(&metadata.to_string());
+    let value = HeaderValue::from_str(&text).ok().filter(|_| text.len() <= MAX_CONTEXT);
     let value = value.ok_or_else(|| {
         ToolError::asked(format!(
-            "This tool is told what the caller said of the run, and that is longer than {MOST_CONTEXT} bytes."
+            "This tool is told what the caller said of the run, and that is longer than {MAX_CONTEXT} bytes."
         ))
     })?;
     Ok(HeaderMap::from_iter([(HeaderName::from_static(CONTEXT_HEADER), value)]))
 }
 
-/// JSON that any header can carry: beyond ASCII, everything is escaped.
-fn ascii(json: &str) -> String {
+/// JSON that any header can carry: everything beyond ASCII is escaped.
+fn ascii_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
         if (' '..='~').contains(&letter) {

@@ -1,7 +1,7 @@
-//! What the answer to a call means. Pure.
+//! The meaning of the response to a call. Pure.
 //!
-//! Whatever a service says in the shape `{status, output}` is its word, with any HTTP status. Without that shape the HTTP
-//! status decides: what was refused was not done, and of everything else nobody knows.
+//! A document in the shape `{status, output}` is the service's statement about the call, with any HTTP status. Without that
+//! shape the HTTP status decides: a refused call was not done, and of every other one the outcome is unknown.
 
 use baton_core::fault::without_credentials;
 use baton_core::json::{as_text, cut};
@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::client::{Connection, ServiceResponse};
 use crate::tool::{Output, ToolError};
 
-/// The most that is repeated of what a service says about a refusal, in bytes.
-const MOST_WORDS: usize = 1000;
+/// The most bytes that are repeated of a service's message about a refusal.
+const MAX_MESSAGE: usize = 1000;
 
 /// The words for success, in any case.
 const SUCCESS: [&str; 3] = ["success", "ok", "completed"];
@@ -22,7 +22,7 @@ const SUCCESS: [&str; 3] = ["success", "ok", "completed"];
 struct ExecuteResponse {
     status: String,
     output: Option<Value>,
-    /// Where services put what went wrong; some send several of them.
+    /// The fields where services put their error message; some send several of them.
     error: Option<Value>,
     message: Option<Value>,
     detail: Option<Value>,
@@ -34,17 +34,17 @@ impl ExecuteResponse {
     }
 }
 
-/// The result of a call.
-pub(super) fn parse_result(answer: ServiceResponse, of: &Connection) -> Result<Output, ToolError> {
-    let ServiceResponse { status, comes_back, body, is_cut } = answer;
+/// The result of a call, from the response of the service.
+pub(super) fn parse_result(response: ServiceResponse, connection: &Connection) -> Result<Output, ToolError> {
+    let ServiceResponse { status, has_retry_after, body, is_cut } = response;
     if is_cut {
         let why = "The execution service returned far too much, so its result is lost: ask for less.";
         return Err(ToolError { cause: Cause::Asked, ..ToolError::new(why) });
     }
-    if let Ok(executed) = serde_json::from_slice::<ExecuteResponse>(&body)
-        && is_its_word(status, &executed)
+    if let Ok(document) = serde_json::from_slice::<ExecuteResponse>(&body)
+        && is_statement(status, &document)
     {
-        return done(executed, of);
+        return stated_result(document, connection);
     }
     Err(match status {
         300..=399 => ToolError::before_start(format!(
@@ -54,66 +54,66 @@ pub(super) fn parse_result(answer: ServiceResponse, of: &Connection) -> Result<O
             "The execution service does not accept Baton's token (status {status}): the operator should check it."
         )),
         429 => busy(status),
-        503 if comes_back => busy(status),
-        408 | 409 => unsure(status),
-        400..=499 => ToolError::asked(refused(status, &body, of)),
-        _ => unsure(status),
+        503 if has_retry_after => busy(status),
+        408 | 409 => outcome_unknown(status),
+        400..=499 => ToolError::asked(refusal(status, &body, connection)),
+        _ => outcome_unknown(status),
     })
 }
 
-/// Whether such a document is the service's word about the call. Beside a status that says otherwise it has to be whole,
-/// and no success: others in between write documents with a `status`, too.
-fn is_its_word(status: u16, executed: &ExecuteResponse) -> bool {
+/// Whether such a document is the service's statement about the call. With an HTTP status that says otherwise it has to be
+/// whole, and no success: proxies in between write documents with a `status`, too.
+fn is_statement(status: u16, document: &ExecuteResponse) -> bool {
     match status {
         200..=299 => true,
         300..=399 | 401 | 403 => false,
-        _ => executed.output.is_some() && !executed.is_success(),
+        _ => document.output.is_some() && !document.is_success(),
     }
 }
 
-fn done(executed: ExecuteResponse, of: &Connection) -> Result<Output, ToolError> {
-    if executed.is_success() {
-        return Ok(match executed.output.map(|output| without_token(output, of)) {
+fn stated_result(document: ExecuteResponse, connection: &Connection) -> Result<Output, ToolError> {
+    if document.is_success() {
+        return Ok(match document.output.map(|output| without_token(output, connection)) {
             Some(Value::String(text)) => Output::Text(text),
             other => Output::Json(other.unwrap_or_default()),
         });
     }
-    let ExecuteResponse { status, output, error, message, detail } = executed;
-    let said = [output, error, message, detail].into_iter().flatten().find(|said| !is_nothing(said));
-    let words = match said {
-        Some(said) => as_text(&without_token(said, of)),
+    let ExecuteResponse { status, output, error, message, detail } = document;
+    let reason = [output, error, message, detail].into_iter().flatten().find(|field| !is_blank(field));
+    let message = match reason {
+        Some(reason) => as_text(&without_token(reason, connection)),
         None => {
-            let status = of.redacted(&status);
-            format!("The execution service says {:?} and nothing more.", cut(&status, MOST_WORDS))
+            let status = connection.redacted(&status);
+            format!("The execution service says {:?} and nothing more.", cut(&status, MAX_MESSAGE))
         }
     };
-    // It was looked at and judged: the same call would be judged the same.
-    Err(ToolError { cause: Cause::Asked, ..ToolError::new(words) })
+    // The service examined the call and refused it: it would refuse the same call again.
+    Err(ToolError { cause: Cause::Asked, ..ToolError::new(message) })
 }
 
-/// What a service says as it may be kept: a service that repeats our token does not get it into a thread.
-fn without_token(mut value: Value, of: &Connection) -> Value {
-    hide(&mut value, of);
+/// A value without our token: a service that repeats the token does not get it into a thread.
+fn without_token(mut value: Value, connection: &Connection) -> Value {
+    redact_in_place(&mut value, connection);
     value
 }
 
-/// Nearly nobody repeats a token, so what does not stays where it is.
-fn hide(value: &mut Value, of: &Connection) {
+/// Takes the token out. Few services repeat it, so texts without it are not copied.
+fn redact_in_place(value: &mut Value, connection: &Connection) {
     match value {
-        Value::String(text) if of.is_repeated(text) => *text = of.redacted(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, of)),
+        Value::String(text) if connection.is_repeated(text) => *text = connection.redacted(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_in_place(item, connection)),
         Value::Object(fields) => {
-            fields.values_mut().for_each(|value| hide(value, of));
-            if fields.keys().any(|name| of.is_repeated(name)) {
-                let told = std::mem::take(fields).into_iter();
-                *fields = told.map(|(name, value)| (of.redacted(&name), value)).collect();
+            fields.values_mut().for_each(|value| redact_in_place(value, connection));
+            if fields.keys().any(|name| connection.is_repeated(name)) {
+                let pairs = std::mem::take(fields).into_iter();
+                *fields = pairs.map(|(name, value)| (connection.redacted(&name), value)).collect();
             }
         }
         _ => {}
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_blank(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
@@ -123,27 +123,27 @@ fn busy(status: u16) -> ToolError {
     ))
 }
 
-fn unsure(status: u16) -> ToolError {
+fn outcome_unknown(status: u16) -> ToolError {
     ToolError::unknown(format!(
         "The execution service answered with status {status} and no result, so nobody knows whether the call took effect."
     ))
 }
 
-/// What a refusal says of itself: the detail of a problem, or what frameworks write in its place.
-fn refused(status: u16, body: &[u8], of: &Connection) -> String {
+/// The message for a refusal, with its reason: the `detail` of a problem, or the field that a framework uses instead.
+fn refusal(status: u16, body: &[u8], connection: &Connection) -> String {
     let document: Value = serde_json::from_slice(body).unwrap_or_default();
-    let said = ["detail", "message", "error", "title"].into_iter().filter_map(|field| document.get(field));
-    let said = said.map(as_text).find(|said| !said.trim().is_empty());
-    let mut words = format!("The execution service did not accept the call (status {status})");
-    match said {
-        // Before it is cut, or half of the token might stay.
-        Some(said) => {
-            let said = without_credentials(&of.redacted(&said));
-            words.push_str(&format!(": {}", cut(&said, MOST_WORDS)));
+    let fields = ["detail", "message", "error", "title"].into_iter().filter_map(|field| document.get(field));
+    let reason = fields.map(as_text).find(|reason| !reason.trim().is_empty());
+    let mut message = format!("The execution service did not accept the call (status {status})");
+    match reason {
+        // Redacted before it is cut, or half of the token might stay.
+        Some(reason) => {
+            let reason = without_credentials(&connection.redacted(&reason));
+            message.push_str(&format!(": {}", cut(&reason, MAX_MESSAGE)));
         }
-        None => words.push('.'),
+        None => message.push('.'),
     }
-    words
+    message
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use super::root::{FileLocation, Roots, location_error, open_regular};
 use crate::excerpt;
 use crate::tool::ToolError;
 
-/// What is read if nothing else is asked for: it fits an output with its closing line.
-const LIMIT: u64 = 24 * 1024;
+/// The default number of bytes: they fit an output with its closing line.
+const DEFAULT_LIMIT: u64 = 24 * 1024;
 const MAX_LIMIT: u64 = 256 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -29,14 +29,15 @@ pub(super) struct ReadFileArguments {
 pub(super) fn read(roots: &Roots, arguments: &ReadFileArguments) -> Result<String, ToolError> {
     let location = roots.location(&arguments.path)?;
     let offset = arguments.offset.unwrap_or(0);
-    let limit = arguments.limit.unwrap_or(LIMIT).min(MAX_LIMIT);
+    let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     roots.refuse_secrets(&location)?;
-    let (bytes, total) = part(&location, offset, limit).map_err(|error| location_error(&location, &error))?;
+    let (bytes, total) =
+        read_range(&location, offset, limit).map_err(|error| location_error(&location, &error))?;
     Ok(excerpt::window(&bytes, offset, total))
 }
 
-/// Some bytes of a file, and how many it has in all.
-fn part(location: &FileLocation<'_>, offset: u64, limit: u64) -> io::Result<(Vec<u8>, u64)> {
+/// A range of bytes of a file, and the size of the file.
+fn read_range(location: &FileLocation<'_>, offset: u64, limit: u64) -> io::Result<(Vec<u8>, u64)> {
     let (mut file, metadata) = open_regular(location.dir, &location.inside)?;
     let mut bytes = Vec::new();
     if offset < metadata.len() {

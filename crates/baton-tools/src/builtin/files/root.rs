@@ -1,4 +1,4 @@
-//! The folders that may be looked at, and how a path finds its location in one of them.
+//! The folders that may be read, and the resolution of paths within them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use crate::tool::ToolError;
 /// Why a root cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    /// It is not there, not a folder, or not ours to read.
+    /// It does not exist, is no folder, or may not be read.
     #[error("cannot open the folder {}: {source}; check that it exists and may be read", path.display())]
     Open {
         /// The folder.
@@ -22,14 +22,16 @@ pub enum RootError {
         source: io::Error,
     },
     /// Paths begin with the name of their root, so the names have to differ.
-    #[error("two of the folders are both named `{name}`; rename one of them, or name the folder above them")]
+    #[error(
+        "two of the folders are both named `{name}`; rename one of them, or name the folder above them"
+    )]
     SameName {
         /// The name.
         name: String,
     },
 }
 
-/// Some folders, held open. Paths are relative to the only one, or begin with the name of one.
+/// The root folders, held open. Paths are relative to a single root, or begin with the name of one of several.
 pub(super) struct Roots {
     roots: Vec<Root>,
     secrets: Secrets,
@@ -37,7 +39,7 @@ pub(super) struct Roots {
 
 struct Root {
     name: String,
-    /// Where it is.
+    /// Its canonical path.
     path: PathBuf,
     dir: Dir,
 }
@@ -45,14 +47,14 @@ struct Root {
 /// A path within a root.
 pub(super) struct FileLocation<'a> {
     pub(super) dir: &'a Dir,
-    /// Never empty; `.` is the root itself.
+    /// The path from the root. Never empty; `.` is the root itself.
     pub(super) inside: PathBuf,
-    /// As a model would write it; empty for the only root.
+    /// The path as a model would write it; empty for a single root.
     pub(super) shown: String,
     /// The name of its root.
     pub(super) root: &'a str,
-    /// Where its root is.
-    pub(super) above: &'a Path,
+    /// The canonical path of its root.
+    pub(super) root_path: &'a Path,
 }
 
 impl Roots {
@@ -73,23 +75,23 @@ impl Roots {
         Ok(Roots { roots, secrets })
     }
 
-    /// Refuses what holds secrets, whatever link leads there.
+    /// Refuses a file that holds secrets, through any link.
     pub(super) fn refuse_secrets(&self, location: &FileLocation<'_>) -> Result<(), ToolError> {
         let real = location.real().map_err(|error| location_error(location, &error))?;
         match self.secrets.why(&real) {
             None => Ok(()),
-            Some(held) => {
-                Err(ToolError::asked(format!("{:?} cannot be used: {}.", location.shown, held.words())))
+            Some(reason) => {
+                Err(ToolError::asked(format!("{:?} cannot be used: {}.", location.shown, reason.message())))
             }
         }
     }
 
-    /// What is not shown of them.
+    /// The files that are not shown.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Where a path leads.
+    /// Resolves a path.
     pub(super) fn location(&self, path: &str) -> Result<FileLocation<'_>, ToolError> {
         let path = Path::new(path);
         if !path
@@ -110,7 +112,7 @@ impl Roots {
         Ok(self.at(root, parts.collect()))
     }
 
-    /// Where a walk begins: at a path, or at every root.
+    /// The locations where a walk begins: a path, or every root.
     pub(super) fn walk_roots(&self, path: Option<&str>) -> Result<Vec<FileLocation<'_>>, ToolError> {
         match path {
             None | Some("" | "." | "./") => {
@@ -124,7 +126,7 @@ impl Roots {
         let shown = if self.roots.len() > 1 { Path::new(&root.name).join(&inside) } else { inside.clone() };
         let shown = shown.to_string_lossy().trim_end_matches('/').to_owned();
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside };
-        FileLocation { dir: &root.dir, inside, shown, root: &root.name, above: &root.path }
+        FileLocation { dir: &root.dir, inside, shown, root: &root.name, root_path: &root.path }
     }
 
     fn refused(&self, why: &str) -> ToolError {
@@ -140,18 +142,18 @@ impl Roots {
 }
 
 impl FileLocation<'_> {
-    /// Where it really is: no link is on this path.
+    /// Its canonical path, without a link.
     pub(super) fn real(&self) -> io::Result<PathBuf> {
-        Ok(self.above.join(self.dir.canonicalize(&self.inside)?))
+        Ok(self.root_path.join(self.dir.canonicalize(&self.inside)?))
     }
 }
 
 /// Opens a regular file for reading; anything that only looks like one is refused.
 pub(super) fn open_regular(dir: &Dir, path: &Path) -> io::Result<(File, Metadata)> {
-    // Asked before opening, because opening a device can already do something.
+    // Checked before opening, because opening a device can already have an effect.
     regular(dir.metadata(path)?)?;
     let file = dir.open_with(path, &reading())?;
-    // Asked again of what was opened, because it may have been replaced in between.
+    // Checked again on the open file, because it may have been replaced in between.
     let metadata = regular(file.metadata()?)?;
     Ok((file, metadata))
 }
@@ -167,7 +169,7 @@ fn regular(metadata: Metadata) -> io::Result<Metadata> {
     Ok(metadata)
 }
 
-/// Without waiting: a pipe that took the location of a file would otherwise hold the thread for ever.
+/// Options for reading without blocking: a pipe that took the place of a file would otherwise hold the thread for ever.
 #[cfg(unix)]
 pub(super) fn reading() -> OpenOptions {
     use cap_std::fs::OpenOptionsExt;
@@ -184,12 +186,12 @@ pub(super) fn reading() -> OpenOptions {
     options
 }
 
-/// What to tell a model about a location that cannot be used.
+/// The error for a location that cannot be used.
 pub(super) fn location_error(location: &FileLocation<'_>, error: &io::Error) -> ToolError {
     let shown = if location.shown.is_empty() { "." } else { &location.shown };
     let why = match error.kind() {
         io::ErrorKind::NotFound => "there is no such file; list_files shows what there is".to_owned(),
-        // Nobody asked the operating system: the handle itself does not let a path out.
+        // Not an error of the operating system: the handle itself does not let a path out.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
             format!("it leads outside of this folder ({}), and only what is in it can be read", location.root)
         }
@@ -197,7 +199,7 @@ pub(super) fn location_error(location: &FileLocation<'_>, error: &io::Error) -> 
     };
     let message = format!("{shown:?} cannot be used: {why}.");
     match error.kind() {
-        // The path itself is wrong, or leads where nobody may look.
+        // The path itself is wrong, or leads outside.
         io::ErrorKind::NotFound
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::IsADirectory

@@ -71,7 +71,7 @@ pub(super) fn search(
         context,
         secrets: roots.secrets(),
         left_out: Vec::new(),
-        found: FileMatches {
+        results: FileMatches {
             matches: Vec::new(),
             files_searched: 0,
             files_skipped: 0,
@@ -87,9 +87,9 @@ pub(super) fn search(
         }
         folders => search.folders(folders)?,
     };
-    search.found.more = ended.is_break();
-    search.found.left_out = told(&search.left_out);
-    Ok(Structured(search.found))
+    search.results.more = ended.is_break();
+    search.results.left_out = left_out_note(&search.left_out);
+    Ok(Structured(search.results))
 }
 
 struct FileSearch<'a> {
@@ -97,9 +97,9 @@ struct FileSearch<'a> {
     limit: usize,
     context: &'a CallContext,
     secrets: &'a Secrets,
-    /// What was not searched because it holds secrets.
+    /// The files that were not searched because they hold secrets.
     left_out: Vec<String>,
-    found: FileMatches,
+    results: FileMatches,
 }
 
 fn is_file(location: &FileLocation<'_>) -> Result<bool, ToolError> {
@@ -133,19 +133,19 @@ impl FileSearch<'_> {
 
     fn file(&mut self, dir: &Dir, path: &Path, shown: &str) -> ControlFlow<()> {
         let stop = || self.context.cancel.is_cancelled();
-        let left = self.limit - self.found.matches.len();
+        let left = self.limit - self.results.matches.len();
         if left == 0 || stop() {
             return ControlFlow::Break(());
         }
         let Ok(Some(text)) = text_of(dir, path) else {
-            self.found.files_skipped += 1;
+            self.results.files_skipped += 1;
             return ControlFlow::Continue(());
         };
-        self.found.files_searched += 1;
+        self.results.files_searched += 1;
         let matches = excerpt::matches(&text, &self.pattern, left, &stop);
         let file_match = |m: excerpt::Match| FileMatch { path: shown.to_owned(), line: m.line, text: m.text };
-        self.found.matches.extend(matches.into_iter().map(file_match));
-        if self.found.matches.len() == self.limit {
+        self.results.matches.extend(matches.into_iter().map(file_match));
+        if self.results.matches.len() == self.limit {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -153,8 +153,8 @@ impl FileSearch<'_> {
     }
 }
 
-/// In words, what was not searched.
-fn told(left_out: &[String]) -> Option<String> {
+/// The note about files that were not searched; none if there are none.
+fn left_out_note(left_out: &[String]) -> Option<String> {
     let named = left_out.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     let more = left_out.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };

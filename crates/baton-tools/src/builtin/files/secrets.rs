@@ -1,13 +1,14 @@
-//! Which files no model is shown, because such files hold secrets.
+//! The files that no model is shown, because such files hold secrets.
 //!
-//! The decision is about names alone, and about where a file really is: links were followed before. It is the same for
-//! every tool that shows what stands in files. Upper and lower case are one, as they are on many disks.
+//! The decision is about names alone, on the canonical path of a file: links were followed before. It is the same for
+//! every tool that shows the content of files. Upper and lower case are one, as they are on many disks.
 
 use std::path::{Component, Path, PathBuf};
 
 use baton_core::policy::matches;
 
-/// What holds secrets by convention: names, and paths of several, with `*` in them. What lies below one is meant, too.
+/// The files that hold secrets by convention: names, and paths of several, with `*` in them. Everything below a folder of
+/// such a name counts, too.
 const CONVENTION: [&str; 62] = [
     // Settings of programs, which hold their passwords.
     ".env*",
@@ -22,7 +23,7 @@ const CONVENTION: [&str; 62] = [
     "run/secrets",
     "etc/gshadow*",
     "etc/shadow*",
-    // Keys, and what keeps them.
+    // Keys, and stores of keys.
     ".gnupg",
     ".password-store",
     ".ssh",
@@ -81,7 +82,7 @@ const CONVENTION: [&str; 62] = [
 pub struct Secrets {
     /// Baton's own files and folders.
     own: Vec<Vec<String>>,
-    /// What is shown all the same.
+    /// The operator's exceptions, which are shown.
     except: Vec<String>,
 }
 
@@ -95,8 +96,8 @@ pub(super) enum SecretReason {
 }
 
 impl SecretReason {
-    /// Why, in words for the model and for whoever reads along.
-    pub(super) fn words(self) -> String {
+    /// The reason in words, for the model and for the operator.
+    pub(super) fn message(self) -> String {
         let why = match self {
             SecretReason::Convention(pattern) => format!("files like `{pattern}` hold secrets"),
             SecretReason::Own => "it is one of Baton's own files".to_owned(),
@@ -108,8 +109,8 @@ impl SecretReason {
 }
 
 impl Secrets {
-    /// What holds secrets by convention and these files and folders of our own, but for what the operator allows: names
-    /// and paths with `*`. One of our own is allowed by a path that begins with `/`.
+    /// The files that hold secrets by convention and Baton's own files and folders, but for the operator's exceptions: names
+    /// and paths with `*`. One of Baton's own is excepted only by a path that begins with `/`.
     pub fn new(own: &[PathBuf], except: &[String]) -> Secrets {
         let real = |path: &PathBuf| parts(&path.canonicalize().unwrap_or_else(|_| path.clone()));
         let own = own.iter().map(real).filter(|parts| !parts.is_empty()).collect();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_secrets_by_convention_is_held() {
+    fn files_that_hold_secrets_by_convention_are_not_shown() {
         let secrets = Secrets::default();
         for (path, pattern) in [
             ("/w/.env", ".env*"),
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_lists_is_shown_and_its_neighbours_are_not() {
+    fn files_that_the_operator_allows_are_shown_and_their_neighbours_are_not() {
         let allow = [".env.example", "certs/*.pem", "/w/deploy/.ENV"].map(str::to_owned);
         let secrets = Secrets::new(&[], &allow);
         for path in ["/w/.env.example", "/w/certs/ca.pem", "/w/deploy/.env"] {

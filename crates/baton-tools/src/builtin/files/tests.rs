@@ -1,4 +1,4 @@
-//! Reading what may be read, and trying everything to read what may not.
+//! Reading of files within the roots, and attempts to read files outside of them.
 
 mod secrets;
 
@@ -16,7 +16,7 @@ use crate::tool::{CallContext, Output, ToolError};
 
 struct House {
     folder: TempDir,
-    /// What the operator allows.
+    /// The operator's exceptions.
     allow: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ async fn files_are_read_within_the_root() {
 }
 
 #[tokio::test]
-async fn a_pinned_run_looks_at_its_own_folders_and_no_others() {
+async fn a_pinned_run_reads_its_own_folders_and_no_others() {
     let house = House::new();
     house.write("data2/a.txt", b"beta of another\n");
     let read = |to: &'static [&'static str], path: &'static str| {
@@ -150,7 +150,7 @@ async fn a_folder_that_is_gone_is_named_and_none_takes_its_place() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn what_leads_out_is_said_to_lead_out_of_the_folder() {
+async fn a_path_that_leads_out_has_an_error_that_says_so() {
     let house = House::new();
     std::os::unix::fs::symlink("../secret.txt", house.path("data/link")).unwrap();
     for path in ["../secret.txt", "..", "link", "sub/../../secret.txt"] {
@@ -165,7 +165,7 @@ async fn what_leads_out_is_said_to_lead_out_of_the_folder() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out() {
+async fn no_path_leads_out_of_its_root() {
     let house = House::new();
     let absolute = house.path("secret.txt").to_string_lossy().into_owned();
     let inside_absolute = house.path("data/a.txt").to_string_lossy().into_owned();
@@ -234,7 +234,7 @@ async fn links_and_pipes_lead_nowhere() {
     assert_eq!((&found["files_searched"], &found["matches"].as_array().unwrap().len()), (&json!(3), &2));
 }
 
-/// A pipe that takes the location of a file between check and use must not hold the thread.
+/// A pipe that takes the place of a file between check and use must not hold the thread.
 #[cfg(unix)]
 #[test]
 fn opening_does_not_wait() {
@@ -348,16 +348,16 @@ fn roots_have_to_be_folders_with_different_names() {
 }
 
 #[test]
-fn what_may_pass_is_not_the_fault_of_the_path() {
+fn an_error_that_may_pass_is_not_blamed_on_the_path() {
     let house = House::new();
     let dir = cap_std::fs::Dir::open_ambient_dir(house.path("data"), cap_std::ambient_authority()).unwrap();
-    let above = house.path("data");
+    let root_path = house.path("data");
     let location = root::FileLocation {
         dir: &dir,
         inside: "a".into(),
         shown: "a".to_owned(),
         root: "data",
-        above: &above,
+        root_path: &root_path,
     };
     let told = |kind: std::io::ErrorKind| root::location_error(&location, &kind.into()).cause;
     use std::io::ErrorKind;

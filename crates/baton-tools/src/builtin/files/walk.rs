@@ -1,4 +1,4 @@
-//! Going through folders: sorted, bounded, never through a symbolic link.
+//! The walk through folders: sorted, bounded, never through a symbolic link.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::root::FileLocation;
 
-/// How many entries one walk looks at.
+/// The most entries that one walk visits.
 pub(super) const MAX_ENTRIES: usize = 10_000;
-/// Folders that hold what was made and not what was written.
+/// Folders that hold generated files and not sources.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FileKind {
@@ -28,20 +28,20 @@ pub(super) enum FileKind {
     Other,
 }
 
-/// An entry that a walk came by.
+/// An entry as a walk hands it to its visitor.
 pub(super) struct WalkEntry<'a> {
     /// The folder that it is in.
     pub(super) dir: &'a Dir,
     pub(super) name: &'a OsStr,
     pub(super) shown: &'a str,
-    /// Where it is: the path from the root of the file system, without a link.
+    /// Its canonical path, without a link.
     pub(super) real: &'a Path,
     pub(super) kind: FileKind,
 }
 
 type Visitor<'v> = &'v mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>;
 
-/// Walks folders and says whether it ended early, by its bound or by its visitor.
+/// A walk through folders, which reports whether it ended early, by its bound or by its visitor.
 pub(super) struct Walk<'v> {
     depth: usize,
     left: usize,

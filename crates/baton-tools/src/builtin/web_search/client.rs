@@ -1,4 +1,4 @@
-//! What differs between the services: how they are asked, and what their answers look like.
+//! The differences between the search services: their requests and the shapes of their responses.
 
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::SearchHit;
 use crate::builtin::web::{Search, WebError};
-use crate::egress::{MAX_URL, is_this_computer};
+use crate::egress::{MAX_URL, ServiceRoute};
 use crate::secret::Secret;
 use crate::tool::ToolError;
 
@@ -18,19 +18,10 @@ const TAVILY: &str = "https://api.tavily.com";
 const MAX_TITLE: usize = 200;
 const MAX_SNIPPET: usize = 1000;
 
-/// A service with its address, ready to be asked.
+/// A search service with its address and key.
 pub(super) struct SearchClient {
     kind: SearchApi,
     address: Url,
-}
-
-/// How a service is reached.
-#[derive(Clone, Copy)]
-pub(super) struct Way {
-    /// On this computer, where no proxy is asked.
-    pub(super) is_local: bool,
-    /// Without encryption.
-    pub(super) is_plain: bool,
 }
 
 enum SearchApi {
@@ -46,19 +37,19 @@ impl SearchClient {
                 SearchClient { kind: SearchApi::Searxng, address: address(&base, "/search")? }
             }
             Search::Brave { key, base } => SearchClient {
-                kind: SearchApi::Brave(hidden(&key, "")?),
+                kind: SearchApi::Brave(key_header(&key, "")?),
                 address: address(base.as_deref().unwrap_or(BRAVE), "/res/v1/web/search")?,
             },
             Search::Keyless { .. } => return Err(WebError::Key),
             Search::Tavily { key, base } => SearchClient {
-                kind: SearchApi::Tavily(hidden(&key, "Bearer ")?),
+                kind: SearchApi::Tavily(key_header(&key, "Bearer ")?),
                 address: address(base.as_deref().unwrap_or(TAVILY), "/search")?,
             },
         })
     }
 
-    pub(super) fn way(&self) -> Way {
-        Way { is_local: is_this_computer(&self.address), is_plain: self.address.scheme() == "http" }
+    pub(super) fn route(&self) -> ServiceRoute {
+        ServiceRoute::to(&self.address)
     }
 
     pub(super) fn request(&self, client: &Client, query: &str, count: usize) -> RequestBuilder {
@@ -71,7 +62,7 @@ impl SearchClient {
             SearchApi::Brave(key) => {
                 let count = count.to_string();
                 url.query_pairs_mut().append_pair("q", query).append_pair("count", &count);
-                // Else words of the query come wrapped in tags.
+                // Otherwise words of the query come wrapped in tags.
                 url.query_pairs_mut().append_pair("text_decorations", "false");
                 client.get(url).header("X-Subscription-Token", key)
             }
@@ -87,8 +78,8 @@ impl SearchClient {
         request.header(ACCEPT, "application/json").header(ACCEPT_ENCODING, "identity")
     }
 
-    /// A request that searches for nothing and holds no key.
-    pub(super) fn nothing(&self, client: &Client) -> RequestBuilder {
+    /// A request without a query and without the key.
+    pub(super) fn probe(&self, client: &Client) -> RequestBuilder {
         let mut url = self.address.clone();
         if let SearchApi::Searxng = self.kind {
             url.set_query(Some("format=json"));
@@ -96,19 +87,19 @@ impl SearchClient {
         client.get(url).header(ACCEPT, "application/json").header(ACCEPT_ENCODING, "identity")
     }
 
-    /// Whether an answer to that says what is missing, in the way of this service.
-    pub(super) fn misses_something(&self, status: StatusCode) -> bool {
+    /// Whether this service answers a probe with such a status: it complains about the missing query or key.
+    pub(super) fn answers_probe_with(&self, status: StatusCode) -> bool {
         match self.kind {
-            // It looks at the format before it misses the query.
+            // It checks the format before the query.
             SearchApi::Searxng => status == StatusCode::BAD_REQUEST,
-            // The key, the query, or another method. Whoever is not there at all says 404.
+            // The key, the query or the method is wrong. A server without this API answers 404.
             SearchApi::Brave(_) | SearchApi::Tavily(_) => {
                 matches!(status.as_u16(), 400 | 401 | 403 | 405 | 422)
             }
         }
     }
 
-    /// Reads an answer. What is no page is left out, and so are more results than were asked for.
+    /// Reads a response. Results that are no pages are left out, and so are those beyond `count`.
     pub(super) fn read(&self, body: &[u8], count: usize) -> Result<Vec<SearchHit>, ToolError> {
         let read = match self.kind {
             SearchApi::Brave(_) => {
@@ -121,10 +112,10 @@ impl SearchClient {
         let entries = read.map_err(|_| {
             ToolError::new("The search service answered with something that is not a list of results.")
         })?;
-        Ok(entries.iter().filter_map(hit).take(count).collect())
+        Ok(entries.iter().filter_map(parse_hit).take(count).collect())
     }
 
-    /// What to do when the service says no.
+    /// Advice for the operator when the service refuses a request.
     pub(super) fn advice(&self) -> &'static str {
         match self.kind {
             SearchApi::Searxng => "the operator should add `json` to `search.formats` in its settings.yml.",
@@ -140,8 +131,8 @@ fn address(base: &str, path: &str) -> Result<Url, WebError> {
     if matches!(url.scheme(), "http" | "https") && is_plain { Ok(url) } else { Err(WebError::Base) }
 }
 
-/// A header that is not shown either.
-fn hidden(key: &Secret, prefix: &str) -> Result<HeaderValue, WebError> {
+/// A header with a key, which `Debug` does not show.
+fn key_header(key: &Secret, prefix: &str) -> Result<HeaderValue, WebError> {
     if key.expose().is_empty() {
         return Err(WebError::Key);
     }
@@ -167,12 +158,12 @@ struct BraveWeb {
     results: Vec<Value>,
 }
 
-/// A result, in the words of any of the services. What is odd about one is no reason to lose the others.
-fn hit(entry: &Value) -> Option<SearchHit> {
+/// A result in the shape of any of the services; none if it has no usable address. An odd result does not lose the others.
+fn parse_hit(entry: &Value) -> Option<SearchHit> {
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     let url = Url::parse(text("url")?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     if url.as_str().len() > MAX_URL {
-        return None; // nobody could visit it
+        return None; // `fetch_url` would refuse it
     }
     let short = |text: Option<&str>, most: usize| {
         let words = text.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -28,7 +28,7 @@ fn a_public_page_is_pinned_to_all_its_addresses() {
 }
 
 #[test]
-fn one_address_that_is_not_public_spoils_all() {
+fn one_address_that_is_not_public_refuses_the_whole_name() {
     let rules = Rules::default();
     for (resolved, expected) in [
         ("", "unresolved"),
@@ -83,7 +83,7 @@ fn an_exception_by_address_admits_that_address_as_written() {
 }
 
 #[test]
-fn an_exception_is_not_for_pages_that_lead_there() {
+fn an_exception_does_not_hold_for_redirects_from_elsewhere() {
     let rules = Rules::allowing(&["wiki.corp:8080", "docs.example:443", "127.0.0.1:80"]).unwrap();
     let table = [
         ("http://wiki.corp:8080/a", "wiki.corp:8080", "10.0.0.7", "ok"),
@@ -91,12 +91,12 @@ fn an_exception_is_not_for_pages_that_lead_there() {
         ("http://wiki.corp:8080/a", "docs.example:443", "10.0.0.7", "elsewhere"),
         ("http://127.0.0.1/", "127.0.0.1:80", "", "ok"),
         ("http://127.0.0.1/", "localhost:80", "", "elsewhere"),
-        // What is public may be visited without an exception, too.
+        // A public address may be visited without an exception, too.
         ("https://docs.example/", "a.example:443", PUBLIC, "ok"),
         ("https://docs.example/", "docs.example:443", "10.0.0.7", "ok"),
         ("https://docs.example/", "a.example:443", "10.0.0.7", "elsewhere"),
         ("https://docs.example/", "a.example:443", "", "unresolved"),
-        // What no exception helps is refused for its own sake.
+        // A reason that no exception lifts is reported as itself.
         ("http://me@wiki.corp:8080/", "a.example:443", "10.0.0.7", "userinfo"),
         ("http://other.corp:8080/", "wiki.corp:8080", "10.0.0.7", "local_name"),
     ];
@@ -185,9 +185,9 @@ fn any_address() -> impl Strategy<Value = IpAddr> {
 }
 
 proptest! {
-    /// Without exceptions, whatever is pinned is public, found, `https`, at 443, and nothing found is left out.
+    /// Without exceptions, every pinned address is public, resolved, `https`, at 443, and no resolved one is left out.
     #[test]
-    fn what_is_pinned_was_judged(found in prop::collection::vec(any_address(), 0..5), host in "[a-z]{1,9}\\.example") {
+    fn every_pinned_address_was_judged(found in prop::collection::vec(any_address(), 0..5), host in "[a-z]{1,9}\\.example") {
         let url = format!("https://{host}/");
         match judge(&url, &found, &Rules::default()) {
             Ok(pinned) => {
@@ -202,9 +202,9 @@ proptest! {
         }
     }
 
-    /// However a text is put together, what is admitted names the host that a reader sees.
+    /// Of any text, an admitted URL names the host that a person reads.
     #[test]
-    fn what_is_admitted_reads_as_it_is(
+    fn an_admitted_url_names_the_host_that_a_person_reads(
         text in "(https?:)?[/\\\\]{0,3}([a-z0-9.@:%#?\\\\\\[\\]/ \t。０-９]|127\\.0\\.0\\.1|localhost|a\\.example|0x7f|@){0,12}"
     ) {
         if let Ok(pinned) = judge(&text, &addresses(PUBLIC), &Rules::default()) {
@@ -216,7 +216,7 @@ proptest! {
         }
     }
 
-    /// The same address, in whatever base its numbers are written, is not admitted.
+    /// The same address is refused in every base that its numbers may be written in.
     #[test]
     fn loopback_in_any_base_is_refused(a in 0u32..3, b in 0u32..3, rest in 0u32..0x00ff_ffff) {
         let write = |base: u32, n: u32| match base { 0 => format!("{n}"), 1 => format!("0{n:o}"), _ => format!("0x{n:x}") };

@@ -94,9 +94,9 @@ fn ranges_begin_and_end_where_they_should() {
 }
 
 proptest! {
-    /// What the standard library calls special is never public here. (The converse does not hold: we know more.)
+    /// An address that the standard library calls special is never public here. (The converse does not hold.)
     #[test]
-    fn what_the_standard_library_knows_is_refused(bits: u32) {
+    fn addresses_that_the_standard_library_calls_special_are_refused(bits: u32) {
         let address = Ipv4Addr::from(bits);
         let special = address.is_loopback() || address.is_private() || address.is_link_local()
             || address.is_broadcast() || address.is_documentation() || address.is_multicast()
@@ -104,9 +104,9 @@ proptest! {
         prop_assert!(!special || SpecialRange::containing(address.into()).is_some());
     }
 
-    /// No way of putting an IPv4 address into an IPv6 address is public, whichever it is.
+    /// No way of putting an IPv4 address into an IPv6 address is public.
     #[test]
-    fn a_disguised_address_is_never_public(bits: u32, subnet: u16) {
+    fn an_ipv4_address_inside_ipv6_is_never_public(bits: u32, subnet: u16) {
         let [a, b] = [(bits >> 16) as u16, bits as u16];
         let forms = [
             [0, 0, 0, 0, 0, 0, a, b],

@@ -37,7 +37,7 @@ fn a_schema_is_read_by_each_of_its_names() {
 }
 
 #[test]
-fn a_flag_that_is_missing_is_false_and_a_time_that_is_missing_is_ours() {
+fn a_missing_flag_is_false_and_a_missing_timeout_is_the_default() {
     assert_eq!(read_one(json!({ "name": "a" })), spec("a"));
     let free = json!({ "name": "a", "side_effect_free": true, "idempotent": true, "requires_context": true, "timeout_s": 2.5 });
     let expected = ToolSpec {
@@ -64,7 +64,7 @@ fn a_flag_that_is_missing_is_false_and_a_time_that_is_missing_is_ours() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_and_the_others_stay() {
+fn an_unusable_tool_is_left_out_and_the_others_stay() {
     let deep = (0..70).fold(json!({}), |inner, _| json!({ "not": inner }));
     let list = json!({ "tools": [
         { "name": "first" }, 7, { "description": "nameless" }, { "name": 3 },
@@ -85,7 +85,7 @@ fn what_cannot_be_used_is_left_out_and_the_others_stay() {
 }
 
 #[test]
-fn an_endless_list_has_an_end() {
+fn a_list_is_read_up_to_its_limit() {
     let list: Vec<Value> = (0..1002).map(|n| json!({ "name": format!("t{n}") })).collect();
     let offer = read(&serde_json::to_vec(&list).unwrap(), TIMEOUT).unwrap();
     let rest = skipped("the rest", "only 1000 tools of one service are taken");
@@ -93,7 +93,7 @@ fn an_endless_list_has_an_end() {
 }
 
 #[test]
-fn what_is_no_list_is_none() {
+fn a_document_that_is_no_list_is_no_offer() {
     for text in ["", "{}", "7", "\"tools\"", "{\"tools\": {}}", "{\"tools\": null}", "[", "<html>"] {
         assert_eq!(read(text.as_bytes(), TIMEOUT), None, "{text}");
     }

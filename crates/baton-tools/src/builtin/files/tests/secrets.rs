@@ -1,4 +1,4 @@
-//! What holds secrets is shown to nobody, by whatever path and link.
+//! Files that hold secrets are never shown, by any path or link.
 #![cfg(unix)]
 
 use super::*;
@@ -20,7 +20,7 @@ fn with_secrets() -> House {
 }
 
 #[tokio::test]
-async fn what_holds_secrets_is_not_read_whatever_leads_there() {
+async fn a_file_that_holds_secrets_is_not_read_by_any_path_or_link() {
     let house = with_secrets();
     for (path, pattern) in [
         (".env", ".env*"),
@@ -56,7 +56,7 @@ async fn what_holds_secrets_is_not_read_whatever_leads_there() {
 }
 
 #[tokio::test]
-async fn what_holds_secrets_is_left_out_of_a_search_which_says_so() {
+async fn files_that_hold_secrets_are_left_out_of_a_search_with_a_note() {
     let mut house = with_secrets();
     let found = |path: &str| json!({"path": path, "line": 1, "text": "beta KEY"});
     let left_out = "such files hold secrets and are not searched: ";
