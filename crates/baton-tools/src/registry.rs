@@ -56,7 +56,7 @@ pub enum RegistryError {
         name: String,
         /// `input` or `output`.
         which: &'static str,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }

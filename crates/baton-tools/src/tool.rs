@@ -25,7 +25,7 @@ pub enum Output {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// The message, which says what would be right, too.
+    /// The message, with advice.
     pub message: String,
     /// Whether certainly nothing was sent or done, so that even an unsafe call may run again.
     pub before_start: bool,
@@ -110,7 +110,7 @@ pub trait Tool: Send + Sync {
     /// Performs one call. Dropping the future must stop the work, as far as it can be stopped.
     fn call(&self, arguments: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>>;
 
-    /// The effect class of one call, which says what a crash means for it; by default that of the spec.
+    /// The effect class of one call: the meaning of a crash for it. By default that of the spec.
     fn class(&self, _arguments: &Value) -> EffectClass {
         self.spec().class
     }

@@ -27,7 +27,7 @@ fn the_built_in_tools() {
     ];
     assert_eq!(names, expected);
     for spec in specs.iter().filter(|spec| spec.name != "test_effect") {
-        // What they say themselves, they know; the others pass on what stands somewhere.
+        // These tools write their own results; the others pass on foreign text.
         let own = ["ask_user", "calculator", "clock", "system_health", "update_plan"];
         // A kept output is as private as what it was kept of, which whoever runs the tool knows.
         let blobs = baton_core::tool::BLOB_TOOLS;
@@ -80,7 +80,7 @@ async fn ask_user_is_answered_by_the_flow() {
 }
 
 #[tokio::test]
-async fn health_keeps_its_promise() {
+async fn system_health_fits_its_output_schema() {
     let ran = call(&registry(&[]), "system_health", json!({})).await;
     assert_eq!(ran.outcome.status, Closing::Ok, "{:?}", ran.outcome.result);
     let health = ran.outcome.result;
@@ -90,7 +90,7 @@ async fn health_keeps_its_promise() {
 }
 
 #[tokio::test]
-async fn logs_are_there_or_said_not_to_be() {
+async fn system_logs_returns_lines_or_a_reason() {
     let ran = call(&registry(&[]), "system_logs", json!({"limit": 3, "min_priority": "error"})).await;
     assert_eq!(ran.outcome.status, Closing::Ok, "{:?}", ran.outcome.result);
     let logs = ran.outcome.result;
@@ -182,7 +182,7 @@ async fn a_plan_is_returned_as_it_was_given() {
 }
 
 #[tokio::test]
-async fn what_lies_in_the_request_is_told_from_what_may_pass() {
+async fn an_error_names_the_call_or_the_tool_as_its_cause() {
     let registry = registry(&[]);
     let outside = "Absolute paths are not accepted. Write it relative to the folder that list_files shows.";
     let missing = "\"nothing.rs\" cannot be used: there is no such file; list_files shows what there is.";

@@ -1,4 +1,4 @@
-//! `test_effect` does what crash tests rely on.
+//! `test_effect`: the properties that crash tests rely on.
 
 use std::fs;
 
@@ -71,7 +71,7 @@ async fn outputs_of_any_size_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn what_would_break_the_file_is_refused() {
+async fn a_line_that_would_break_the_file_is_refused() {
     let (registry, folder) = (registry(&[]), TempDir::new().unwrap());
     let ran = call(&registry, "test_effect", arguments(&folder, json!({"line": "two\nlines"}))).await;
     assert_eq!(ran, refused("The line and the key must fit one line of the file."));

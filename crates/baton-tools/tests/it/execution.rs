@@ -11,7 +11,7 @@ use baton_tools::{CallContext, Permit, Ran, Registry, Secret};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::server::{Answer, Canary, Server};
+use crate::server::{Canary, CannedResponse, FakeServer};
 use crate::{context, failed, not_taken, ok, refused};
 
 const TOKEN: &str = "token-0123456789abcdef";
@@ -35,9 +35,9 @@ async fn registry(service: &ExecutionService) -> Registry {
 }
 
 /// A service with the tools above that answers every call like this.
-async fn answering(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Server, Registry) {
-    let server = Server::start(move |path| match path {
-        "/tools" => Answer::page("application/json", TOOLS),
+async fn answering(answer: impl Fn() -> CannedResponse + Send + Sync + 'static) -> (FakeServer, Registry) {
+    let server = FakeServer::start(move |path| match path {
+        "/tools" => CannedResponse::page("application/json", TOOLS),
         _ => answer(),
     })
     .await;
@@ -47,16 +47,16 @@ async fn answering(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Serv
 
 async fn saying(status: &'static str, headers: &'static [(&'static str, &'static str)], body: &str) -> Ran {
     let body = body.to_owned();
-    let (_server, registry) = answering(move || Answer::new(status, headers, &body)).await;
+    let (_server, registry) = answering(move || CannedResponse::new(status, headers, &body)).await;
     registry.call("pay", json!({}), context("k")).await
 }
 
-/// Nobody knows whether it happened.
+/// A call whose outcome is unknown.
 fn unknown(message: &str) -> Ran {
     Ran { timed_out: true, ..failed(message) }
 }
 
-/// It failed, and nothing was done.
+/// A call that failed before anything was done.
 fn unsent(message: &str) -> Ran {
     Ran { before_start: true, ..failed(message) }
 }
@@ -67,8 +67,8 @@ fn undecided(status: u16) -> Ran {
     ))
 }
 
-/// What was asked, without what every request has.
-fn asked(server: &Server, nth: usize) -> (Vec<String>, String) {
+/// One request, without the headers that every request has.
+fn asked(server: &FakeServer, nth: usize) -> (Vec<String>, String) {
     let requests = server.requests();
     let (head, body) = requests[nth].split_once("\r\n\r\n").unwrap();
     let usual = ["user-agent: baton/", "host: ", "content-length: "];
@@ -84,9 +84,10 @@ fn strings(lines: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_service_is_asked_for_its_tools_and_for_calls() {
-    let (server, registry) =
-        answering(|| Answer::page("application/json", r#"{"status": "success", "output": {"paid": 3}}"#))
-            .await;
+    let (server, registry) = answering(|| {
+        CannedResponse::page("application/json", r#"{"status": "success", "output": {"paid": 3}}"#)
+    })
+    .await;
     let ran = registry.call("pay", json!({ "amount": 3 }), context("run/0/7")).await;
     assert_eq!(ran, ok(json!({ "paid": 3 })));
     let token = format!("authorization: Bearer {TOKEN}");
@@ -106,7 +107,7 @@ async fn a_service_is_asked_for_its_tools_and_for_calls() {
 }
 
 #[tokio::test]
-async fn every_word_for_success_is_one_and_any_output_is_a_result() {
+async fn every_success_status_and_any_output_is_a_result() {
     let answers = [
         (r#"{"status": "success", "output": "text", "execution_time_ms": 1.5}"#, json!("text")),
         (r#"{"status": "OK", "output": [1, null]}"#, json!([1, null])),
@@ -122,7 +123,7 @@ async fn every_word_for_success_is_one_and_any_output_is_a_result() {
 }
 
 #[tokio::test]
-async fn any_other_word_is_an_error_that_says_what_the_service_says() {
+async fn any_other_status_is_an_error_with_the_message_of_the_service() {
     let answers = [
         ("200 OK", r#"{"status": "error", "output": "no such account"}"#, "no such account"),
         ("200 OK", r#"{"status": "failed", "output": {"code": 7}}"#, r#"{"code":7}"#),
@@ -143,7 +144,7 @@ async fn any_other_word_is_an_error_that_says_what_the_service_says() {
 }
 
 #[tokio::test]
-async fn what_was_refused_was_not_done() {
+async fn a_refused_call_is_an_error_before_start() {
     let not_accepted = |status: u16, why: &str| {
         refused(&format!("The execution service did not accept the call (status {status}){why}"))
     };
@@ -156,7 +157,7 @@ async fn what_was_refused_was_not_done() {
     assert_eq!(saying("404 No", &[], "<html>").await, not_accepted(404, "."));
     let echoed = format!(r#"{{"detail": "{TOKEN}"}}"#);
     assert_eq!(saying("400 Bad", &[], &echoed).await, not_accepted(400, ": [redacted]"));
-    // Where it is cut, too, and what somebody in between was told.
+    // A token at the cut and the credentials of a proxy are redacted, too.
     let long = format!("{}{TOKEN}", "x".repeat(990));
     let cut = format!(": {}[redacted]", "x".repeat(990));
     assert_eq!(saying("400 Bad", &[], &json!({"detail": long}).to_string()).await, not_accepted(400, &cut));
@@ -180,7 +181,7 @@ async fn what_was_refused_was_not_done() {
 }
 
 #[tokio::test]
-async fn what_was_sent_and_not_answered_is_not_known() {
+async fn a_call_without_a_whole_response_has_an_unknown_outcome() {
     let answers = [
         ("200 OK", "<html>", 200),
         ("200 OK", r#"{"output": 3}"#, 200),
@@ -199,7 +200,7 @@ async fn what_was_sent_and_not_answered_is_not_known() {
     let cuts =
         ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"status\": \"success\""];
     for cut in cuts {
-        let (_server, registry) = answering(move || Answer::and_end(cut)).await;
+        let (_server, registry) = answering(move || CannedResponse::and_end(cut)).await;
         let ran = registry.call("pay", json!({}), context("k")).await;
         let begins = "The execution service gave no answer, so nobody knows whether the call took effect: ";
         let said = ran.outcome.result.as_str().unwrap().to_owned();
@@ -209,8 +210,8 @@ async fn what_was_sent_and_not_answered_is_not_known() {
 }
 
 #[tokio::test]
-async fn nobody_there_means_that_nothing_was_done() {
-    let (server, registry) = answering(|| Answer::and_end("")).await;
+async fn a_refused_connection_is_an_error_before_start() {
+    let (server, registry) = answering(|| CannedResponse::and_end("")).await;
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", gone.local_addr().unwrap());
     drop(gone);
@@ -228,21 +229,22 @@ async fn a_redirect_is_not_followed_and_takes_no_token_along() {
     let canary = Canary::start();
     let target = format!("http://127.0.0.1:{}/execute", canary.port);
     let (to, port) = (target.clone(), canary.port);
-    let (_server, registry) = answering(move || Answer::redirect(&to)).await;
+    let (_server, registry) = answering(move || CannedResponse::redirect(&to)).await;
     let ran = registry.call("pay", json!({}), context("k")).await;
     let said = "The execution service redirects (status 302): the operator should set its final address.";
     assert_eq!((ran, canary.reached()), (unsent(said), 0));
 
-    let server = Server::start(move |_| Answer::redirect(&format!("http://127.0.0.1:{port}/tools"))).await;
+    let server =
+        FakeServer::start(move |_| CannedResponse::redirect(&format!("http://127.0.0.1:{port}/tools"))).await;
     let no = NoOffer("it redirects (status 302): name its final address".to_owned());
     assert_eq!((service(&server.at("")).discover().await, canary.reached()), (Err(no), 0));
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_cut_off() {
+async fn an_endless_response_is_cut_off() {
     let endless = || {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n";
-        Answer::and_silence([head.as_bytes(), &vec![b' '; (16 << 20) + 1]].concat())
+        CannedResponse::and_silence([head.as_bytes(), &vec![b' '; (16 << 20) + 1]].concat())
     };
     let (_server, registry) = answering(endless).await;
     let said = "The execution service returned far too much, so its result is lost: ask for less.";
@@ -252,14 +254,15 @@ async fn an_answer_without_end_is_cut_off() {
 #[tokio::test]
 async fn a_service_without_a_list_says_why() {
     let why = |status: &'static str, body: &'static str| async move {
-        let server = Server::start(move |_| Answer::new(status, &[], body)).await;
+        let server = FakeServer::start(move |_| CannedResponse::new(status, &[], body)).await;
         service(&server.at("")).discover().await.unwrap_err().0
     };
     assert_eq!(why("200 OK", "{}").await, "what it answers is no list of tools: is this its address?");
     assert_eq!(why("401 No", TOKEN).await, "it does not accept our token (status 401)");
     assert_eq!(why("404 No", "").await, "it answers with status 404");
     assert_eq!(why("500 No", "").await, "it answers with status 500");
-    let long = Server::start(|_| Answer::page("application/json", vec![b' '; (4 << 20) + 1])).await;
+    let long =
+        FakeServer::start(|_| CannedResponse::page("application/json", vec![b' '; (4 << 20) + 1])).await;
     let no = NoOffer("its list of tools is longer than 4 MiB".to_owned());
     assert_eq!(service(&long.at("")).discover().await, Err(no));
 }
@@ -269,9 +272,9 @@ async fn a_name_that_is_taken_is_offered_under_another_and_called_by_its_own() {
     let list = r#"[{"name": "clock", "idempotent": true}, {"name": "own"}, {"name": "own"}, {"name": "no name"},
                    {"name": "odd", "input_schema": {"type": "object", "properties": {"n": {"type": "nothing"}}}},
                    {"name": "calculator"}, {"name": "exec.calculator"}]"#;
-    let server = Server::start(move |path| match path {
-        "/tools" => Answer::page("application/json", list),
-        _ => Answer::page("application/json", r#"{"status": "ok", "output": "done"}"#),
+    let server = FakeServer::start(move |path| match path {
+        "/tools" => CannedResponse::page("application/json", list),
+        _ => CannedResponse::page("application/json", r#"{"status": "ok", "output": "done"}"#),
     })
     .await;
     let service = service(&server.at(""));
@@ -310,7 +313,7 @@ async fn a_name_that_is_taken_is_offered_under_another_and_called_by_its_own() {
 #[tokio::test]
 async fn a_tool_that_requires_context_is_told_of_the_run_and_no_other_is() {
     let (server, registry) =
-        answering(|| Answer::page("application/json", r#"{"status": "ok", "output": "done"}"#)).await;
+        answering(|| CannedResponse::page("application/json", r#"{"status": "ok", "output": "done"}"#)).await;
     let metadata = json!({ "who": "Zoë 🎼", "line": "a\nb\u{7f}" });
     let with = |metadata: &Value| CallContext { metadata: metadata.clone(), ..context("k") };
     assert_eq!(registry.call("greet", json!({}), with(&metadata)).await, ok(json!("done")));
@@ -327,11 +330,11 @@ async fn a_tool_that_requires_context_is_told_of_the_run_and_no_other_is() {
     assert_eq!(registry.call("greet", json!({}), with(&long)).await, refused(said));
 }
 
-/// Meanwhile the process may have been stopped, and somebody else may see to the call.
+/// Meanwhile the process may have been stopped, and another one may own the call.
 #[tokio::test]
 async fn a_call_that_is_not_permitted_once_there_is_a_connection_is_not_sent() {
     let (server, registry) =
-        answering(|| Answer::page("application/json", r#"{"status": "ok", "output": "done"}"#)).await;
+        answering(|| CannedResponse::page("application/json", r#"{"status": "ok", "output": "done"}"#)).await;
     let permit = Permit::new(|| Box::pin(async { false }));
     let said = "The execution service cannot be reached, and nothing was done: it may not be sent any more.";
     let forbidden = CallContext { permit, ..context("k") };

@@ -12,7 +12,7 @@ use baton_tools::{Known, Ran, Registry, Web, fetch_url, web};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Canary, Server};
+use crate::server::{Canary, CannedResponse, FakeServer};
 use crate::{call, failed, not_taken, ok, refused};
 
 /// A name server that knows one public name, which leads to this computer.
@@ -28,21 +28,25 @@ fn resolver() -> Resolver {
 }
 
 /// The tool as an operator has it who allows one server.
-fn tool(server: &Server, limits: Limits) -> Registry {
+fn tool(server: &FakeServer, limits: Limits) -> Registry {
     let allow = [server.address.to_string(), format!("a.example:{}", server.port())];
     let rules = Rules::allowing(&allow).unwrap();
     Registry::new(vec![fetch_url(EgressClient::with(rules, limits, resolver()))]).unwrap()
 }
 
-async fn fetch(server: &Server, path: &str) -> Ran {
+async fn fetch(server: &FakeServer, path: &str) -> Ran {
     call(&tool(server, Limits::default()), "fetch_url", json!({ "url": server.at(path) })).await
 }
 
 #[tokio::test]
 async fn a_page_is_read_and_nothing_is_given_away() {
-    let server = Server::start(|_| {
+    let server = FakeServer::start(|_| {
         let html = "<title>T</title><h1>Hello</h1><p>A <a href=/b>link</a> &amp; more<p>Not closed <b>at all";
-        Answer::new("200 OK", &[("Content-Type", "text/html; charset=utf-8"), ("Set-Cookie", "a=b")], html)
+        CannedResponse::new(
+            "200 OK",
+            &[("Content-Type", "text/html; charset=utf-8"), ("Set-Cookie", "a=b")],
+            html,
+        )
     })
     .await;
     let address = server.at("/dir/?q=1");
@@ -65,14 +69,14 @@ async fn a_page_is_read_and_nothing_is_given_away() {
 
 #[tokio::test]
 async fn json_text_and_old_encodings_are_read() {
-    let server = Server::start(|path| match path {
-        "/json" => Answer::page("application/json", "{\"a\": [1, 2]}"),
-        "/text" => Answer::page("text/plain", "*a*\n\n\n  b"),
-        "/latin" => Answer::page("text/plain; charset=ISO-8859-1", b"gr\xfcn \x80"),
-        "/meta" => Answer::page("text/html", b"<meta charset=windows-1252><p>\x93\xfc\x94"),
-        "/utf16" => Answer::page("text/html", b"\xff\xfe<\0p\0>\0\xfc\0"),
-        "/koi" => Answer::page("text/plain; charset=koi8-r", b"\xf0"),
-        _ => Answer::page("text/plain", ""),
+    let server = FakeServer::start(|path| match path {
+        "/json" => CannedResponse::page("application/json", "{\"a\": [1, 2]}"),
+        "/text" => CannedResponse::page("text/plain", "*a*\n\n\n  b"),
+        "/latin" => CannedResponse::page("text/plain; charset=ISO-8859-1", b"gr\xfcn \x80"),
+        "/meta" => CannedResponse::page("text/html", b"<meta charset=windows-1252><p>\x93\xfc\x94"),
+        "/utf16" => CannedResponse::page("text/html", b"\xff\xfe<\0p\0>\0\xfc\0"),
+        "/koi" => CannedResponse::page("text/plain; charset=koi8-r", b"\xf0"),
+        _ => CannedResponse::page("text/plain", ""),
     })
     .await;
     let table = [
@@ -95,13 +99,13 @@ async fn json_text_and_old_encodings_are_read() {
 
 #[tokio::test]
 async fn redirects_are_followed_three_times() {
-    let server = Server::start(|path| match path {
-        "/0" => Answer::page("text/plain", "there"),
-        "/loop" => Answer::redirect("/loop"),
-        "/broken" => Answer::redirect("http://[/"),
-        "/nowhere" => Answer::new("302 Found", &[], ""),
-        "/unchanged" => Answer::new("304 Not Modified", &[], ""),
-        path => Answer::redirect(&(path[1..].parse::<u32>().unwrap() - 1).to_string()),
+    let server = FakeServer::start(|path| match path {
+        "/0" => CannedResponse::page("text/plain", "there"),
+        "/loop" => CannedResponse::redirect("/loop"),
+        "/broken" => CannedResponse::redirect("http://[/"),
+        "/nowhere" => CannedResponse::new("302 Found", &[], ""),
+        "/unchanged" => CannedResponse::new("304 Not Modified", &[], ""),
+        path => CannedResponse::redirect(&(path[1..].parse::<u32>().unwrap() - 1).to_string()),
     })
     .await;
     let there = ok(json!(format!("Address: {}\n\nthere", server.at("/0"))));
@@ -124,9 +128,9 @@ async fn a_redirect_to_another_port_is_refused() {
     let canary = Canary::start();
     let target = format!("127.0.0.1:{}", canary.port);
     let location = format!("http://{target}/");
-    let server = Server::start(move |path| match path {
-        "/first" => Answer::redirect("/second"),
-        _ => Answer::redirect(&location),
+    let server = FakeServer::start(move |path| match path {
+        "/first" => CannedResponse::redirect("/second"),
+        _ => CannedResponse::redirect(&location),
     })
     .await;
     let expected = format!(
@@ -138,14 +142,14 @@ async fn a_redirect_to_another_port_is_refused() {
     assert_eq!((server.requests().len(), canary.reached()), (2, 0));
 }
 
-/// Both servers may be visited; whoever leads from one to the other decides nothing.
+/// Both servers may be visited directly; a redirect from one to the other is refused.
 #[tokio::test]
 async fn a_redirect_from_elsewhere_reaches_no_exception() {
-    let inner = Server::start(|_| Answer::page("text/plain", "done")).await;
+    let inner = FakeServer::start(|_| CannedResponse::page("text/plain", "done")).await;
     let (away, port) = (inner.at("/reset?now=1"), inner.port());
-    let outer = Server::start(move |path| match path {
-        "/name" => Answer::redirect(&format!("http://a.example:{port}/reset?now=1")),
-        _ => Answer::redirect(&away),
+    let outer = FakeServer::start(move |path| match path {
+        "/name" => CannedResponse::redirect(&format!("http://a.example:{port}/reset?now=1")),
+        _ => CannedResponse::redirect(&away),
     })
     .await;
     let allow = [outer.address.to_string(), inner.address.to_string(), format!("a.example:{port}")];
@@ -169,18 +173,18 @@ async fn a_redirect_from_elsewhere_reaches_no_exception() {
 
 #[tokio::test]
 async fn statuses_and_contents_that_are_no_page_are_explained() {
-    let server = Server::start(|path| match path {
-        "/404" => Answer::new("404 Not Found", &[("Content-Type", "text/html")], "<h1>no</h1>"),
-        "/408" => Answer::new("408 Request Timeout", &[], ""),
-        "/429" => Answer::new("429 Too Many Requests", &[], ""),
-        "/500" => Answer::new("500 Internal Server Error", &[], "a secret trace"),
-        "/png" => Answer::page("image/png", b"\x89PNG"),
-        "/none" => Answer::new("200 OK", &[], "x"),
+    let server = FakeServer::start(|path| match path {
+        "/404" => CannedResponse::new("404 Not Found", &[("Content-Type", "text/html")], "<h1>no</h1>"),
+        "/408" => CannedResponse::new("408 Request Timeout", &[], ""),
+        "/429" => CannedResponse::new("429 Too Many Requests", &[], ""),
+        "/500" => CannedResponse::new("500 Internal Server Error", &[], "a secret trace"),
+        "/png" => CannedResponse::page("image/png", b"\x89PNG"),
+        "/none" => CannedResponse::new("200 OK", &[], "x"),
         "/gzip" => {
             let headers = [("Content-Type", "text/html"), ("Content-Encoding", "gzip")];
-            Answer::new("200 OK", &headers, b"\x1f\x8b")
+            CannedResponse::new("200 OK", &headers, b"\x1f\x8b")
         }
-        _ => Answer::page("application/octet-stream", "x"),
+        _ => CannedResponse::page("application/octet-stream", "x"),
     })
     .await;
     let at = server.address;
@@ -210,13 +214,13 @@ async fn statuses_and_contents_that_are_no_page_are_explained() {
 async fn a_long_body_is_cut_and_said() {
     let whole = "x".repeat(1000);
     let body = whole.clone();
-    let server = Server::start(move |path| match path {
+    let server = FakeServer::start(move |path| match path {
         // It promises far more than it sends, and would keep us waiting for the rest.
-        "/endless" => Answer::and_silence(format!(
+        "/endless" => CannedResponse::and_silence(format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9999999999\r\n\r\n{}",
             "x".repeat(1001)
         )),
-        _ => Answer::page("text/plain", &body),
+        _ => CannedResponse::page("text/plain", &body),
     })
     .await;
     let limits = Limits { bytes: 1000, ..Limits::default() };
@@ -230,11 +234,11 @@ async fn a_long_body_is_cut_and_said() {
 }
 
 #[tokio::test]
-async fn nobody_keeps_us_waiting() {
-    let server = Server::start(|path| match path {
-        "/head" => Answer::and_silence(""),
-        "/half" => Answer::and_silence("HTTP/1.1 200 OK\r\nContent-Ty"),
-        _ => Answer::and_silence(
+async fn a_slow_server_or_name_server_runs_into_the_time_limit() {
+    let server = FakeServer::start(|path| match path {
+        "/head" => CannedResponse::and_silence(""),
+        "/half" => CannedResponse::and_silence("HTTP/1.1 200 OK\r\nContent-Ty"),
+        _ => CannedResponse::and_silence(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n<p>the beginning",
         ),
     })
@@ -257,12 +261,12 @@ async fn nobody_keeps_us_waiting() {
 
 #[tokio::test]
 async fn connections_that_fail_are_explained() {
-    let server = Server::start(|path| match path {
-        "/nothing" => Answer::and_end(""),
-        "/cut" => {
-            Answer::and_end("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nabc")
-        }
-        _ => Answer::and_end("no HTTP\r\n\r\n"),
+    let server = FakeServer::start(|path| match path {
+        "/nothing" => CannedResponse::and_end(""),
+        "/cut" => CannedResponse::and_end(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nabc",
+        ),
+        _ => CannedResponse::and_end("no HTTP\r\n\r\n"),
     })
     .await;
     for path in ["/nothing", "/cut", "/other"] {
@@ -332,7 +336,7 @@ async fn the_tool_has_no_side_effects_and_takes_one_argument() {
 async fn a_proxy_in_the_environment_is_not_used() {
     const INSIDE: &str = "BATON_TEST_BEHIND_A_PROXY";
     if std::env::var_os(INSIDE).is_some() {
-        let server = Server::start(|_| Answer::page("text/plain", "direct")).await;
+        let server = FakeServer::start(|_| CannedResponse::page("text/plain", "direct")).await;
         let url = format!("http://a.example:{}/", server.port());
         let ran = call(&tool(&server, Limits::default()), "fetch_url", json!({ "url": url })).await;
         assert_eq!(ran, ok(json!(format!("Address: {url}\n\ndirect"))));

@@ -83,12 +83,12 @@ fn failed(message: &str) -> Ran {
     Ran { outcome, blob: None, before_start: false, timed_out: false }
 }
 
-/// A failure whose cause lies in what was asked, found before anything was done.
+/// A failure whose cause lies in the call, found before anything was done.
 fn refused(message: &str) -> Ran {
     Ran { before_start: true, ..not_taken(message) }
 }
 
-/// The same, found when somebody had been asked.
+/// A failure whose cause lies in the call, found after it was sent.
 fn not_taken(message: &str) -> Ran {
     let mut ran = failed(message);
     ran.outcome.cause = Some(Cause::Asked);

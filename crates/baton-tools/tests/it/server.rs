@@ -1,4 +1,4 @@
-//! Small servers for tests: one that answers as it is told, and one that nobody should reach.
+//! Small servers for tests: one with scripted responses, and one that no request should reach.
 
 use std::net::{IpAddr, SocketAddr, TcpListener as Listener};
 use std::sync::{Arc, Mutex};
@@ -6,55 +6,55 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a server sends.
-pub(crate) struct Answer {
+/// A scripted response.
+pub(crate) struct CannedResponse {
     bytes: Vec<u8>,
     /// Whether the connection then stays open until the client has had enough.
     stays: bool,
 }
 
-impl Answer {
+impl CannedResponse {
     /// A whole answer.
-    pub(crate) fn new(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
+    pub(crate) fn new(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> CannedResponse {
         let body = body.as_ref();
         let mut head =
             format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
         headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         let mut bytes = format!("{head}\r\n").into_bytes();
         bytes.extend_from_slice(body);
-        Answer { bytes, stays: false }
+        CannedResponse { bytes, stays: false }
     }
 
-    pub(crate) fn page(content_type: &str, body: impl AsRef<[u8]>) -> Answer {
-        Answer::new("200 OK", &[("Content-Type", content_type)], body)
+    pub(crate) fn page(content_type: &str, body: impl AsRef<[u8]>) -> CannedResponse {
+        CannedResponse::new("200 OK", &[("Content-Type", content_type)], body)
     }
 
-    pub(crate) fn redirect(to: &str) -> Answer {
-        Answer::new("302 Found", &[("Location", to)], "")
+    pub(crate) fn redirect(to: &str) -> CannedResponse {
+        CannedResponse::new("302 Found", &[("Location", to)], "")
     }
 
     /// Bytes as they are, and then nothing more.
-    pub(crate) fn and_silence(bytes: impl AsRef<[u8]>) -> Answer {
-        Answer { bytes: bytes.as_ref().to_vec(), stays: true }
+    pub(crate) fn and_silence(bytes: impl AsRef<[u8]>) -> CannedResponse {
+        CannedResponse { bytes: bytes.as_ref().to_vec(), stays: true }
     }
 
     /// Bytes as they are, and then the end.
-    pub(crate) fn and_end(bytes: impl AsRef<[u8]>) -> Answer {
-        Answer { bytes: bytes.as_ref().to_vec(), stays: false }
+    pub(crate) fn and_end(bytes: impl AsRef<[u8]>) -> CannedResponse {
+        CannedResponse { bytes: bytes.as_ref().to_vec(), stays: false }
     }
 }
 
 /// A server on loopback. It ends with the test's runtime.
-pub(crate) struct Server {
+pub(crate) struct FakeServer {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Server {
+impl FakeServer {
     /// Answers each request by its path and query.
-    pub(crate) async fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Server {
+    pub(crate) async fn start(answer: impl Fn(&str) -> CannedResponse + Send + Sync + 'static) -> FakeServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server { address: listener.local_addr().unwrap(), requests: Arc::default() };
+        let server = FakeServer { address: listener.local_addr().unwrap(), requests: Arc::default() };
         let (requests, answer) = (Arc::clone(&server.requests), Arc::new(answer));
         tokio::spawn(async move {
             loop {
@@ -88,7 +88,7 @@ impl Server {
 async fn serve(
     mut stream: TcpStream,
     requests: &Mutex<Vec<String>>,
-    answer: &(impl Fn(&str) -> Answer + ?Sized),
+    answer: &(impl Fn(&str) -> CannedResponse + ?Sized),
 ) {
     let mut bytes = Vec::new();
     while !is_whole(&bytes) {
@@ -101,7 +101,7 @@ async fn serve(
     let path = request.split(' ').nth(1).unwrap().to_owned();
     requests.lock().unwrap().push(request);
     let answer = answer(&path);
-    // Whoever was told enough may hang up before the end.
+    // A client that has enough may hang up before the end.
     let _ = stream.write_all(&answer.bytes).await;
     if answer.stays {
         let _ = stream.read(&mut [0]).await;
@@ -116,8 +116,8 @@ fn is_whole(bytes: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-/// A listener that counts who comes. A connection to loopback is in its queue before the client knows of it, so
-/// nobody is missed.
+/// A listener that counts connections. A connection to loopback is in its queue before the client knows of it, so
+/// no connection is missed.
 pub(crate) struct Canary {
     listeners: Vec<Listener>,
     pub(crate) port: u16,
@@ -133,7 +133,7 @@ impl Canary {
         Canary { listeners: [first].into_iter().chain(more).collect(), port }
     }
 
-    /// On another loopback address than the first, at the port of somebody else; where the system has one.
+    /// On another loopback address than the first, at the port of another server; where the system has one.
     pub(crate) fn beside(port: u16) -> Option<(Canary, IpAddr)> {
         let at = ["127.0.0.2", "::1"].map(|at| at.parse().unwrap());
         at.into_iter().find_map(|at| {
@@ -146,7 +146,7 @@ impl Canary {
         Listener::bind(SocketAddr::new(at, port)).ok()
     }
 
-    /// How many came since it was last asked.
+    /// The number of connections since the last call.
     pub(crate) fn reached(&self) -> usize {
         let mut count = 0;
         for listener in &self.listeners {

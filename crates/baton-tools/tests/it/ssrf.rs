@@ -11,7 +11,7 @@ use baton_tools::egress::{
 };
 use futures_util::FutureExt;
 
-use crate::server::{Answer, Canary, Server};
+use crate::server::{Canary, CannedResponse, FakeServer};
 
 /// One line of the corpus.
 struct Entry {
@@ -79,7 +79,7 @@ fn every_entry_is_refused_for_its_reason() {
 #[tokio::test]
 async fn no_entry_reaches_the_canary() {
     let canary = Canary::start();
-    // Its port is open, so that nothing but the address itself keeps anybody away.
+    // Its port is allowed, so that only the address itself is a reason to refuse.
     let rules = Rules { ports: vec![443, canary.port], ..Rules::default() };
     for entry in corpus().iter().filter(|entry| entry.class != "ok") {
         let (resolver, _) = answering(vec![entry.found.clone()]);
@@ -94,9 +94,9 @@ async fn no_entry_reaches_the_canary() {
     assert_eq!(canary.reached(), 0);
 }
 
-/// The canary can be reached by who may: else the other tests would show nothing.
+/// The canary can be reached by a permitted client: otherwise the other tests would show nothing.
 #[tokio::test]
-async fn the_canary_counts_who_comes() {
+async fn the_canary_counts_connections() {
     let canary = Canary::start();
     let rules = Rules::allowing(&[format!("a.example:{}", canary.port)]).unwrap();
     let (resolver, _) = answering(vec![vec![address("127.0.0.1")]]);
@@ -114,7 +114,7 @@ async fn no_redirect_to_an_entry_reaches_the_canary() {
     let canary = Canary::start();
     let target = Arc::new(Mutex::new(String::new()));
     let next = Arc::clone(&target);
-    let server = Server::start(move |_| Answer::redirect(&next.lock().unwrap())).await;
+    let server = FakeServer::start(move |_| CannedResponse::redirect(&next.lock().unwrap())).await;
     let mut rules = Rules::allowing(&[server.address.to_string()]).unwrap();
     rules.ports.push(canary.port);
     let mut redirected = 0;
@@ -124,7 +124,7 @@ async fn no_redirect_to_an_entry_reaches_the_canary() {
         let egress = EgressClient::with(rules.clone(), Limits::default(), resolver);
         match egress.get(&server.at("/")).await {
             Err(EgressError::Redirected { .. }) => redirected += 1,
-            // What is no address, or a part of one, leads nowhere or back to the page.
+            // A text that is no address, or a part of one, leads nowhere or back to the page.
             Err(EgressError::BadRedirect(_)) => {}
             other => panic!("{}: {other:?}", entry.url),
         }
@@ -134,8 +134,8 @@ async fn no_redirect_to_an_entry_reaches_the_canary() {
 }
 
 #[tokio::test]
-async fn an_answer_that_changes_changes_nothing() {
-    let server = Server::start(|_| Answer::page("text/plain", "the right one")).await;
+async fn a_name_server_that_changes_its_answer_changes_nothing() {
+    let server = FakeServer::start(|_| CannedResponse::page("text/plain", "the right one")).await;
     let rules = Rules::allowing(&[format!("a.example:{}", server.port())]).unwrap();
     let Some((canary, elsewhere)) = Canary::beside(server.port()) else {
         panic!("there is no second loopback address to listen on")
@@ -151,9 +151,9 @@ async fn an_answer_that_changes_changes_nothing() {
 
 #[tokio::test]
 async fn each_redirect_is_looked_up_and_judged_anew() {
-    let server = Server::start(|path| match path {
-        "/start" => Answer::redirect("/end"),
-        _ => Answer::page("text/plain", "the end"),
+    let server = FakeServer::start(|path| match path {
+        "/start" => CannedResponse::redirect("/end"),
+        _ => CannedResponse::page("text/plain", "the end"),
     })
     .await;
     let host = format!("a.example:{}", server.port());
@@ -181,7 +181,7 @@ async fn each_redirect_is_looked_up_and_judged_anew() {
     assert_eq!(server.asked().iter().filter(|line| line.contains("/end")).count(), 1);
 }
 
-/// A name that was public when somebody else looked it up is judged by what it is now.
+/// A name that was public at an earlier look-up is judged by its present address.
 #[tokio::test]
 async fn a_name_that_turned_inward_is_refused() {
     let canary = Canary::start();
@@ -197,7 +197,7 @@ async fn a_name_that_turned_inward_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_refused_as_written_is_not_even_looked_up() {
+async fn a_url_that_is_refused_as_written_is_not_looked_up() {
     let (resolver, asked) = answering(vec![vec![address("127.0.0.1")]]);
     let egress = EgressClient::with(Rules::default(), Limits::default(), resolver);
     for url in

@@ -4,7 +4,7 @@ use baton_core::tool::{EffectClass, Trust};
 use baton_tools::{Ran, Registry, Search, Secret, Web, WebError, is_found, search_answers, web};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Canary, Server};
+use crate::server::{Canary, CannedResponse, FakeServer};
 use crate::{call, failed, not_taken, ok};
 
 const KEY: &str = "key-0123456789abcdef";
@@ -51,11 +51,11 @@ fn searxng(base: &str) -> Registry {
     registry(Search::Searxng { base: base.to_owned() })
 }
 
-fn brave(server: &Server) -> Registry {
+fn brave(server: &FakeServer) -> Registry {
     registry(Search::Brave { key: Secret::new(KEY), base: Some(server.at("/")) })
 }
 
-fn tavily(server: &Server) -> Registry {
+fn tavily(server: &FakeServer) -> Registry {
     registry(Search::Tavily { key: Secret::new(&format!("{KEY}\n")), base: Some(server.at("")) })
 }
 
@@ -71,8 +71,8 @@ fn two_hits() -> Ran {
     ok(json!({ "results": [hit(1, "One", "First snippet"), hit(2, "Two", "Second snippet")] }))
 }
 
-/// The head of the only request, without what every request has, and its body.
-fn asked(server: &Server) -> (Vec<String>, String) {
+/// The head of the only request, without the headers that every request has, and its body.
+fn asked(server: &FakeServer) -> (Vec<String>, String) {
     let requests = server.requests();
     assert_eq!(requests.len(), 1);
     let (head, body) = requests[0].split_once("\r\n\r\n").unwrap();
@@ -83,7 +83,7 @@ fn asked(server: &Server) -> (Vec<String>, String) {
 
 #[tokio::test]
 async fn searxng_is_asked_and_understood() {
-    let server = Server::start(|_| Answer::page("application/json", SEARXNG)).await;
+    let server = FakeServer::start(|_| CannedResponse::page("application/json", SEARXNG)).await;
     let ran = search(&searxng(&server.at("/sub/")), json!({ "query": " what is a bâton & co? " })).await;
     let expected = [hit(1, "One", "First snippet"), hit(2, "https://a.example/2", ""), hit(3, "Three", "")];
     assert_eq!(ran, ok(json!({ "results": expected })));
@@ -93,7 +93,7 @@ async fn searxng_is_asked_and_understood() {
 
 #[tokio::test]
 async fn brave_is_asked_and_understood() {
-    let server = Server::start(|_| Answer::page("application/json", BRAVE)).await;
+    let server = FakeServer::start(|_| CannedResponse::page("application/json", BRAVE)).await;
     assert_eq!(search(&brave(&server), json!({ "query": "baton", "count": 7 })).await, two_hits());
     let head = [
         "GET /res/v1/web/search?q=baton&count=7&text_decorations=false HTTP/1.1".to_owned(),
@@ -104,7 +104,7 @@ async fn brave_is_asked_and_understood() {
 
 #[tokio::test]
 async fn tavily_is_asked_and_understood() {
-    let server = Server::start(|_| Answer::page("application/json", TAVILY)).await;
+    let server = FakeServer::start(|_| CannedResponse::page("application/json", TAVILY)).await;
     assert_eq!(search(&tavily(&server), json!({ "query": "baton" })).await, two_hits());
     let body = r#"{"max_results":5,"query":"baton"}"#;
     let head = [
@@ -118,7 +118,7 @@ async fn tavily_is_asked_and_understood() {
 
 #[tokio::test]
 async fn no_more_results_are_returned_than_were_asked_for() {
-    let server = Server::start(|_| Answer::page("application/json", SEARXNG)).await;
+    let server = FakeServer::start(|_| CannedResponse::page("application/json", SEARXNG)).await;
     let ran = search(&searxng(&server.at("")), json!({ "query": "baton", "count": 1 })).await;
     assert_eq!(ran, ok(json!({ "results": [hit(1, "One", "First snippet")] })));
     let registry = searxng(&server.at(""));
@@ -130,9 +130,9 @@ async fn no_more_results_are_returned_than_were_asked_for() {
 }
 
 #[tokio::test]
-async fn nothing_found_is_a_result() {
-    let server = Server::start(|path| {
-        Answer::page(
+async fn a_search_without_hits_has_an_empty_list() {
+    let server = FakeServer::start(|path| {
+        CannedResponse::page(
             "application/json",
             if path.starts_with("/res") { r#"{"type":"search"}"# } else { r#"{"results":[]}"# },
         )
@@ -148,7 +148,7 @@ async fn long_texts_are_cut() {
     let entry =
         json!({ "title": "é".repeat(1000), "url": "https://a.example/1", "content": "ü".repeat(5000) });
     let body = json!({ "results": [entry] }).to_string();
-    let server = Server::start(move |_| Answer::page("application/json", &body)).await;
+    let server = FakeServer::start(move |_| CannedResponse::page("application/json", &body)).await;
     let expected = hit(1, &"é".repeat(200), &"ü".repeat(1000));
     let ran = search(&searxng(&server.at("")), json!({ "query": "x" })).await;
     assert_eq!(ran, ok(json!({ "results": [expected] })));
@@ -169,8 +169,8 @@ async fn an_odd_result_costs_no_other() {
     ]);
     let body =
         [json!({ "results": entries }), json!({ "web": { "results": entries } })].map(|it| it.to_string());
-    let server = Server::start(move |path| {
-        Answer::page("application/json", &body[usize::from(path.starts_with("/res"))])
+    let server = FakeServer::start(move |path| {
+        CannedResponse::page("application/json", &body[usize::from(path.starts_with("/res"))])
     })
     .await;
     let expected = ok(json!({ "results": [
@@ -205,13 +205,13 @@ async fn failures_say_who_can_do_what_and_show_no_key() {
         ("200 OK", "The search service answered with something that is not a list of results."),
     ];
     for (status, expected) in table {
-        let server = Server::start(move |_| Answer::new(status, &[], KEY)).await;
+        let server = FakeServer::start(move |_| CannedResponse::new(status, &[], KEY)).await;
         for registry in [brave(&server), tavily(&server)] {
             assert_eq!(search(&registry, json!({ "query": "x" })).await, failed(expected), "{status}");
         }
     }
     for status in ["400 Bad Request", "422 Unprocessable Entity"] {
-        let server = Server::start(move |_| Answer::new(status, &[], KEY)).await;
+        let server = FakeServer::start(move |_| CannedResponse::new(status, &[], KEY)).await;
         let code = &status[..3];
         let message =
             format!("The search service did not accept the request (status {code}): rephrase the query.");
@@ -219,7 +219,7 @@ async fn failures_say_who_can_do_what_and_show_no_key() {
             assert_eq!(search(&registry, json!({ "query": "x" })).await, not_taken(&message));
         }
     }
-    let server = Server::start(|_| Answer::new("403 Forbidden", &[], "")).await;
+    let server = FakeServer::start(|_| CannedResponse::new("403 Forbidden", &[], "")).await;
     let advice = "The search service refused the request (status 403): the operator should add `json` to \
                   `search.formats` in its settings.yml.";
     assert_eq!(search(&searxng(&server.at("")), json!({ "query": "x" })).await, failed(advice));
@@ -229,7 +229,7 @@ async fn failures_say_who_can_do_what_and_show_no_key() {
 async fn a_key_follows_no_redirect() {
     let canary = Canary::start();
     let location = format!("http://127.0.0.1:{}/", canary.port);
-    let server = Server::start(move |_| Answer::redirect(&location)).await;
+    let server = FakeServer::start(move |_| CannedResponse::redirect(&location)).await;
     let expected = "The search service redirects (status 302): the operator should set its final address.";
     for registry in [searxng(&server.at("")), brave(&server), tavily(&server)] {
         assert_eq!(search(&registry, json!({ "query": "x" })).await, failed(expected));
@@ -239,11 +239,11 @@ async fn a_key_follows_no_redirect() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_or_broken_is_refused() {
-    let server = Server::start(|path| match path {
+    let server = FakeServer::start(|path| match path {
         path if path.starts_with("/long") => {
-            Answer::page("application/json", vec![b' '; 2 * 1024 * 1024 + 1])
+            CannedResponse::page("application/json", vec![b' '; 2 * 1024 * 1024 + 1])
         }
-        _ => Answer::and_end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"results\":["),
+        _ => CannedResponse::and_end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"results\":["),
     })
     .await;
     let long = search(&searxng(&server.at("/long")), json!({ "query": "x" })).await;
@@ -270,12 +270,16 @@ async fn a_service_without_its_key_says_so_when_it_is_called() {
     assert_eq!(ran, Ran { before_start: true, ..failed(why) });
 }
 
-/// What a service that is asked for nothing answers, and whether it counts.
+/// The responses of a service to a probe, and whether the service counts as usable.
 #[tokio::test]
-async fn a_service_is_looked_at_without_a_search_and_without_its_key() {
-    let server = Server::start(|path| {
+async fn a_service_is_probed_without_a_search_and_without_its_key() {
+    let server = FakeServer::start(|path| {
         let status = &path[1..4];
-        Answer::new(status, &[], if path.starts_with("/200/odd") { KEY } else { r#"{"results": []}"# })
+        CannedResponse::new(
+            status,
+            &[],
+            if path.starts_with("/200/odd") { KEY } else { r#"{"results": []}"# },
+        )
     })
     .await;
     let at = |status: u16| server.at(&format!("/{status}"));
@@ -320,8 +324,8 @@ async fn a_service_is_looked_at_without_a_search_and_without_its_key() {
 }
 
 #[tokio::test]
-async fn what_a_search_found_may_be_visited() {
-    let server = Server::start(|_| Answer::page("application/json", SEARXNG)).await;
+async fn an_address_from_the_results_of_a_search_is_a_search_result() {
+    let server = FakeServer::start(|_| CannedResponse::page("application/json", SEARXNG)).await;
     let results = [search(&searxng(&server.at("")), json!({ "query": "x" })).await.outcome.result];
     let found = |url: &str| is_found(url, &results);
     assert_eq!(

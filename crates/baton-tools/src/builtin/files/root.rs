@@ -22,9 +22,7 @@ pub enum RootError {
         source: io::Error,
     },
     /// Paths begin with the name of their root, so the names have to differ.
-    #[error(
-        "two of the folders are both named `{name}`; rename one of them, or name the folder above them"
-    )]
+    #[error("two of the folders are both named `{name}`; rename one of them, or name the folder above them")]
     SameName {
         /// The name.
         name: String,

@@ -11,12 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::{TOOLS, answering, registry, service, unknown};
-use crate::server::{Answer, Server};
+use crate::server::{CannedResponse, FakeServer};
 use crate::{context, ok};
 
 #[tokio::test]
-async fn a_call_that_is_stopped_hangs_up_and_nobody_knows() {
-    let (server, registry) = answering(|| Answer::and_silence("")).await;
+async fn a_stopped_call_hangs_up_and_has_an_unknown_outcome() {
+    let (server, registry) = answering(|| CannedResponse::and_silence("")).await;
     for name in ["look", "pay"] {
         let stop = context("k");
         let (cancel, before) = (stop.cancel.clone(), server.requests().len());
@@ -34,10 +34,10 @@ async fn a_call_that_is_stopped_hangs_up_and_nobody_knows() {
 }
 
 #[tokio::test]
-async fn a_call_with_effects_that_should_stop_is_still_told_how_it_ended() {
+async fn a_stopped_call_with_effects_still_waits_a_moment_for_its_outcome() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (server, registry) = answering(|| Answer::and_end("")).await;
+    let (server, registry) = answering(|| CannedResponse::and_end("")).await;
     drop(registry);
     let offer = service(&server.at("")).discover().await.unwrap();
     let (tools, _) = service(&url).tools(&offer, &|_| false, &|_| None);
@@ -55,11 +55,11 @@ async fn a_call_with_effects_that_should_stop_is_still_told_how_it_ended() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_not_known() {
+async fn a_call_that_times_out_has_an_unknown_outcome() {
     let slow = r#"[{"name": "slow", "timeout_s": 0.05}]"#;
-    let server = Server::start(move |path| match path {
-        "/tools" => Answer::page("application/json", slow),
-        _ => Answer::and_silence(""),
+    let server = FakeServer::start(move |path| match path {
+        "/tools" => CannedResponse::page("application/json", slow),
+        _ => CannedResponse::and_silence(""),
     })
     .await;
     let registry = registry(&service(&server.at(""))).await;
