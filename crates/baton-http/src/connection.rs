@@ -1,7 +1,8 @@
 //! One connection, which makes progress only while a task waits for a response on it.
 //!
-//! Inside, hyper's connection and its user wake each other for every chunk. Both are polled here, so a relay ([`Relay`])
-//! catches those wake-ups and they mean one more round; the task outside is woken only by events from outside.
+//! Inside, hyper's connection and its user wake each other for every chunk. Both are polled here, so a relay
+//! ([`Relay`]) catches those wake-ups and they mean one more round; the task outside is woken only by events from
+//! outside.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,8 +20,8 @@ use tokio::net::TcpStream;
 
 use super::Broken;
 
-/// How many rounds are made before other tasks get a turn. Two are usual. Without a bound, a task that tokio asks to yield
-/// would never do so.
+/// How many rounds are made before other tasks get a turn. Two are usual. Without a bound, a task that tokio asks to
+/// yield would never do so.
 const MAX_ROUNDS: usize = 16;
 
 /// See the module.
@@ -121,8 +122,8 @@ fn drive<T>(
     Poll::Pending
 }
 
-/// The waker of the connection and its waiter: while they are polled, it notes that there is progress; otherwise it wakes
-/// the task.
+/// The waker of the connection and its waiter: while they are polled, it notes that there is progress; otherwise it
+/// wakes the task.
 #[derive(Debug, Default)]
 struct Relay {
     outside: AtomicWaker,

@@ -1,13 +1,13 @@
 //! HTTP client for a server on this machine; its connections are driven by the task that asks.
 //!
-//! Over plain HTTP to this machine there is no proxy, no certificate and no other version of the protocol: a connection of
-//! hyper's is enough. Clients usually give each connection a task of its own; then every chunk of a response goes from task
-//! to task, which costs more than reading it. Here a connection belongs to the response that it carries, and the task that
-//! waits for the response drives it ([`connection`]). Between two responses it is in a pool where no task drives it
-//! ([`idle`]); before it is used again, the pool checks whether the server has closed it.
+//! Over plain HTTP to this machine there is no proxy, no certificate and no other version of the protocol: a connection
+//! of hyper's is enough. Clients usually give each connection a task of its own; then every chunk of a response goes
+//! from task to task, which costs more than reading it. Here a connection belongs to the response that it carries, and
+//! the task that waits for the response drives it ([`connection`]). Between two responses it is in a pool where no task
+//! drives it ([`idle`]); before it is used again, the pool checks whether the server has closed it.
 //!
-//! Dropping a request or a response closes its connection, unless the response was read to its end. Nothing is sent twice: a
-//! request goes to another connection only if none of it was sent.
+//! Dropping a request or a response closes its connection, unless the response was read to its end. Nothing is sent
+//! twice: a request goes to another connection only if none of it was sent.
 
 mod connection;
 mod idle;
@@ -45,8 +45,8 @@ struct ServerAddress {
 }
 
 impl Server {
-    /// A client for a name or an address, with or without the brackets of a URL; nothing is sent yet. An idle connection
-    /// is kept for `keep`; if that is zero, each connection is used once.
+    /// A client for a name or an address, with or without the brackets of a URL; nothing is sent yet. An idle
+    /// connection is kept for `keep`; if that is zero, each connection is used once.
     pub fn new(host: &str, port: u16, connect_timeout: Duration, keep: Duration) -> Result<Server, Broken> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -67,7 +67,8 @@ impl Server {
         self.send_if(method, path, headers, body, || std::future::ready(true)).await
     }
 
-    /// Sends a request if `is_permitted` still says so once there is a connection, and waits for the head of the response.
+    /// Sends a request if `is_permitted` still says so once there is a connection, and waits for the head of the
+    /// response.
     pub async fn send_if<F: Future<Output = bool>>(
         &self,
         method: Method,
@@ -167,8 +168,8 @@ impl Answer {
         &self.headers
     }
 
-    /// The headers, so that the caller can drop them. They share a buffer with the body, and hyper uses that buffer again
-    /// only once they are gone.
+    /// The headers, so that the caller can drop them. They share a buffer with the body, and hyper uses that buffer
+    /// again only once they are gone.
     pub fn headers_mut(&mut self) -> &mut HeaderMap {
         &mut self.headers
     }

@@ -1,11 +1,11 @@
 //! The egress client: it visits every address that a model, a tool's result or a request can influence.
 //!
 //! The decision whether an address may be visited is made without I/O ([`judge()`]); this is the I/O around it. It
-//! promises that a connection is only ever made to an address that was judged: a name is looked up once for each request,
-//! all of its addresses are judged, and the connection is pinned to them, so an answer that changes between two look-ups
-//! changes nothing. Redirects are followed by hand, each target judged anew; an address that the operator excepted is
-//! reached directly and not by a redirect from elsewhere. No proxy, cookie, credential or fragment is sent, no compression
-//! is asked for or read, and every visit is bounded in time and size.
+//! promises that a connection is only ever made to an address that was judged: a name is looked up once for each
+//! request, all of its addresses are judged, and the connection is pinned to them, so an answer that changes between
+//! two look-ups changes nothing. Redirects are followed by hand, each target judged anew; an address that the operator
+//! excepted is reached directly and not by a redirect from elsewhere. No proxy, cookie, credential or fragment is sent,
+//! no compression is asked for or read, and every visit is bounded in time and size.
 //!
 //! It does not visit the services that the operator configured (search services, model servers): those are trusted as
 //! written. It reads and never sends: there is no method but `GET`.

@@ -4,9 +4,9 @@
 //! token is sent to its own address only, redirects are errors, and of the caller of a run only the run's metadata is
 //! passed on, to tools that require context ([`CONTEXT_HEADER`]).
 //!
-//! A failed call says how sure it is: [`ToolError::before_start`] where nothing was sent, [`ToolError::unknown`] where it
-//! was sent and no whole response came. Nothing is retried here. Tools that cannot be used are left out of a list and
-//! reported; the services of the binary decide how often the list is fetched.
+//! A failed call says how sure it is: [`ToolError::before_start`] where nothing was sent, [`ToolError::unknown`] where
+//! it was sent and no whole response came. Nothing is retried here. Tools that cannot be used are left out of a list
+//! and reported; the services of the binary decide how often the list is fetched.
 
 mod client;
 mod offer;

@@ -1,6 +1,6 @@
 //! Provenance of addresses: whether an address is among the results of a search. A visit to such an address carries out
-//! no word that the model wrote: it tells only which of the results was chosen. That is a small channel, and not none. A
-//! visit to any other address may carry out anything in it.
+//! no word that the model wrote: it tells only which of the results was chosen. That is a small channel, and not none.
+//! A visit to any other address may carry out anything in it.
 //!
 //! Only the `url` of a result counts, never an address in a title or a snippet: those are text from strangers. Of a
 //! list that was too long to be shown whole, only the results that are shown whole count. Pure: no I/O.
@@ -34,7 +34,8 @@ struct WholeResult {
     _snippet: String,
 }
 
-/// Whether an address is among the results of searches; `search_results` are results of `web_search` as they are stored.
+/// Whether an address is among the results of searches; `search_results` are results of `web_search` as they are
+/// stored.
 ///
 /// Addresses are equal if they make the same request: scheme, host, port, path and query, as parsed. Fragments are not
 /// sent and do not count. An address with a user name or a password never counts as a result.

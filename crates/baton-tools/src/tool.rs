@@ -57,8 +57,9 @@ impl ToolError {
     }
 }
 
-/// The permission to make a call. A tool that sends something which may not be sent twice checks it right before sending,
-/// once it is connected: meanwhile the process may have been stopped for long, and another one may own the call.
+/// The permission to make a call. A tool that sends something which may not be sent twice checks it right before
+/// sending, once it is connected: meanwhile the process may have been stopped for long, and another one may own the
+/// call.
 #[derive(Clone, Default)]
 pub struct Permit(Option<Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>>);
 

@@ -1,7 +1,7 @@
 //! `read_blob` and `search_blob`: the parts of a long output that were left out.
 //!
-//! A blob belongs to no branch: a call that knows the hash may read a stranger's page on a branch that never saw the page.
-//! So the results of these tools always count as untrusted.
+//! A blob belongs to no branch: a call that knows the hash may read a stranger's page on a branch that never saw the
+//! page. So the results of these tools always count as untrusted.
 
 use std::sync::Arc;
 

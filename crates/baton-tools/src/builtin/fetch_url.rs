@@ -1,7 +1,7 @@
 //! `fetch_url`: the content of a web page, as text that a model can read.
 //!
-//! The address comes from a model, so it is visited through [`EgressClient`] and nothing else. HTML becomes Markdown, JSON
-//! and other text stay as they are. Pages are hostile: their markup is brought into a small, bounded form
+//! The address comes from a model, so it is visited through [`EgressClient`] and nothing else. HTML becomes Markdown,
+//! JSON and other text stay as they are. Pages are hostile: their markup is brought into a small, bounded form
 //! ([`outline`]) before anything that recurses sees it.
 //!
 //! Nothing here runs scripts, loads pictures or frames, or follows links.

@@ -77,8 +77,8 @@ pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
     }))
 }
 
-/// Probes a service without a search and without its key, either of which may cost something: an error says why it is not
-/// usable.
+/// Probes a service without a search and without its key, either of which may cost something: an error says why it is
+/// not usable.
 pub async fn answers(search: Search) -> Result<(), String> {
     let broken = |error| format!("It cannot be reached: {}.", cause(error));
     let service = SearchClient::new(search).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
 //! The decision whether an address that a stranger wrote may be visited, and at which network addresses.
 //!
-//! It is made without I/O and in two steps, because a name server is a stranger, too: [`EgressTarget::read`] judges the URL
-//! as written, so that nothing refused is even looked up; [`EgressTarget::pin`] judges *all* addresses that the look-up
-//! returned, and hands out those that may be connected to. [`judge()`] is both.
+//! It is made without I/O and in two steps, because a name server is a stranger, too: [`EgressTarget::read`] judges the
+//! URL as written, so that nothing refused is even looked up; [`EgressTarget::pin`] judges *all* addresses that the
+//! look-up returned, and hands out those that may be connected to. [`judge()`] is both.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -119,8 +119,8 @@ impl EgressTarget {
         }
     }
 
-    /// Judges the target of a redirect. An exception holds for direct requests to that host and port: a redirect by another
-    /// host is not the operator's word that it may be visited.
+    /// Judges the target of a redirect. An exception holds for direct requests to that host and port: a redirect by
+    /// another host is not the operator's word that it may be visited.
     pub(super) fn redirected(text: &str, rules: &Rules, from: &str) -> Result<EgressTarget, EgressRefusal> {
         let mut target = EgressTarget::read(text, rules)?;
         if target.excepted && target.shown() != from {

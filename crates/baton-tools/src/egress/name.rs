@@ -1,7 +1,7 @@
 //! Names that are not looked up: those that are valid only inside a network, and those of metadata services.
 //!
-//! The address of such a name would be refused as well. Refusing the name first keeps the query from the name server, and
-//! gives the plain reason.
+//! The address of such a name would be refused as well. Refusing the name first keeps the query from the name server,
+//! and gives the plain reason.
 
 /// Names under which clouds hand their machines credentials, with all that is below them.
 const METADATA: [&str; 11] = [

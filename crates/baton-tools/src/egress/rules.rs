@@ -33,8 +33,8 @@ impl Rules {
 
 /// One host and port that may be reached although it is private, and over plain `http`.
 ///
-/// An exception by name holds for that name alone, with any private address that it resolves to; but never with link-local
-/// addresses, metadata services and the like. An exception by address holds for exactly that address, as it
+/// An exception by name holds for that name alone, with any private address that it resolves to; but never with
+/// link-local addresses, metadata services and the like. An exception by address holds for exactly that address, as it
 /// is written in a URL, and not for names that resolve to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {

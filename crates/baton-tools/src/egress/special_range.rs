@@ -31,7 +31,8 @@ pub enum SpecialRange {
     Reserved,
 }
 
-/// The metadata services of clouds, which hand out credentials. Only some of these lie in a range that is refused anyway.
+/// The metadata services of clouds, which hand out credentials. Only some of these lie in a range that is refused
+/// anyway.
 const METADATA: [IpAddr; 10] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
@@ -57,8 +58,8 @@ impl SpecialRange {
         }
     }
 
-    /// Whether a name that the operator excepted may resolve to this range. For the rest, not even the operator's own name
-    /// server is followed: an exception for one of those addresses has to name the address itself.
+    /// Whether a name that the operator excepted may resolve to this range. For the rest, not even the operator's own
+    /// name server is followed: an exception for one of those addresses has to name the address itself.
     pub(super) fn may_be_excepted_by_name(self) -> bool {
         match self {
             SpecialRange::Loopback

@@ -80,7 +80,8 @@ pub struct Connection {
     base: String,
     token: Option<(Redactor, HeaderValue)>,
     transport: Transport,
-    /// The first path that was posted to, with its parsed address: services have one such path, and many posts go there.
+    /// The first path that was posted to, with its parsed address: services have one such path, and many posts go
+    /// there.
     post_url: OnceLock<(String, ServiceUrl)>,
 }
 
@@ -151,8 +152,8 @@ impl Connection {
         .await
     }
 
-    /// Posts a document under an idempotency key, which is the same for every attempt, if that is still permitted once there
-    /// is a connection. At most `max_bytes` of the response are read.
+    /// Posts a document under an idempotency key, which is the same for every attempt, if that is still permitted once
+    /// there is a connection. At most `max_bytes` of the response are read.
     pub async fn post(
         &self,
         path: &str,

@@ -1,6 +1,7 @@
 //! A request body that is sent only if the call is still permitted once there is a connection.
 //!
-//! A client polls the body when it has a connection; a request without its body is incomplete, and no server acts on it.
+//! A client polls the body when it has a connection; a request without its body is incomplete, and no server acts on
+//! it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

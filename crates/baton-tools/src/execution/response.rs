@@ -1,7 +1,7 @@
 //! The meaning of the response to a call. Pure.
 //!
-//! A document in the shape `{status, output}` is the service's statement about the call, with any HTTP status. Without that
-//! shape the HTTP status decides: a refused call was not done, and of every other one the outcome is unknown.
+//! A document in the shape `{status, output}` is the service's statement about the call, with any HTTP status. Without
+//! that shape the HTTP status decides: a refused call was not done, and of every other one the outcome is unknown.
 
 use baton_core::fault::without_credentials;
 use baton_core::json::{as_text, cut};
@@ -61,8 +61,8 @@ pub(super) fn parse_result(response: ServiceResponse, connection: &Connection) -
     })
 }
 
-/// Whether such a document is the service's statement about the call. With an HTTP status that says otherwise it has to be
-/// whole, and no success: proxies in between write documents with a `status`, too.
+/// Whether such a document is the service's statement about the call. With an HTTP status that says otherwise it has to
+/// be whole, and no success: proxies in between write documents with a `status`, too.
 fn is_statement(status: u16, document: &ExecuteResponse) -> bool {
     match status {
         200..=299 => true,

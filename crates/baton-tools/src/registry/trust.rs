@@ -1,7 +1,7 @@
 //! The operator's settings for a tool, which override the tool's own spec.
 //!
-//! A tool with overrides is wrapped, so that every reader of its spec sees the same. Its calls and its effect class stay
-//! its own.
+//! A tool with overrides is wrapped, so that every reader of its spec sees the same. Its calls and its effect class
+//! stay its own.
 
 use std::sync::Arc;
 

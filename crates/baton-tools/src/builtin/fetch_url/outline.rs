@@ -1,9 +1,10 @@
 //! The outline of a page: its markup, rewritten to be balanced and shallow, with only the elements that Markdown knows.
 //!
-//! The converter from HTML to Markdown builds a tree as browsers do and walks it by recursion. A page of two megabytes can
-//! make that tree a million levels deep, or, by formatting that is never closed, larger than any memory. So the converter
-//! gets no page, but this outline: at most [`MAX_DEPTH`] levels and [`MAX_ELEMENTS`] elements, every one of them closed
-//! in order. Where a page has more, its text goes on without the markup, and [`Outline::flattened`] says so.
+//! The converter from HTML to Markdown builds a tree as browsers do and walks it by recursion. A page of two megabytes
+//! can make that tree a million levels deep, or, by formatting that is never closed, larger than any memory. So the
+//! converter gets no page, but this outline: at most [`MAX_DEPTH`] levels and [`MAX_ELEMENTS`] elements, every one of
+//! them closed in order. Where a page has more, its text goes on without the markup, and [`Outline::flattened`] says
+//! so.
 
 use std::collections::HashMap;
 

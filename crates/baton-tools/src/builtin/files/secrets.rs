@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use baton_core::policy::matches;
 
-/// The files that hold secrets by convention: names, and paths of several, with `*` in them. Everything below a folder of
-/// such a name counts, too.
+/// The files that hold secrets by convention: names, and paths of several, with `*` in them. Everything below a folder
+/// of such a name counts, too.
 const CONVENTION: [&str; 62] = [
     // Settings of programs, which hold their passwords.
     ".env*",
@@ -109,8 +109,8 @@ impl SecretReason {
 }
 
 impl Secrets {
-    /// The files that hold secrets by convention and Baton's own files and folders, but for the operator's exceptions: names
-    /// and paths with `*`. One of Baton's own is excepted only by a path that begins with `/`.
+    /// The files that hold secrets by convention and Baton's own files and folders, but for the operator's exceptions:
+    /// names and paths with `*`. One of Baton's own is excepted only by a path that begins with `/`.
     pub fn new(own: &[PathBuf], except: &[String]) -> Secrets {
         let real = |path: &PathBuf| parts(&path.canonicalize().unwrap_or_else(|_| path.clone()));
         let own = own.iter().map(real).filter(|parts| !parts.is_empty()).collect();

@@ -158,7 +158,8 @@ struct BraveWeb {
     results: Vec<Value>,
 }
 
-/// A result in the shape of any of the services; none if it has no usable address. An odd result does not lose the others.
+/// A result in the shape of any of the services; none if it has no usable address. An odd result does not lose the
+/// others.
 fn parse_hit(entry: &Value) -> Option<SearchHit> {
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     let url = Url::parse(text("url")?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
