@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_core::fault::Fault;
 use baton_core::json::{MAX_DEPTH, is_deeper_than};
-use baton_model::{Collector, Delta, MAX_CALLS, MAX_REPLY_BYTES};
+use baton_model::{Delta, MAX_CALLS, MAX_REPLY_BYTES, ReplyCollector};
 
 /// What came of some bytes: the deltas, and whether they are a whole answer.
 pub(crate) type Read = (Vec<Delta>, Result<(), Fault>);
@@ -17,7 +17,7 @@ pub(crate) fn check((deltas, end): &Read) {
     assert_eq!((finishes, is_last), if end.is_ok() { (1, true) } else { (0, false) }, "{end:?}: {deltas:?}");
     calls_are_sound(deltas);
 
-    let mut collector = Collector::new();
+    let mut collector = ReplyCollector::new();
     let collected = deltas.iter().try_for_each(|delta| collector.push(delta));
     match collected.and_then(|()| collector.finish()) {
         Ok(reply) => {

@@ -1,7 +1,7 @@
 //! What servers say about their failures.
 
 use baton_core::fault::{Code, Fault};
-use baton_model::wire::{in_answer, of_status};
+use baton_model::wire::{fault_from_status, fault_in_answer};
 use serde_json::Value;
 
 /// The most characters that a fault's message has: an excerpt of 300, and our own words.
@@ -14,9 +14,9 @@ pub fn check(input: &[u8]) {
     // Half of all inputs have a status that there is.
     let number = u16::from_be_bytes([*high, *low]);
     let status = if number & 1 == 0 { 300 + (number >> 1) % 300 } else { number };
-    sound(&of_status(status, body));
+    sound(&fault_from_status(status, body));
     let error = serde_json::from_slice(body);
-    sound(&in_answer(&error.unwrap_or_else(|_| Value::from(String::from_utf8_lossy(body)))));
+    sound(&fault_in_answer(&error.unwrap_or_else(|_| Value::from(String::from_utf8_lossy(body)))));
 }
 
 fn sound(fault: &Fault) {

@@ -14,16 +14,16 @@ mod answer;
 mod marker;
 
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_model::wire::{Habits, Names};
+use baton_model::wire::{InlineTags, WireNames};
 
 /// Tools that were offered: one whose name is the same everywhere, and two that are called differently.
 const TOOLS: [&str; 3] = ["get_time", "exec.calculator", "with space"];
 
 /// The habits and names that the lowest three bits of a byte choose.
-fn chosen(settings: u8) -> (Habits, Names) {
-    let habits = Habits { think_tags: settings & 1 != 0, tool_call_tags: settings & 2 != 0 };
+fn chosen(settings: u8) -> (InlineTags, WireNames) {
+    let habits = InlineTags { think_tags: settings & 1 != 0, tool_call_tags: settings & 2 != 0 };
     let tools = if settings & 4 != 0 { TOOLS.map(tool).to_vec() } else { Vec::new() };
-    (habits, Names::of(&tools, &[]))
+    (habits, WireNames::new(&tools, &[]))
 }
 
 fn tool(name: &str) -> ToolSpec {

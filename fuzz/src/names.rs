@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_core::chat::{ChatCall, ChatMessage, Role};
-use baton_model::wire::Names;
+use baton_model::wire::WireNames;
 use serde_json::json;
 
 use crate::tool;
@@ -18,13 +18,13 @@ pub fn check(input: &[u8]) {
     let tools: Vec<_> = of_kind("t").map(tool).collect();
     let messages: Vec<_> =
         lines().filter(|(kind, _)| *kind != "t").map(|(kind, it)| said(kind, it)).collect();
-    let names = Names::of(&tools, &messages);
+    let names = WireNames::new(&tools, &messages);
 
     let mut theirs = BTreeMap::new();
     for ours in of_kind("t").chain(of_kind("c")) {
-        let mapped = names.theirs(ours);
+        let mapped = names.to_provider(ours);
         assert!(is_taken(mapped, 64), "{ours:?} became {mapped:?}");
-        assert_eq!(names.ours(mapped), ours, "{mapped:?} goes back to another");
+        assert_eq!(names.from_provider(mapped), ours, "{mapped:?} goes back to another");
         assert_eq!(*theirs.entry(mapped).or_insert(ours), ours, "two became {mapped:?}");
     }
     let mut ids = BTreeMap::new();
@@ -34,17 +34,17 @@ pub fn check(input: &[u8]) {
         assert_eq!(*ids.entry(mapped.clone()).or_insert(ours), ours, "two became {mapped:?}");
     }
     for offered in of_kind("t").filter(|name| is_taken(name, 64)) {
-        assert_eq!(names.theirs(offered), offered, "it fitted");
+        assert_eq!(names.to_provider(offered), offered, "it fitted");
     }
     stays(&tools, &messages, &names);
 }
 
 /// With less said, what is known is called the same.
-fn stays(tools: &[baton_core::tool::ToolSpec], messages: &[ChatMessage], all: &Names) {
+fn stays(tools: &[baton_core::tool::ToolSpec], messages: &[ChatMessage], all: &WireNames) {
     let before = &messages[..messages.len() / 2];
-    let earlier = Names::of(tools, before);
+    let earlier = WireNames::new(tools, before);
     for name in tools.iter().map(|tool| tool.name.as_str()).chain(before.iter().flat_map(names_of)) {
-        assert_eq!(earlier.theirs(name), all.theirs(name));
+        assert_eq!(earlier.to_provider(name), all.to_provider(name));
     }
     for id in before.iter().flat_map(ids_of) {
         assert_eq!(earlier.call_id(id), all.call_id(id));

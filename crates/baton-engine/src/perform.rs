@@ -22,7 +22,7 @@ use baton_core::tool::EffectClass;
 use baton_model::{Delta, Model, ModelRequest, ToolChoice};
 use baton_store::failpoint::point;
 use baton_store::{Intent, Store, StoreError};
-use baton_tools::{Known, Registry};
+use baton_tools::{Registry, VisibleTools};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -266,7 +266,7 @@ impl Performer {
         // What is there and not allowed is refused by the flow, which knows why.
         let offered = |name: &str| self.definition.tools.iter().any(|tool| tool.name == name);
         let known = |name: &str| offered(name) || self.definition.decision.would_allow(name).is_some();
-        let tools = Known { known: &known, offered: &offered };
+        let tools = VisibleTools { known: &known, offered: &offered };
         let registry = (self.tools)();
         Reply {
             text: raw.text,

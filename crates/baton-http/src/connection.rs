@@ -18,7 +18,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::Broken;
+use super::HttpError;
 
 /// How many rounds are made before other tasks get a turn. Two are usual. Without a bound, a task that tokio asks to
 /// yield would never do so.
@@ -42,14 +42,14 @@ impl std::fmt::Debug for ClientConnection {
 
 /// A request that got no response, with the request itself if none of it was sent.
 pub(super) struct SendError {
-    pub(super) error: Broken,
+    pub(super) error: HttpError,
     pub(super) request: Option<Request<Full<Bytes>>>,
 }
 
 impl ClientConnection {
-    pub(super) async fn handshake(stream: TcpStream) -> Result<ClientConnection, Broken> {
+    pub(super) async fn handshake(stream: TcpStream) -> Result<ClientConnection, HttpError> {
         let (sender, connection) =
-            Builder::new().handshake(TokioIo::new(stream)).await.map_err(Broken::from_error)?;
+            Builder::new().handshake(TokioIo::new(stream)).await.map_err(HttpError::from_error)?;
         let relay = Arc::new(Relay::default());
         let waker = relay.clone().into();
         Ok(ClientConnection { sender, connection: Some(Box::new(connection)), relay, waker })
@@ -65,7 +65,7 @@ impl ClientConnection {
         let response = poll_fn(|cx| drive(connection, relay, waker, cx, |cx| sending.as_mut().poll(cx)));
         response.await.map_err(|mut error| {
             let request = error.take_message();
-            SendError { request, error: Broken::from_error(error.into_error()) }
+            SendError { request, error: HttpError::from_error(error.into_error()) }
         })
     }
 

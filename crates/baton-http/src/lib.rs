@@ -30,7 +30,7 @@ use idle::IdlePool;
 
 /// Client for one server on this machine, with a pool of idle connections to it. Clones share the pool.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct LocalClient {
     address: Arc<ServerAddress>,
     idle: Arc<IdlePool>,
 }
@@ -44,16 +44,21 @@ struct ServerAddress {
     connect_timeout: Duration,
 }
 
-impl Server {
+impl LocalClient {
     /// A client for a name or an address, with or without the brackets of a URL; nothing is sent yet. An idle
     /// connection is kept for `keep`; if that is zero, each connection is used once.
-    pub fn new(host: &str, port: u16, connect_timeout: Duration, keep: Duration) -> Result<Server, Broken> {
+    pub fn new(
+        host: &str,
+        port: u16,
+        connect_timeout: Duration,
+        keep: Duration,
+    ) -> Result<LocalClient, HttpError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let host_header = if port == 80 { bracketed } else { format!("{bracketed}:{port}") };
-        let host_header = HeaderValue::from_str(&host_header).map_err(Broken::from_error)?;
+        let host_header = HeaderValue::from_str(&host_header).map_err(HttpError::from_error)?;
         let address = ServerAddress { host: host.to_owned(), port, host_header, connect_timeout };
-        Ok(Server { address: Arc::new(address), idle: Arc::new(IdlePool::new(keep)) })
+        Ok(LocalClient { address: Arc::new(address), idle: Arc::new(IdlePool::new(keep)) })
     }
 
     /// Sends a request, and waits for the head of the response. `path` may have a query.
@@ -63,7 +68,7 @@ impl Server {
         path: Uri,
         headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<Answer, Broken> {
+    ) -> Result<HttpResponse, HttpError> {
         self.send_if(method, path, headers, body, || std::future::ready(true)).await
     }
 
@@ -76,7 +81,7 @@ impl Server {
         mut headers: HeaderMap,
         body: Vec<u8>,
         is_permitted: impl Fn() -> F,
-    ) -> Result<Answer, Broken> {
+    ) -> Result<HttpResponse, HttpError> {
         headers.insert(HOST, self.address.host_header.clone());
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
@@ -89,14 +94,14 @@ impl Server {
             };
             if !is_permitted().await {
                 let cause = "it may not be sent any more".to_owned();
-                return Err(Broken { is_connect: true, is_timeout: false, cause });
+                return Err(HttpError { is_connect: true, is_timeout: false, cause });
             }
             match connection.send(request).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();
                     let (status, headers) = (head.status, head.headers);
                     let body = Some(BodyReader { connection, body, idle: self.idle.clone() });
-                    return Ok(Answer { status, headers, body });
+                    return Ok(HttpResponse { status, headers, body });
                 }
                 Err(SendError { request: Some(unsent), .. }) if !is_fresh => request = unsent,
                 Err(SendError { error, .. }) => return Err(error),
@@ -105,14 +110,14 @@ impl Server {
     }
 
     /// Connects. A name may stand for several addresses, of which some lead nowhere: each has its share of the time.
-    async fn connect(&self) -> Result<TcpStream, Broken> {
+    async fn connect(&self) -> Result<TcpStream, HttpError> {
         let ServerAddress { host, port, connect_timeout, .. } = &*self.address;
-        let late = || Broken {
+        let late = || HttpError {
             is_connect: true,
             is_timeout: true,
             cause: "there was no connection in time".to_owned(),
         };
-        let unreached = |error| Broken { is_connect: true, ..Broken::from_error(error) };
+        let unreached = |error| HttpError { is_connect: true, ..HttpError::from_error(error) };
         let lookup =
             timeout(*connect_timeout, lookup_host((host.as_str(), *port))).await.map_err(|_| late())?;
         let addresses: Vec<SocketAddr> = lookup.map_err(unreached)?.collect();
@@ -133,17 +138,17 @@ impl Server {
 }
 
 /// The request target (path and query) of an address whose parts are known to be well written.
-pub fn target(path: &str, query: Option<&str>) -> Result<Uri, Broken> {
+pub fn request_target(path: &str, query: Option<&str>) -> Result<Uri, HttpError> {
     let parsed = match query {
         Some(query) => format!("{path}?{query}").parse(),
         None => path.parse(),
     };
-    parsed.map_err(Broken::from_error)
+    parsed.map_err(HttpError::from_error)
 }
 
 /// A response whose head has arrived.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     status: StatusCode,
     headers: HeaderMap,
     /// None once the body has ended.
@@ -157,7 +162,7 @@ struct BodyReader {
     idle: Arc<IdlePool>,
 }
 
-impl Answer {
+impl HttpResponse {
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -175,13 +180,13 @@ impl Answer {
     }
 
     /// The next bytes of the body; none at its end.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         let Some(BodyReader { connection, body, .. }) = &mut self.body else { return Ok(None) };
         match connection.read(body).await {
             Some(Ok(bytes)) => Ok(Some(bytes)),
             Some(Err(error)) => {
                 self.body = None;
-                Err(Broken::from_error(error))
+                Err(HttpError::from_error(error))
             }
             None => {
                 if let Some(BodyReader { connection, idle, .. }) = self.body.take() {
@@ -195,7 +200,7 @@ impl Answer {
 
 /// Why there is no response, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct HttpError {
     /// Whether there was no connection yet, so that nothing was sent.
     pub is_connect: bool,
     /// Whether time was up.
@@ -204,13 +209,13 @@ pub struct Broken {
     pub cause: String,
 }
 
-impl Broken {
+impl HttpError {
     /// An error on an open connection, or before the first attempt to connect.
-    fn from_error(error: impl Error + 'static) -> Broken {
+    fn from_error(error: impl Error + 'static) -> HttpError {
         let innermost = innermost(&error);
         let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         let is_timeout = innermost.downcast_ref::<io::Error>().is_some_and(is_late);
-        Broken { is_connect: false, is_timeout, cause: innermost.to_string() }
+        HttpError { is_connect: false, is_timeout, cause: innermost.to_string() }
     }
 }
 
@@ -237,7 +242,7 @@ mod tests {
             ("::1", 80, "::1", "[::1]"),
         ];
         for (host, port, looked_up, header) in table {
-            let server = Server::new(host, port, Duration::ZERO, Duration::ZERO);
+            let server = LocalClient::new(host, port, Duration::ZERO, Duration::ZERO);
             let names = server.map(|it| (it.address.host.clone(), it.address.host_header.clone()));
             assert_eq!(names, Ok((looked_up.to_owned(), HeaderValue::from_static(header))));
         }

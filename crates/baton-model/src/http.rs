@@ -32,7 +32,7 @@ use reqwest::Url;
 use crate::endpoint::Endpoint;
 use crate::secret::Secret;
 use crate::wire::{PROXY, Wire};
-use baton_http::Broken;
+use baton_http::HttpError;
 use client::HttpClient;
 pub use limits::Timeouts;
 pub(crate) use limits::{CallDeadlines, format_duration};
@@ -117,7 +117,7 @@ impl HttpClients {
 
 /// The fault of a request that got no reply. The server has not answered, so each is worth a retry,
 /// unless a proxy demands authorization before it connects.
-fn no_reply_fault(endpoint: &Endpoint, timeouts: &Timeouts, broken: &Broken) -> Fault {
+fn no_reply_fault(endpoint: &Endpoint, timeouts: &Timeouts, broken: &HttpError) -> Fault {
     let (cause, proxy) = (&broken.cause, proxy::variable(endpoint));
     // A setting's value may hold a password, so the message has only its name.
     let through = proxy.map(|name| format!(" through the proxy of {name}")).unwrap_or_default();

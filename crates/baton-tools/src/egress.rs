@@ -33,7 +33,7 @@ use tokio::time::{Instant, timeout_at};
 use judge::EgressTarget;
 pub use judge::{EgressRefusal, MAX_URL, PinnedUrl, RefusalReason, judge};
 pub(crate) use page::body;
-pub use page::{FetchedPage, Limits, Media, Truncation};
+pub use page::{FetchLimits, FetchedPage, Media, Truncation};
 use rules::UrlHost;
 pub use rules::{Exception, ExceptionError, Rules};
 pub(crate) use service_route::ServiceRoute;
@@ -51,7 +51,7 @@ pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAd
 #[derive(Clone)]
 pub struct EgressClient {
     rules: Rules,
-    limits: Limits,
+    limits: FetchLimits,
     resolver: Resolver,
 }
 
@@ -149,16 +149,16 @@ enum FetchOutcome {
 impl EgressClient {
     /// A client with the default limits and the system's name server.
     pub fn new(rules: Rules) -> Self {
-        EgressClient::limited(rules, Limits::default())
+        EgressClient::limited(rules, FetchLimits::default())
     }
 
     /// A client with its own limits and the system's name server.
-    pub fn limited(rules: Rules, limits: Limits) -> Self {
+    pub fn limited(rules: Rules, limits: FetchLimits) -> Self {
         EgressClient::with(rules, limits, Arc::new(|name| system_lookup(name).boxed()))
     }
 
     /// A client with its own limits and name server.
-    pub fn with(rules: Rules, limits: Limits, resolver: Resolver) -> Self {
+    pub fn with(rules: Rules, limits: FetchLimits, resolver: Resolver) -> Self {
         EgressClient { rules, limits, resolver }
     }
 

@@ -25,14 +25,14 @@ const OVERLAP: usize = 16 * 1024;
 /// Compiles a pattern; `^` and `$` stand for the ends of lines.
 pub(crate) fn compile_pattern(text: &str) -> Result<Regex, ToolError> {
     if text.len() > MAX_PATTERN {
-        return Err(ToolError::asked(format!("The pattern is longer than {MAX_PATTERN} bytes.")));
+        return Err(ToolError::invalid_call(format!("The pattern is longer than {MAX_PATTERN} bytes.")));
     }
     let config = Config::new()
         .nfa_size_limit(Some(MAX_COMPILED))
         .onepass_size_limit(Some(MAX_COMPILED))
         .hybrid_cache_capacity(4 * MAX_COMPILED);
     let built = Regex::builder().configure(config).syntax(syntax::Config::new().multi_line(true)).build(text);
-    built.map_err(|error| ToolError::asked(describe(&error)))
+    built.map_err(|error| ToolError::invalid_call(describe(&error)))
 }
 
 fn describe(error: &BuildError) -> String {

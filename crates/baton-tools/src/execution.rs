@@ -24,9 +24,9 @@ use tokio::time::timeout;
 use crate::registry::Registry;
 use crate::secret::Secret;
 use crate::tool::{Tool, ToolError};
-pub use client::{BadService, Connection, RequestError, ServiceResponse};
-pub use offer::{Offer, SkippedTool};
-pub use pin::{PINS, accepted, pin};
+pub use client::{BadService, RequestError, ServiceClient, ServiceResponse};
+pub use offer::{SkippedTool, ToolOffer};
+pub use pin::{PIN_PREFIX, apply_pins, pin};
 pub use remote_tool::CONTEXT_HEADER;
 use remote_tool::RemoteTool;
 
@@ -41,7 +41,7 @@ const LIST_BYTES: usize = 4 << 20;
 
 /// The settings of a service.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ServiceOptions {
     /// Its address, as `http://127.0.0.1:8002`.
     pub url: String,
     /// Baton's own token for it.
@@ -53,42 +53,45 @@ pub struct Options {
 /// A service with tools. Cheap to clone; its connections are shared.
 #[derive(Debug, Clone)]
 pub struct ExecutionService {
-    connection: Arc<Connection>,
+    connection: Arc<ServiceClient>,
     timeout: Duration,
 }
 
 /// Why there is no list of tools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NoOffer(pub String);
+pub struct DiscoveryError(pub String);
 
 impl ExecutionService {
     /// A service at an address. Nothing is sent yet.
-    pub fn new(options: Options) -> Result<ExecutionService, BadService> {
-        let connection = Arc::new(Connection::new(&options.url, options.token)?);
+    pub fn new(options: ServiceOptions) -> Result<ExecutionService, BadService> {
+        let connection = Arc::new(ServiceClient::new(&options.url, options.token)?);
         Ok(ExecutionService { connection, timeout: options.timeout })
     }
 
     /// Fetches the list of tools.
-    pub async fn discover(&self) -> Result<Offer, NoOffer> {
-        let late = |_| NoOffer(format!("it did not answer within {} s", LIST_TIME.as_secs()));
+    pub async fn discover(&self) -> Result<ToolOffer, DiscoveryError> {
+        let late = |_| DiscoveryError(format!("it did not answer within {} s", LIST_TIME.as_secs()));
         let response = timeout(LIST_TIME, self.connection.get("/tools", LIST_BYTES)).await.map_err(late)?;
-        let response = response.map_err(|error| NoOffer(error.to_string()))?;
+        let response = response.map_err(|error| DiscoveryError(error.to_string()))?;
         match response.status {
             200..=299 if response.is_cut => {
-                Err(NoOffer(format!("its list of tools is longer than {} MiB", LIST_BYTES >> 20)))
+                Err(DiscoveryError(format!("its list of tools is longer than {} MiB", LIST_BYTES >> 20)))
             }
             200..=299 => {
                 let list = self.connection.redacted(&String::from_utf8_lossy(&response.body));
                 offer::read(list.as_bytes(), self.timeout).ok_or_else(|| {
-                    NoOffer("what it answers is no list of tools: is this its address?".to_owned())
+                    DiscoveryError("what it answers is no list of tools: is this its address?".to_owned())
                 })
             }
-            300..=399 => {
-                Err(NoOffer(format!("it redirects (status {}): name its final address", response.status)))
+            300..=399 => Err(DiscoveryError(format!(
+                "it redirects (status {}): name its final address",
+                response.status
+            ))),
+            401 | 403 => {
+                Err(DiscoveryError(format!("it does not accept our token (status {})", response.status)))
             }
-            401 | 403 => Err(NoOffer(format!("it does not accept our token (status {})", response.status))),
-            status => Err(NoOffer(format!("it answers with status {status}"))),
+            status => Err(DiscoveryError(format!("it answers with status {status}"))),
         }
     }
 
@@ -96,7 +99,7 @@ impl ExecutionService {
     /// `timeout_of` gives the operator's timeout for a name, in milliseconds.
     pub fn tools(
         &self,
-        offer: &Offer,
+        offer: &ToolOffer,
         is_taken: &dyn Fn(&str) -> bool,
         timeout_of: &dyn Fn(&str) -> Option<u64>,
     ) -> (Vec<Arc<dyn Tool>>, Vec<SkippedTool>) {

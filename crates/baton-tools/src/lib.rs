@@ -22,10 +22,12 @@ mod typed;
 
 pub use builtin::blob::BlobSource;
 pub use builtin::fetch_url::fetch_url;
-pub use builtin::web::{Search, Web, WebError, web};
-pub use builtin::web_search::answers as search_answers;
+pub use builtin::web::{SearchProvider, Web, WebError, web};
+pub use builtin::web_search::probe_search;
 pub use builtin::{Builtin, FILE_TOOLS, RootError, Secrets, builtin};
-pub use registry::{Known, MAX_ARGUMENT_BYTES, Ran, Registry, RegistryError, TrustOverride};
-pub use search_results::is_found;
+pub use registry::{
+    MAX_ARGUMENT_BYTES, Registry, RegistryError, ToolCallResult, TrustOverride, VisibleTools,
+};
+pub use search_results::is_search_result;
 pub use secret::Secret;
-pub use tool::{CallContext, Output, Permit, Tool, ToolError};
+pub use tool::{CallContext, CallPermit, Output, Tool, ToolError};

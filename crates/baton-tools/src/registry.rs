@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::tool::Tool;
 use schema::Schema;
 
-pub use call::Ran;
-pub use check::{Known, MAX_ARGUMENT_BYTES};
+pub use call::ToolCallResult;
+pub use check::{MAX_ARGUMENT_BYTES, VisibleTools};
 pub use trust::TrustOverride;
 
 /// The longest name that every provider accepts.
@@ -101,7 +101,7 @@ impl Registry {
         mut overrides: BTreeMap<String, TrustOverride>,
     ) -> Result<Registry, RegistryError> {
         let overridden = |tool: Arc<dyn Tool>| match overrides.remove(&tool.spec().name) {
-            Some(setting) => setting.of(tool),
+            Some(setting) => setting.apply_to(tool),
             None => Some(tool),
         };
         let registry = Registry::new(tools.into_iter().filter_map(overridden).collect())?;

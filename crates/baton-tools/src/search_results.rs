@@ -39,7 +39,7 @@ struct WholeResult {
 ///
 /// Addresses are equal if they make the same request: scheme, host, port, path and query, as parsed. Fragments are not
 /// sent and do not count. An address with a user name or a password never counts as a result.
-pub fn is_found(url: &str, search_results: &[Value]) -> bool {
+pub fn is_search_result(url: &str, search_results: &[Value]) -> bool {
     let Some(wanted) = comparable(url) else { return false };
     search_results.iter().flat_map(urls).any(|result| comparable(&result).as_ref() == Some(&wanted))
 }

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::tool::{CallContext, Output, Tool, ToolError};
-use crate::typed::{About, off_thread, parse_arguments, typed};
+use crate::typed::{ToolInfo, off_thread, parse_arguments, typed};
 
 const MAX_OUTPUT: usize = 32 * 1024 * 1024;
 
@@ -55,7 +55,7 @@ enum TestEffectClass {
 
 /// The tool `test_effect`.
 pub fn test_effect() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "test_effect",
         description: "For tests: appends a line to a file, then waits, fails or returns as told.",
         class: EffectClass::Unsafe,
@@ -78,7 +78,7 @@ struct TestNoteArguments {
 
 /// The tool `test_note`, which may be called again under its key.
 pub fn test_note() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "test_note",
         description: "For tests: appends a line to a file whenever it is called, then waits.",
         class: EffectClass::Idempotent,
@@ -136,7 +136,7 @@ async fn perform(arguments: Value, context: CallContext) -> Result<Output, ToolE
 
 fn fits(line: &str, key: &str) -> Result<(), ToolError> {
     if line.contains('\n') || key.contains(['\n', '\t']) {
-        return Err(ToolError::asked("The line and the key must fit one line of the file."));
+        return Err(ToolError::invalid_call("The line and the key must fit one line of the file."));
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ impl ToolError {
     }
 
     /// A failure whose cause lies in the call itself: the same call would fail again. Nothing was sent or done.
-    pub fn asked(message: impl Into<String>) -> Self {
+    pub fn invalid_call(message: impl Into<String>) -> Self {
         ToolError { message: message.into(), before_start: true, unknown: false, cause: Cause::Asked }
     }
 }
@@ -61,12 +61,12 @@ impl ToolError {
 /// sending, once it is connected: meanwhile the process may have been stopped for long, and another one may own the
 /// call.
 #[derive(Clone, Default)]
-pub struct Permit(Option<Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>>);
+pub struct CallPermit(Option<Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>>);
 
-impl Permit {
+impl CallPermit {
     /// A permit that is looked up at every check.
-    pub fn new(holds: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static) -> Permit {
-        Permit(Some(Arc::new(holds)))
+    pub fn new(holds: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static) -> CallPermit {
+        CallPermit(Some(Arc::new(holds)))
     }
 
     /// Whether the call may be made now. The default permit always holds: no other process can own the call.
@@ -78,9 +78,9 @@ impl Permit {
     }
 }
 
-impl fmt::Debug for Permit {
+impl fmt::Debug for CallPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").finish_non_exhaustive()
+        f.debug_struct("CallPermit").finish_non_exhaustive()
     }
 }
 
@@ -100,7 +100,7 @@ pub struct CallContext {
     /// The metadata that the run's caller sent, for tools with `requires_context`; otherwise null.
     pub metadata: Value,
     /// Whether the call may still be made.
-    pub permit: Permit,
+    pub permit: CallPermit,
 }
 
 /// A tool that an agent can call. Implemented here and by programs that embed Baton.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
 /// The spec of a tool without its schemas.
-pub(crate) struct About {
+pub(crate) struct ToolInfo {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) class: EffectClass,
@@ -58,7 +58,7 @@ impl ToolReturn for String {
 }
 
 /// A tool made of an async function.
-pub(crate) fn typed<A, O, F, Fut>(about: About, run: F) -> Arc<dyn Tool>
+pub(crate) fn typed<A, O, F, Fut>(about: ToolInfo, run: F) -> Arc<dyn Tool>
 where
     A: DeserializeOwned + JsonSchema + 'static,
     O: ToolReturn,
@@ -70,7 +70,7 @@ where
 }
 
 /// A tool made of a function that blocks; it runs beside the async threads.
-pub(crate) fn blocking<A, O, F>(about: About, run: F) -> Arc<dyn Tool>
+pub(crate) fn blocking<A, O, F>(about: ToolInfo, run: F) -> Arc<dyn Tool>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     O: ToolReturn,
@@ -92,7 +92,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     })
 }
 
-impl About {
+impl ToolInfo {
     /// The whole spec of a tool that takes an `A`.
     pub(crate) fn spec<A: JsonSchema>(self, output_schema: Option<Value>) -> ToolSpec {
         ToolSpec {
@@ -126,7 +126,7 @@ fn schema_of<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
 /// still fail after the check.
 pub(crate) fn parse_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
     serde_json::from_value(arguments)
-        .map_err(|error| ToolError::asked(format!("The arguments do not fit: {error}.")))
+        .map_err(|error| ToolError::invalid_call(format!("The arguments do not fit: {error}.")))
 }
 
 struct TypedTool<A, F> {

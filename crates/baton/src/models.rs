@@ -19,7 +19,7 @@ use baton_core::role::Roles;
 use baton_core::run::Definition;
 use baton_engine::ModelSource;
 use baton_model::wire::Wire;
-use baton_model::{BadCatalog, Catalog, Endpoint, Finding, Model, Probe, Provider};
+use baton_model::{BadCatalog, Catalog, Endpoint, Model, ModelProbe, ProbeFinding, Provider};
 
 use crate::config::{Config, Origin, ProviderSetting, SearchSetting, Serving};
 use crate::failure::Failure;
@@ -201,16 +201,16 @@ impl Models {
     }
 
     /// Tries a model out. Nothing is sent without the key that is said to be there.
-    pub(crate) async fn probe(&self, model: &str) -> Result<Probe, Failure> {
+    pub(crate) async fn probe(&self, model: &str) -> Result<ModelProbe, Failure> {
         let catalog = self.catalog()?;
         let Some(missing) = self.keyless(model) else { return Ok(catalog.probe(model).await) };
-        Ok(Probe {
+        Ok(ModelProbe {
             model: model.to_owned(),
             wire: "",
             is_local: catalog.is_local(model).unwrap_or_default(),
             answer: Err(Fault::new(Code::LlmAuth, missing.message)),
-            tools: Finding::NotAsked,
-            structured: Finding::NotAsked,
+            tools: ProbeFinding::NotAsked,
+            structured: ProbeFinding::NotAsked,
         })
     }
 

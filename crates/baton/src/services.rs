@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use baton_core::tool::ToolSpec;
 use baton_tools::Secret;
-use baton_tools::execution::NoOffer;
+use baton_tools::execution::DiscoveryError;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -71,7 +71,9 @@ pub(crate) async fn discover(app: &App) -> Result<(), Failure> {
 }
 
 /// The tools that the execution service offers, or why it offers none.
-pub(crate) async fn offered(setting: &ExecutionSetting) -> Result<Result<Vec<ToolSpec>, NoOffer>, Failure> {
+pub(crate) async fn offered(
+    setting: &ExecutionSetting,
+) -> Result<Result<Vec<ToolSpec>, DiscoveryError>, Failure> {
     let offer = tools::service(setting)?.discover().await;
     Ok(offer.map(|offer| offer.specs))
 }

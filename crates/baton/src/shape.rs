@@ -11,7 +11,7 @@ use baton_core::time::Timestamp;
 use baton_core::tool::{EffectClass, ToolSpec};
 use baton_engine::{RunView, Trace, TraceSpan};
 use baton_store::{BranchView, Pruned, Rewound, RunRow, StepRow, ThreadView};
-use baton_tools::Ran;
+use baton_tools::ToolCallResult;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -201,7 +201,7 @@ pub(crate) fn tool(spec: &ToolSpec) -> Value {
 }
 
 /// What came of a tool that a person called.
-pub(crate) fn executed(ran: &Ran, execution_time_ms: u64) -> Value {
+pub(crate) fn executed(ran: &ToolCallResult, execution_time_ms: u64) -> Value {
     let worked = ran.outcome.status == baton_core::thread::Closing::Ok;
     json!({
         "status": if worked { "success" } else { "error" },

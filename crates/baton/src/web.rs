@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::tool::{ToolSpec, WEB_SEARCH};
-use baton_tools::{Search, Secret, Tool, TrustOverride, Web, WebError, web};
+use baton_tools::{SearchProvider, Secret, Tool, TrustOverride, Web, WebError, web};
 
 use crate::config::{Origin, SearchSetting, Service, WebSetting, nearest};
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ pub(crate) fn tools(setting: &WebSetting) -> Result<Vec<Arc<dyn Tool>>, Failure>
     let search = setting.search.as_ref().map(|search| service(search, &environment));
     let made = |search| web(Web { search, egress: setting.rules.clone(), limits: setting.limits });
     let made = match made(search) {
-        Err(error @ WebError::Key) => made(Some(Search::Keyless { why: sentence(&error) })),
+        Err(error @ WebError::Key) => made(Some(SearchProvider::Keyless { why: sentence(&error) })),
         made => made,
     };
     made.map_err(|error| Failure::usage(error.to_string()).hint("correct [search] in baton.toml"))
@@ -35,17 +35,20 @@ pub(crate) fn key(search: &SearchSetting, environment: &dyn Fn(&str) -> Option<O
 }
 
 /// A search service with its key, or without the one that it lacks.
-pub(crate) fn service(search: &SearchSetting, environment: &dyn Fn(&str) -> Option<OsString>) -> Search {
+pub(crate) fn service(
+    search: &SearchSetting,
+    environment: &dyn Fn(&str) -> Option<OsString>,
+) -> SearchProvider {
     let base = search.base.as_ref().map(ToString::to_string);
     let key = key(search, environment);
     if let Some(why) = key.lacking() {
-        return Search::Keyless { why: format!("The search service lacks its key: {why}.") };
+        return SearchProvider::Keyless { why: format!("The search service lacks its key: {why}.") };
     }
     let key = key.secret().map_or_else(|| Secret::new(""), |key| Secret::new(key.expose()));
     match search.service {
-        Service::Searxng => Search::Searxng { base: base.unwrap_or_default() },
-        Service::Brave => Search::Brave { key, base },
-        Service::Tavily => Search::Tavily { key, base },
+        Service::Searxng => SearchProvider::Searxng { base: base.unwrap_or_default() },
+        Service::Brave => SearchProvider::Brave { key, base },
+        Service::Tavily => SearchProvider::Tavily { key, base },
     }
 }
 

@@ -13,7 +13,7 @@ use baton_core::policy::{CallRule, EXECUTE};
 use baton_core::thread::Closing;
 use baton_core::tool::EffectClass;
 use baton_store::{AuditEvent, KeyRow, NewKey};
-use baton_tools::{CallContext, Ran, Registry};
+use baton_tools::{CallContext, Registry, ToolCallResult};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -339,7 +339,7 @@ impl Engine {
     }
 
     /// What a caller is told: a long output whole, where it was kept.
-    async fn told(&self, tenant: &Tenant, ran: Ran, execution_time_ms: f64) -> Executed {
+    async fn told(&self, tenant: &Tenant, ran: ToolCallResult, execution_time_ms: f64) -> Executed {
         if let (Some(bytes), Some(BlobRef { hash, .. })) = (ran.blob, &ran.outcome.blob)
             && let Err(error) = patiently!(
                 self.shared,

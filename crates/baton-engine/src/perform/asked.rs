@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_core::chat::{ChatMessage, TokenUsage};
 use baton_core::tool::ToolSpec;
-use baton_model::{Collector, Model, ModelRequest};
+use baton_model::{Model, ModelRequest, ReplyCollector};
 use serde_json::Value;
 
 /// The bytes that are taken for one token where nothing counts them better.
@@ -22,7 +22,7 @@ fn tokens(bytes: usize) -> u64 {
 /// The progress of one model call.
 #[derive(Default)]
 pub(super) struct Asked {
-    pub(super) collector: Collector,
+    pub(super) collector: ReplyCollector,
     pub(super) model: Option<Arc<dyn Model>>,
     /// The bytes of the messages that it was given to read.
     read: usize,

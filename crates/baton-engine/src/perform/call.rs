@@ -9,7 +9,7 @@ use baton_core::thread::{Closing, Entry};
 use baton_core::tool::{BLOB_TOOLS, EffectClass};
 use baton_store::failpoint::point;
 use baton_store::{Intent, Slice, StoreError};
-use baton_tools::{CallContext, Ran};
+use baton_tools::{CallContext, ToolCallResult};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +77,7 @@ impl Performer {
             return None; // it was found out with the connection in hand
         }
         let outcome = ToolOutcome { private: shows_private, ..ran.outcome };
-        Some(self.ran(name, Ran { outcome, ..ran }, *class, cancel).await)
+        Some(self.ran(name, ToolCallResult { outcome, ..ran }, *class, cancel).await)
     }
 
     /// Whether a call shows more of a long output that is private. It is as private as the result on this branch that it
@@ -99,7 +99,13 @@ impl Performer {
         kept.unwrap_or(true)
     }
 
-    async fn ran(&self, name: &str, mut ran: Ran, class: EffectClass, cancel: &CancellationToken) -> Outcome {
+    async fn ran(
+        &self,
+        name: &str,
+        mut ran: ToolCallResult,
+        class: EffectClass,
+        cancel: &CancellationToken,
+    ) -> Outcome {
         point("tool.post_reply");
         // What the run is pinned to may trust a tool that is no longer trusted.
         let trust = (self.tools)().get(name).map(|tool| tool.spec().trust).unwrap_or_default();

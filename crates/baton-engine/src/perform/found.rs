@@ -4,7 +4,7 @@ use baton_core::effect::{Admission, CheckedCall, EffectKind, Reply};
 use baton_core::thread::{Closing, Entry};
 use baton_core::tool::{Egress, WEB_SEARCH};
 use baton_store::{Slice, StoreError};
-use baton_tools::is_found;
+use baton_tools::is_search_result;
 use serde_json::Value;
 
 use super::Performer;
@@ -29,7 +29,7 @@ impl Performer {
         for call in reply.calls.iter_mut().filter(|call| depends(call)) {
             let url = call.arguments.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
             if let Admission::Fits { egress, .. } = &mut call.admission {
-                *egress = !is_found(&url, &found);
+                *egress = !is_search_result(&url, &found);
             }
         }
         reply

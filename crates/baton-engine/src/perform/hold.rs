@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use baton_core::id::{RunId, Tenant};
-use baton_tools::Permit;
+use baton_tools::CallPermit;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
@@ -63,7 +63,7 @@ impl Hold {
 
 /// The permit of one call, and whether it was refused.
 pub(crate) struct Held {
-    pub(crate) permit: Permit,
+    pub(crate) permit: CallPermit,
     is_lost: Arc<AtomicBool>,
 }
 
@@ -72,7 +72,7 @@ impl Held {
     pub(crate) fn once(shared: &Arc<Shared>, tenant: &Tenant, run: RunId, hold: Hold) -> Held {
         let is_lost = Arc::new(AtomicBool::new(false));
         let (shared, tenant, told) = (shared.clone(), tenant.clone(), is_lost.clone());
-        let permit = Permit::new(move || {
+        let permit = CallPermit::new(move || {
             let (shared, tenant, told) = (shared.clone(), tenant.clone(), told.clone());
             async move {
                 let holds = hold.holds(&shared, &tenant, run).await;
@@ -86,7 +86,7 @@ impl Held {
 
     /// For one that does no harm when it is made twice.
     pub(crate) fn freely() -> Held {
-        Held { permit: Permit::default(), is_lost: Arc::default() }
+        Held { permit: CallPermit::default(), is_lost: Arc::default() }
     }
 
     /// Whether the run was found to be lost, so that nothing was sent.

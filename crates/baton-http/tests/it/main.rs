@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use baton_http::{Answer, Broken, Server, target};
+use baton_http::{HttpError, HttpResponse, LocalClient, request_target};
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,8 +28,8 @@ impl TestServer {
     }
 
     /// A client that keeps its idle connections for `keep`.
-    fn client(&self, keep: Duration) -> Server {
-        Server::new("127.0.0.1", self.port(), LONG, keep).unwrap()
+    fn client(&self, keep: Duration) -> LocalClient {
+        LocalClient::new("127.0.0.1", self.port(), LONG, keep).unwrap()
     }
 
     async fn accept(&self) -> ServerSide {
@@ -37,7 +37,11 @@ impl TestServer {
     }
 
     /// Makes a request on a new connection and answers it with `pieces`.
-    async fn answer_first(&self, server: &Server, pieces: &[&str]) -> (Result<Answer, Broken>, ServerSide) {
+    async fn answer_first(
+        &self,
+        server: &LocalClient,
+        pieces: &[&str],
+    ) -> (Result<HttpResponse, HttpError>, ServerSide) {
         tokio::join!(ask(server), async {
             let mut peer = self.accept().await;
             peer.request().await;
@@ -72,7 +76,11 @@ impl ServerSide {
     }
 
     /// Makes a request that has to come on this connection, and answers it with `pieces`.
-    async fn answer_next(&mut self, server: &Server, pieces: &[&str]) -> Result<Answer, Broken> {
+    async fn answer_next(
+        &mut self,
+        server: &LocalClient,
+        pieces: &[&str],
+    ) -> Result<HttpResponse, HttpError> {
         let answered = async {
             self.request().await;
             self.send(pieces).await;
@@ -81,10 +89,10 @@ impl ServerSide {
     }
 }
 
-async fn ask(server: &Server) -> Result<Answer, Broken> {
+async fn ask(server: &LocalClient) -> Result<HttpResponse, HttpError> {
     let mut headers = HeaderMap::new();
     headers.insert("x-key", HeaderValue::from_static("k"));
-    server.send(Method::POST, target("/ask", Some("a=1")).unwrap(), headers, b"hi".to_vec()).await
+    server.send(Method::POST, request_target("/ask", Some("a=1")).unwrap(), headers, b"hi".to_vec()).await
 }
 
 /// A caller may lose the right to ask while there is no connection yet, or between two requests on one.
@@ -92,13 +100,13 @@ async fn ask(server: &Server) -> Result<Answer, Broken> {
 async fn a_request_that_is_no_longer_permitted_is_not_sent() {
     let listener = TestServer::new().await;
     let server = listener.client(LONG);
-    let refused = |server: Server| async move {
-        let path = target("/ask", None).unwrap();
+    let refused = |server: LocalClient| async move {
+        let path = request_target("/ask", None).unwrap();
         let is_permitted = || std::future::ready(false);
         server.send_if(Method::POST, path, HeaderMap::new(), b"hi".to_vec(), is_permitted).await.map(|_| ())
     };
     let error =
-        Broken { is_connect: true, is_timeout: false, cause: "it may not be sent any more".to_owned() };
+        HttpError { is_connect: true, is_timeout: false, cause: "it may not be sent any more".to_owned() };
     let (answer, mut peer) = tokio::join!(refused(server.clone()), listener.accept());
     assert_eq!(answer, Err(error.clone()));
     peer.closed().await;
@@ -108,7 +116,7 @@ async fn a_request_that_is_no_longer_permitted_is_not_sent() {
     peer.closed().await;
 }
 
-async fn whole(answer: Result<Answer, Broken>) -> Result<String, Broken> {
+async fn whole(answer: Result<HttpResponse, HttpError>) -> Result<String, HttpError> {
     let (mut answer, mut all) = (answer?, Vec::new());
     while let Some(bytes) = answer.chunk().await? {
         all.extend_from_slice(&bytes);
@@ -116,7 +124,7 @@ async fn whole(answer: Result<Answer, Broken>) -> Result<String, Broken> {
     Ok(String::from_utf8(all).unwrap())
 }
 
-fn hello() -> Result<String, Broken> {
+fn hello() -> Result<String, HttpError> {
     Ok("hello".to_owned())
 }
 
@@ -151,7 +159,7 @@ async fn a_request_is_written_as_given_and_a_response_is_read_in_chunks() {
 #[tokio::test]
 async fn a_host_name_of_this_machine_is_resolved() {
     let listener = TestServer::new().await;
-    let server = Server::new("localhost", listener.port(), LONG, LONG).unwrap();
+    let server = LocalClient::new("localhost", listener.port(), LONG, LONG).unwrap();
     assert_eq!(whole(listener.answer_first(&server, &[SHORT]).await.0).await, hello());
 }
 
@@ -259,7 +267,7 @@ async fn a_refused_connection_is_an_error_before_anything_is_sent() {
     let server = listener.client(LONG);
     drop(listener);
     let cause = "Connection refused (os error 111)".to_owned();
-    assert_eq!(ask(&server).await.unwrap_err(), Broken { is_connect: true, is_timeout: false, cause });
+    assert_eq!(ask(&server).await.unwrap_err(), HttpError { is_connect: true, is_timeout: false, cause });
 }
 
 #[tokio::test]
@@ -271,7 +279,7 @@ async fn a_connection_that_the_server_drops_is_an_error_after_sending() {
         peer.request().await;
     });
     let cause = "connection closed before message completed".to_owned();
-    assert_eq!(answer.unwrap_err(), Broken { is_connect: false, is_timeout: false, cause });
+    assert_eq!(answer.unwrap_err(), HttpError { is_connect: false, is_timeout: false, cause });
     let () = peer;
 
     let (answer, peer) = listener.answer_first(&server, &[CHUNKED]).await;
@@ -279,7 +287,7 @@ async fn a_connection_that_the_server_drops_is_an_error_after_sending() {
     let mut answer = answer.unwrap();
     assert_eq!(answer.chunk().await.unwrap().unwrap(), "one");
     let cause = "unexpected EOF during chunk size line".to_owned();
-    assert_eq!(answer.chunk().await, Err(Broken { is_connect: false, is_timeout: false, cause }));
+    assert_eq!(answer.chunk().await, Err(HttpError { is_connect: false, is_timeout: false, cause }));
 }
 
 #[tokio::test]
@@ -288,7 +296,7 @@ async fn a_response_that_is_not_http_is_an_error() {
     let server = listener.client(LONG);
     let (answer, _) = listener.answer_first(&server, &["SSH-2.0-OpenSSH\r\n\r\n"]).await;
     let cause = "invalid HTTP version parsed".to_owned();
-    assert_eq!(answer.unwrap_err(), Broken { is_connect: false, is_timeout: false, cause });
+    assert_eq!(answer.unwrap_err(), HttpError { is_connect: false, is_timeout: false, cause });
 }
 
 /// Chunks that come while they are read, from another thread: the reader is woken for each, or hangs here.

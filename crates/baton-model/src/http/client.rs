@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use baton_http::{Broken, Server, innermost};
+use baton_http::{HttpError, LocalClient, innermost};
 use hyper::Uri;
 use hyper::body::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
@@ -21,15 +21,15 @@ const AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 #[derive(Debug, Clone)]
 pub(super) enum HttpClient {
     Reqwest(reqwest::Client),
-    Local(Server),
+    Local(LocalClient),
 }
 
 impl HttpClient {
-    pub(super) fn new(key: &ClientKey) -> Result<HttpClient, Broken> {
+    pub(super) fn new(key: &ClientKey) -> Result<HttpClient, HttpError> {
         match &key.local_plain {
             Some((host, port)) => {
                 let keep = if key.keep_alive { POOL_IDLE } else { Duration::ZERO };
-                Server::new(host, *port, key.connect, keep).map(HttpClient::Local)
+                LocalClient::new(host, *port, key.connect, keep).map(HttpClient::Local)
             }
             None => reqwest_client(key).map(HttpClient::Reqwest).map_err(from_reqwest),
         }
@@ -42,7 +42,7 @@ impl HttpClient {
         (url, path): (&Url, &Uri),
         mut headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<ClientResponse, Broken> {
+    ) -> Result<ClientResponse, HttpError> {
         match self {
             HttpClient::Reqwest(client) => {
                 let mut request = reqwest::Request::new(method, url.clone());
@@ -78,7 +78,7 @@ fn reqwest_client(key: &ClientKey) -> reqwest::Result<reqwest::Client> {
 #[derive(Debug)]
 pub(super) enum ClientResponse {
     Reqwest(reqwest::Response),
-    Local(baton_http::Answer),
+    Local(baton_http::HttpResponse),
 }
 
 impl ClientResponse {
@@ -106,7 +106,7 @@ impl ClientResponse {
     }
 
     /// The next bytes of the body; none at its end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         match self {
             ClientResponse::Reqwest(response) => response.chunk().await.map_err(from_reqwest),
             ClientResponse::Local(answer) => answer.chunk().await,
@@ -114,9 +114,9 @@ impl ClientResponse {
     }
 }
 
-fn from_reqwest(error: reqwest::Error) -> Broken {
+fn from_reqwest(error: reqwest::Error) -> HttpError {
     let (is_connect, is_timeout) = (error.is_connect(), error.is_timeout());
-    Broken { is_connect, is_timeout, cause: cause(&error) }
+    HttpError { is_connect, is_timeout, cause: cause(&error) }
 }
 
 /// The innermost cause of an error. The outer layers only say that there is one, and the outermost would show

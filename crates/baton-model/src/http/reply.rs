@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::fault::{Code, Fault};
-use baton_http::Broken;
+use baton_http::HttpError;
 use futures_util::FutureExt;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 
@@ -123,7 +123,7 @@ impl HttpReply {
 
     /// The fault of a body that broke off. reqwest calls a reset in the middle of a body a failure to decode
     /// it; it is a failure of the connection.
-    fn broken_fault(&self, broken: &Broken) -> Fault {
+    fn broken_fault(&self, broken: &HttpError) -> Fault {
         let (endpoint, cause) = (self.route.endpoint(), &broken.cause);
         let problem = format!("the connection to {endpoint} broke in the middle of the answer: {cause}");
         Fault::new(Code::LlmConnection, problem).retry_after_ms(0)

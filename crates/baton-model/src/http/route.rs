@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use baton_core::fault::{Code, Fault};
-use baton_http::{Broken, target};
+use baton_http::{HttpError, request_target};
 use hyper::Uri;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
@@ -38,10 +38,10 @@ pub(crate) struct HttpRoute {
 impl HttpRoute {
     pub(super) fn new(client: HttpClient, url: Url, to: RequestTarget<'_>) -> Result<Self, Fault> {
         let endpoint = to.endpoint.clone();
-        let unusable = |broken: Broken| {
+        let unusable = |broken: HttpError| {
             Fault::new(Code::LlmConnection, format!("cannot ask {endpoint}: {}", broken.cause))
         };
-        let path = target(url.path(), url.query()).map_err(unusable)?;
+        let path = request_target(url.path(), url.query()).map_err(unusable)?;
         Ok(HttpRoute { client, endpoint, url, path, headers: headers(to.wire), key: key(to)? })
     }
 

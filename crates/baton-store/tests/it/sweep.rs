@@ -12,8 +12,9 @@ use baton_store::{FaultyStore, Mishap, Store, StoreError, WRITES};
 use crate::home::Home;
 use stage::Stage;
 
-/// The writes that a retry repeats: an entry that is pushed twice is there twice. Baton itself never retries a push.
-const REPEATED: [&str; 1] = ["push"];
+/// The writes that a retry repeats: an entry that is pushed twice is there twice, and Baton never retries a push; an event
+/// that is told twice is in the trail twice, which `docs/services.md` says of calls outside of runs.
+const REPEATED: [&str; 2] = ["push", "tell"];
 
 /// The writes of a run itself: on PostgreSQL, where a store of its own takes half a second, the others are tried with
 /// `BATON_FULL=1`.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, typed};
+use crate::typed::{ToolInfo, typed};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -19,7 +19,7 @@ struct AskUserArguments {
 }
 
 pub(crate) fn tool() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: ASK_USER,
         description: "Asks the person a question and waits for the answer. Use it when something only the person \
                       knows, or has to choose or confirm, is missing.",
@@ -28,6 +28,8 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
         trust: Trust::BUILT_IN,
     };
     typed(about, |_: AskUserArguments, _| async {
-        Err::<String, _>(ToolError::asked("The run waits for the person's answer; there is nothing to call."))
+        Err::<String, _>(ToolError::invalid_call(
+            "The run waits for the person's answer; there is nothing to call.",
+        ))
     })
 }

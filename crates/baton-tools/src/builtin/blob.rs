@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::excerpt;
 use crate::tool::{CallContext, Tool, ToolError};
-use crate::typed::{About, Structured, off_thread, typed};
+use crate::typed::{Structured, ToolInfo, off_thread, typed};
 
 /// A window has to fit an output with its closing line, or reading a blob would make another blob.
 const MAX_READ: u64 = 24 * 1024;
@@ -71,7 +71,7 @@ struct BlobMatch {
 }
 
 pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
-    let about = |name, description| About {
+    let about = |name, description| ToolInfo {
         name,
         description,
         class: EffectClass::SideEffectFree,
@@ -99,7 +99,7 @@ pub(crate) fn tools(source: Arc<dyn BlobSource>) -> Vec<Arc<dyn Tool>> {
 async fn fetch(source: &dyn BlobSource, tenant: Tenant, hash: String) -> Result<Vec<u8>, ToolError> {
     let blob = source.read(tenant, hash.clone()).await.map_err(ToolError::new)?;
     blob.ok_or_else(|| {
-        ToolError::asked(format!("There is no blob {hash}. Use the hash from an abridged output."))
+        ToolError::invalid_call(format!("There is no blob {hash}. Use the hash from an abridged output."))
     })
 }
 

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Structured, typed};
+use crate::typed::{Structured, ToolInfo, typed};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ struct CalculatorResult {
 }
 
 pub(crate) fn tool() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "calculator",
         description: "Calculates arithmetic exactly: add, subtract, multiply, divide, remainder and powers of decimal \
                       numbers. Use it for any math or sum instead of working it out yourself.",
@@ -49,7 +49,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
 }
 
 fn calculate(expression: &str) -> Result<CalculatorResult, ToolError> {
-    let number = parse::evaluate(expression).map_err(|error| ToolError::asked(error.to_string()))?;
+    let number = parse::evaluate(expression).map_err(|error| ToolError::invalid_call(error.to_string()))?;
     Ok(CalculatorResult { result: number.to_string(), exact: number.is_exact() })
 }
 
@@ -156,7 +156,7 @@ mod tests {
             (&powers, "The expression is nested more than 64 levels deep."),
         ];
         for (expression, message) in cases {
-            assert_eq!(calculate(expression), Err(ToolError::asked(message)), "{expression}");
+            assert_eq!(calculate(expression), Err(ToolError::invalid_call(message)), "{expression}");
         }
         assert_eq!(calculate("10^999").unwrap().result.len(), 1000);
     }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Structured, typed};
+use crate::typed::{Structured, ToolInfo, typed};
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
@@ -35,7 +35,7 @@ struct Moment {
 }
 
 pub(crate) fn tool(now: fn() -> Timestamp) -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "clock",
         description: "Tells the current time, date and day of the week: what time it is now, what day is today.",
         class: EffectClass::SideEffectFree,
@@ -49,7 +49,7 @@ pub(crate) fn tool(now: fn() -> Timestamp) -> Arc<dyn Tool> {
 
 fn moment(at: Timestamp, timezone: &str) -> Result<Moment, ToolError> {
     let offset = offset_minutes(timezone).ok_or_else(|| {
-        ToolError::asked(format!(
+        ToolError::invalid_call(format!(
             "{timezone:?} is no time zone here. Use \"UTC\" or an offset like \"+02:00\"."
         ))
     })?;
@@ -112,7 +112,7 @@ mod tests {
         {
             let message =
                 format!("{timezone:?} is no time zone here. Use \"UTC\" or an offset like \"+02:00\".");
-            assert_eq!(moment(Timestamp(0), timezone), Err(ToolError::asked(message)), "{timezone}");
+            assert_eq!(moment(Timestamp(0), timezone), Err(ToolError::invalid_call(message)), "{timezone}");
         }
     }
 }

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use crate::egress::{EgressClient, EgressError, FetchedPage, Media, Truncation};
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, off_thread, typed};
+use crate::typed::{ToolInfo, off_thread, typed};
 
 /// The time for converting the page, beyond the limit for fetching it.
 const CONVERT_TIME: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ struct FetchUrlArguments {
 
 /// The tool `fetch_url`, with the client that it fetches pages through.
 pub fn fetch_url(egress: EgressClient) -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "fetch_url",
         description: "Reads a web page or another text (HTML, JSON, plain text) from an address on the public internet \
                       and returns it as Markdown, with its title and final address. Use it to read a page that a \

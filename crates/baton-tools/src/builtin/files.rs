@@ -20,7 +20,7 @@ use std::sync::Arc;
 use baton_core::tool::{EffectClass, Trust};
 
 use crate::tool::{CallContext, Tool, ToolError};
-use crate::typed::{About, blocking};
+use crate::typed::{ToolInfo, blocking};
 
 pub use root::RootError;
 use root::Roots;
@@ -35,7 +35,7 @@ pub(crate) fn tools(paths: &[PathBuf], secrets: Secrets) -> Result<Vec<Arc<dyn T
         return Ok(Vec::new());
     }
     let roots = Arc::new(Roots::open(paths, secrets)?);
-    let about = |name, description| About {
+    let about = |name, description| ToolInfo {
         name,
         description,
         class: EffectClass::SideEffectFree,
@@ -51,30 +51,32 @@ pub(crate) fn tools(paths: &[PathBuf], secrets: Secrets) -> Result<Vec<Arc<dyn T
                 list_files,
                 "Lists the files and folders (directories) that can be read, with their sizes.",
             ),
-            move |arguments, context| list::list(&*of(context, &listed)?, &arguments, context),
+            move |arguments, context| list::list(&*roots_of(context, &listed)?, &arguments, context),
         ),
         blocking(
             about(read_file, "Reads a text file: shows its content, or a part of it if it is long."),
-            move |arguments, context| read::read(&*of(context, &read)?, &arguments),
+            move |arguments, context| read::read(&*roots_of(context, &read)?, &arguments),
         ),
         blocking(
             about(
                 search_files,
                 "Searches the content of files for a pattern (grep) and finds the lines where a word or text occurs.",
             ),
-            move |arguments, context| search::search(&*of(context, &searched)?, &arguments, context),
+            move |arguments, context| search::search(&*roots_of(context, &searched)?, &arguments, context),
         ),
     ])
 }
 
 /// The roots of a call: those that its run is pinned to, or else those that the tools were made with.
-fn of(context: &CallContext, own: &Arc<Roots>) -> Result<Arc<Roots>, ToolError> {
+fn roots_of(context: &CallContext, own: &Arc<Roots>) -> Result<Arc<Roots>, ToolError> {
     if context.roots.is_empty() {
         return Ok(Arc::clone(own));
     }
     let pinned = Roots::open(&context.roots, own.secrets().clone());
     // The folder may be gone when the run is resumed: no other one takes its place.
-    Ok(Arc::new(pinned.map_err(|error| ToolError::asked(format!("The files are out of reach: {error}.")))?))
+    Ok(Arc::new(
+        pinned.map_err(|error| ToolError::invalid_call(format!("The files are out of reach: {error}.")))?,
+    ))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use sysinfo::{
 };
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Structured, off_thread, typed};
+use crate::typed::{Structured, ToolInfo, off_thread, typed};
 
 /// How many processes are listed by processor use and by memory use.
 const BUSIEST: usize = 5;
@@ -86,7 +86,7 @@ struct Temperature {
 }
 
 pub(crate) fn tool() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "system_health",
         description: "Reports the health of this computer: CPU (processor) usage, memory (RAM), swap, disk space, \
                       load, uptime, temperatures and the busiest processes. Use it when the machine is slow, hot or \

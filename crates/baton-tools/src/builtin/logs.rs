@@ -16,7 +16,7 @@ use tokio::process::Child;
 
 use crate::child;
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Structured, typed};
+use crate::typed::{Structured, ToolInfo, typed};
 
 const MAX_LINES: usize = 200;
 const LINES: usize = 50;
@@ -67,7 +67,7 @@ struct LogReader {
 }
 
 pub(crate) fn tool() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: "system_logs",
         description: "Reads recent entries of this computer's system log (journal): errors, warnings, crashes and \
                       messages of services. Use it to find out what went wrong or why something failed.",

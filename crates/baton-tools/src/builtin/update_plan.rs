@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Structured, typed};
+use crate::typed::{Structured, ToolInfo, typed};
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,7 @@ enum PlanStepStatus {
 }
 
 pub(crate) fn tool() -> Arc<dyn Tool> {
-    let about = About {
+    let about = ToolInfo {
         name: UPDATE_PLAN,
         description: "Writes down the plan for work of several steps, and how far it has come. Send the whole plan \
                       each time, with at most one step in progress. Leave it out for anything simple.",
@@ -51,7 +51,7 @@ pub(crate) fn tool() -> Arc<dyn Tool> {
 fn checked(plan: PlanArguments) -> Result<PlanArguments, ToolError> {
     match plan.plan.iter().filter(|step| step.status == PlanStepStatus::InProgress).count() {
         0 | 1 => Ok(plan),
-        several => Err(ToolError::asked(format!(
+        several => Err(ToolError::invalid_call(format!(
             "{several} steps are in progress. Send the plan with at most one of them."
         ))),
     }

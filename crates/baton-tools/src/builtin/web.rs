@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{fetch_url, web_search};
-use crate::egress::{EgressClient, Limits, Rules};
+use crate::egress::{EgressClient, FetchLimits, Rules};
 use crate::secret::Secret;
 use crate::tool::Tool;
 
@@ -11,16 +11,16 @@ use crate::tool::Tool;
 #[derive(Debug)]
 pub struct Web {
     /// The search service. With `None`, there is no `web_search`.
-    pub search: Option<Search>,
+    pub search: Option<SearchProvider>,
     /// The addresses that `fetch_url` may visit.
     pub egress: Rules,
     /// The time and size limits of one `fetch_url`.
-    pub limits: Limits,
+    pub limits: FetchLimits,
 }
 
 /// A search service and its settings. The addresses are the operator's and trusted as written.
 #[derive(Debug, Clone)]
-pub enum Search {
+pub enum SearchProvider {
     /// A SearXNG instance that gives out JSON.
     Searxng {
         /// Its address.

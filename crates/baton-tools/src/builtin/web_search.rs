@@ -17,14 +17,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
-use super::web::{Search, WebError};
-use crate::egress::{Limits, Truncation, body, cause};
+use super::web::{SearchProvider, WebError};
+use crate::egress::{FetchLimits, Truncation, body, cause};
 use crate::tool::{Tool, ToolError};
-use crate::typed::{About, Structured, off_thread, typed};
+use crate::typed::{Structured, ToolInfo, off_thread, typed};
 use client::SearchClient;
 
 const TIMEOUT_MS: u64 = 15_000;
-const LIMITS: Limits = Limits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 0 };
+const LIMITS: FetchLimits =
+    FetchLimits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 0 };
 
 /// The number of results by default, and at most: no service returns more on a page.
 const COUNT: usize = 5;
@@ -55,8 +56,8 @@ struct SearchHit {
     snippet: String,
 }
 
-pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
-    let about = About {
+pub(crate) fn tool(search: SearchProvider) -> Result<Arc<dyn Tool>, WebError> {
+    let about = ToolInfo {
         name: WEB_SEARCH,
         description: "Searches the web and returns titles, addresses and snippets of pages. Use it for current events, \
                       facts that may have changed and whatever you do not know for sure; read a promising page with \
@@ -65,7 +66,7 @@ pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
         timeout_ms: TIMEOUT_MS,
         trust: Trust { untrusted_output: true, to_service: true, ..Trust::BUILT_IN },
     };
-    if let Search::Keyless { why } = search {
+    if let SearchProvider::Keyless { why } = search {
         let refused =
             move |_: WebSearchArguments, _| std::future::ready(Err(ToolError::before_start(why.clone())));
         return Ok(typed::<_, Structured<SearchResults>, _, _>(about, refused));
@@ -79,7 +80,7 @@ pub(crate) fn tool(search: Search) -> Result<Arc<dyn Tool>, WebError> {
 
 /// Probes a service without a search and without its key, either of which may cost something: an error says why it is
 /// not usable.
-pub async fn answers(search: Search) -> Result<(), String> {
+pub async fn probe_search(search: SearchProvider) -> Result<(), String> {
     let broken = |error| format!("It cannot be reached: {}.", cause(error));
     let service = SearchClient::new(search).map_err(|error| error.to_string())?;
     let route = service.route();

@@ -45,7 +45,7 @@ pub enum Truncation {
 
 /// The limits of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct FetchLimits {
     /// How long it may take, with look-ups and redirects.
     pub time: Duration,
     /// How much of the body is read.
@@ -54,9 +54,9 @@ pub struct Limits {
     pub redirects: usize,
 }
 
-impl Default for Limits {
+impl Default for FetchLimits {
     fn default() -> Self {
-        Limits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 3 }
+        FetchLimits { time: Duration::from_secs(10), bytes: 2 * 1024 * 1024, redirects: 3 }
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn media(headers: &HeaderMap) -> Result<(Media, Option<String>), Egre
 /// Reads a body up to its limits.
 pub(crate) async fn body(
     mut response: Response,
-    limits: &Limits,
+    limits: &FetchLimits,
     until: Instant,
 ) -> Result<(Vec<u8>, Option<Truncation>), reqwest::Error> {
     let mut body = Vec::new();

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_core::redact::Redactor;
-use baton_http::{Server, target};
+use baton_http::{LocalClient, request_target};
 use hyper::Uri;
 use hyper::body::Bytes;
 use reqwest::header::{
@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 use super::permitted_body::{NotPermitted, PermittedBody};
 use crate::egress::{self, ServiceRoute, cause};
 use crate::secret::Secret;
-use crate::tool::Permit;
+use crate::tool::CallPermit;
 use crate::typed::off_thread;
 
 /// The timeout of connecting.
@@ -76,7 +76,7 @@ pub struct ServiceResponse {
 }
 
 /// See the module.
-pub struct Connection {
+pub struct ServiceClient {
     base: String,
     token: Option<(Redactor, HeaderValue)>,
     transport: Transport,
@@ -88,7 +88,7 @@ pub struct Connection {
 /// How a service is reached.
 enum Transport {
     /// A server on this machine, without encryption.
-    Local(Server),
+    Local(LocalClient),
     /// Any other server. The client is made when it is first needed: reading the system's certificates takes a while.
     Remote { client: OnceCell<reqwest::Client>, route: ServiceRoute },
 }
@@ -106,18 +106,18 @@ struct ServiceRequest {
     url: ServiceUrl,
     headers: HeaderMap,
     body: Vec<u8>,
-    permit: Permit,
+    permit: CallPermit,
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for ServiceClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("ServiceClient").field("base", &self.base).finish_non_exhaustive()
     }
 }
 
-impl Connection {
+impl ServiceClient {
     /// A client for the service at an address, with our token for it. Nothing is sent yet.
-    pub fn new(base: &str, token: Option<Secret>) -> Result<Connection, BadService> {
+    pub fn new(base: &str, token: Option<Secret>) -> Result<ServiceClient, BadService> {
         let base = base.trim().trim_end_matches('/');
         let url = Url::parse(base).map_err(|_| BadService::Address)?;
         let is_bare = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
@@ -133,7 +133,7 @@ impl Connection {
             Ok((Redactor::new(token.expose()), value))
         };
         let token = token.map(header).transpose()?;
-        Ok(Connection {
+        Ok(ServiceClient {
             base: base.to_owned(),
             token,
             transport: Transport::to(&url)?,
@@ -144,7 +144,7 @@ impl Connection {
     /// Fetches a document, of which at most `max_bytes` are read.
     pub async fn get(&self, path: &str, max_bytes: usize) -> Result<ServiceResponse, RequestError> {
         let (headers, body, permit) =
-            (HeaderMap::with_capacity(HEADER_CAPACITY), Vec::new(), Permit::default());
+            (HeaderMap::with_capacity(HEADER_CAPACITY), Vec::new(), CallPermit::default());
         self.send(
             ServiceRequest { method: Method::GET, url: self.url(path)?, headers, body, permit },
             max_bytes,
@@ -161,7 +161,7 @@ impl Connection {
         extra_headers: HeaderMap,
         body: Vec<u8>,
         max_bytes: usize,
-        permit: Permit,
+        permit: CallPermit,
     ) -> Result<ServiceResponse, RequestError> {
         let unusable =
             |_| RequestError::NotSent("the key of the call holds characters that no key has".to_owned());
@@ -198,7 +198,8 @@ impl Connection {
     fn url(&self, path: &str) -> Result<ServiceUrl, RequestError> {
         let url = Url::parse(&format!("{}{path}", self.base))
             .map_err(|error| RequestError::NotSent(error.to_string()))?;
-        let target = target(url.path(), url.query()).map_err(|error| RequestError::NotSent(error.cause))?;
+        let target =
+            request_target(url.path(), url.query()).map_err(|error| RequestError::NotSent(error.cause))?;
         Ok(ServiceUrl { url, target })
     }
 
@@ -230,7 +231,7 @@ impl Transport {
         let route = ServiceRoute::to(url);
         match (url.host_str(), url.port_or_known_default()) {
             (Some(host), Some(port)) if route.is_local && route.is_plain => {
-                Server::new(host, port, CONNECT_TIMEOUT, IDLE_TIMEOUT)
+                LocalClient::new(host, port, CONNECT_TIMEOUT, IDLE_TIMEOUT)
                     .map(Transport::Local)
                     .map_err(|_| BadService::Address)
             }
@@ -268,7 +269,7 @@ impl Transport {
 
 /// A response whose head has arrived.
 enum TransportResponse {
-    Local(baton_http::Answer),
+    Local(baton_http::HttpResponse),
     Remote(reqwest::Response),
 }
 
@@ -295,8 +296,8 @@ impl TransportResponse {
     }
 }
 
-impl From<baton_http::Broken> for RequestError {
-    fn from(error: baton_http::Broken) -> RequestError {
+impl From<baton_http::HttpError> for RequestError {
+    fn from(error: baton_http::HttpError) -> RequestError {
         RequestError::classify(error.is_connect, error.is_timeout, error.cause)
     }
 }

@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The tools of a service, by its own names.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Offer {
+pub struct ToolOffer {
     /// The specs of the usable tools.
     pub specs: Vec<ToolSpec>,
     /// The tools that cannot be used.
@@ -40,7 +40,7 @@ pub struct SkippedTool {
 }
 
 /// Reads a list; none if it is no list.
-pub(super) fn read(body: &[u8], timeout: Duration) -> Option<Offer> {
+pub(super) fn read(body: &[u8], timeout: Duration) -> Option<ToolOffer> {
     let mut document: Value = serde_json::from_slice(body).ok()?;
     let list = match &mut document {
         Value::Array(list) => std::mem::take(list),
@@ -50,7 +50,7 @@ pub(super) fn read(body: &[u8], timeout: Duration) -> Option<Offer> {
         },
         _ => return None,
     };
-    let mut offer = Offer::default();
+    let mut offer = ToolOffer::default();
     for (nth, item) in list.into_iter().enumerate() {
         if nth == MOST_TOOLS {
             let why = format!("only {MOST_TOOLS} tools of one service are taken");

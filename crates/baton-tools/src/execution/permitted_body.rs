@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use futures_util::future::BoxFuture;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
-use crate::tool::Permit;
+use crate::tool::CallPermit;
 
 /// Why a request was not sent.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
@@ -28,7 +28,7 @@ pub(super) struct PermittedBody {
 
 impl PermittedBody {
     /// A body that sets `is_refused` if the permission is gone.
-    pub(super) fn body(bytes: Vec<u8>, permit: Permit, is_refused: Arc<AtomicBool>) -> reqwest::Body {
+    pub(super) fn body(bytes: Vec<u8>, permit: CallPermit, is_refused: Arc<AtomicBool>) -> reqwest::Body {
         let permission =
             Mutex::new(Box::pin(async move { permit.holds().await }) as BoxFuture<'static, bool>);
         reqwest::Body::wrap(PermittedBody { bytes: bytes.into(), permission, is_refused })
@@ -76,7 +76,7 @@ mod tests {
     async fn sent(is_permitted: bool) -> (String, bool, Option<u16>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let permit = Permit::new(move || {
+        let permit = CallPermit::new(move || {
             async move {
                 tokio::task::yield_now().await;
                 is_permitted

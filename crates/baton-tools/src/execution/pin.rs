@@ -10,25 +10,25 @@ use baton_core::json;
 use baton_core::tool::ToolSpec;
 use serde_json::json;
 
-use super::{Offer, SkippedTool};
+use super::{SkippedTool, ToolOffer};
 use crate::registry::is_tool_name;
 
 /// The prefix of the names under which a store remembers pins.
-pub const PINS: &str = "tool execution ";
+pub const PIN_PREFIX: &str = "tool execution ";
 
 /// The name under which a store remembers a tool as it is now.
 pub fn pin(spec: &ToolSpec) -> String {
     let ToolSpec { name, description, input_schema, output_schema, class, requires_context, .. } = spec;
     let pinned = json!([description, input_schema, output_schema, class, requires_context]);
     let hash = json::sha256_hex(json::canonical(&pinned).as_bytes());
-    format!("{PINS}{hash} {name}")
+    format!("{PIN_PREFIX}{hash} {name}")
 }
 
 /// An offer without the tools that differ from their pins, and the pins of the tools that are new.
-pub fn accepted(mut offer: Offer, pins: &[String]) -> (Offer, Vec<String>) {
+pub fn apply_pins(mut offer: ToolOffer, pins: &[String]) -> (ToolOffer, Vec<String>) {
     let pins: BTreeSet<&str> = pins.iter().map(String::as_str).collect();
     let known: BTreeSet<&str> =
-        pins.iter().filter_map(|pin| Some(pin.strip_prefix(PINS)?.split_once(' ')?.1)).collect();
+        pins.iter().filter_map(|pin| Some(pin.strip_prefix(PIN_PREFIX)?.split_once(' ')?.1)).collect();
     let (mut specs, mut new) = (Vec::new(), Vec::new());
     for spec in offer.specs {
         let pin = pin(&spec);
@@ -47,7 +47,7 @@ pub fn accepted(mut offer: Offer, pins: &[String]) -> (Offer, Vec<String>) {
             specs.push(spec);
         }
     }
-    (Offer { specs, skipped: offer.skipped }, new)
+    (ToolOffer { specs, skipped: offer.skipped }, new)
 }
 
 #[cfg(test)]
@@ -58,23 +58,23 @@ mod tests {
         ToolSpec { name: name.to_owned(), description: description.to_owned(), ..ToolSpec::default() }
     }
 
-    fn offer(specs: &[ToolSpec]) -> Offer {
-        Offer { specs: specs.to_vec(), skipped: Vec::new() }
+    fn offer(specs: &[ToolSpec]) -> ToolOffer {
+        ToolOffer { specs: specs.to_vec(), skipped: Vec::new() }
     }
 
     #[test]
     fn a_new_tool_is_accepted_and_a_changed_one_is_not() {
         let (a, b, changed) = (spec("a", "one"), spec("b.c", "two"), spec("a", "other"));
-        let (first, pins) = accepted(offer(&[a.clone(), b.clone()]), &[]);
+        let (first, pins) = apply_pins(offer(&[a.clone(), b.clone()]), &[]);
         assert_eq!((first, pins.clone()), (offer(&[a.clone(), b.clone()]), vec![pin(&a), pin(&b)]));
-        let (second, new) = accepted(offer(&[changed.clone(), b.clone()]), &pins);
+        let (second, new) = apply_pins(offer(&[changed.clone(), b.clone()]), &pins);
         assert_eq!((second.specs, new), (vec![b.clone()], vec![]));
         assert_eq!(second.skipped.len(), 1);
         assert!(second.skipped[0].name == "a" && second.skipped[0].why.contains("baton tools accept a"));
         let pins = [pins, vec![pin(&changed)]].concat();
-        assert_eq!(accepted(offer(&[changed.clone(), b.clone()]), &pins), (offer(&[changed, b]), vec![]));
+        assert_eq!(apply_pins(offer(&[changed.clone(), b.clone()]), &pins), (offer(&[changed, b]), vec![]));
         let odd = offer(&[spec("no\0name", "one")]);
-        assert_eq!(accepted(odd.clone(), &[]), (odd, vec![]));
+        assert_eq!(apply_pins(odd.clone(), &[]), (odd, vec![]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Connection, RequestError, ServiceResponse};
+use super::client::{RequestError, ServiceClient, ServiceResponse};
 use super::response::parse_result;
 use crate::tool::{CallContext, Output, Tool, ToolError};
 
@@ -32,7 +32,7 @@ const MARGIN_MS: u64 = 1000;
 
 /// See the module.
 pub(super) struct RemoteTool {
-    connection: Arc<Connection>,
+    connection: Arc<ServiceClient>,
     /// Its name at the service.
     remote_name: Arc<str>,
     spec: ToolSpec,
@@ -46,7 +46,7 @@ struct RemoteCall<'a> {
 }
 
 impl RemoteTool {
-    pub(super) fn new(connection: &Arc<Connection>, remote_name: String, spec: ToolSpec) -> RemoteTool {
+    pub(super) fn new(connection: &Arc<ServiceClient>, remote_name: String, spec: ToolSpec) -> RemoteTool {
         RemoteTool { connection: Arc::clone(connection), remote_name: remote_name.into(), spec }
     }
 }
@@ -70,7 +70,7 @@ impl Tool for RemoteTool {
             let body =
                 serde_json::to_vec(&RemoteCall { tool_name: &remote_name, arguments: &arguments, timeout });
             let body = body.map_err(|error| {
-                ToolError::asked(format!("The arguments cannot be written as JSON: {error}."))
+                ToolError::invalid_call(format!("The arguments cannot be written as JSON: {error}."))
             })?;
             let posting =
                 connection.post("/execute", &context.key, headers, body, MAX_RESPONSE, context.permit);
@@ -107,7 +107,7 @@ fn context_header(metadata: &Value) -> Result<HeaderMap, ToolError> {
     let text = ascii_json(&metadata.to_string());
     let value = HeaderValue::from_str(&text).ok().filter(|_| text.len() <= MAX_CONTEXT);
     let value = value.ok_or_else(|| {
-        ToolError::asked(format!(
+        ToolError::invalid_call(format!(
             "This tool is told what the caller said of the run, and that is longer than {MAX_CONTEXT} bytes."
         ))
     })?;

@@ -9,7 +9,7 @@ use baton_core::tool::Cause;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::{Connection, ServiceResponse};
+use super::client::{ServiceClient, ServiceResponse};
 use crate::tool::{Output, ToolError};
 
 /// The most bytes that are repeated of a service's message about a refusal.
@@ -35,7 +35,10 @@ impl ExecuteResponse {
 }
 
 /// The result of a call, from the response of the service.
-pub(super) fn parse_result(response: ServiceResponse, connection: &Connection) -> Result<Output, ToolError> {
+pub(super) fn parse_result(
+    response: ServiceResponse,
+    connection: &ServiceClient,
+) -> Result<Output, ToolError> {
     let ServiceResponse { status, has_retry_after, body, is_cut } = response;
     if is_cut {
         let why = "The execution service returned far too much, so its result is lost: ask for less.";
@@ -56,7 +59,7 @@ pub(super) fn parse_result(response: ServiceResponse, connection: &Connection) -
         429 => busy(status),
         503 if has_retry_after => busy(status),
         408 | 409 => outcome_unknown(status),
-        400..=499 => ToolError::asked(refusal(status, &body, connection)),
+        400..=499 => ToolError::invalid_call(refusal(status, &body, connection)),
         _ => outcome_unknown(status),
     })
 }
@@ -71,7 +74,7 @@ fn is_statement(status: u16, document: &ExecuteResponse) -> bool {
     }
 }
 
-fn stated_result(document: ExecuteResponse, connection: &Connection) -> Result<Output, ToolError> {
+fn stated_result(document: ExecuteResponse, connection: &ServiceClient) -> Result<Output, ToolError> {
     if document.is_success() {
         return Ok(match document.output.map(|output| without_token(output, connection)) {
             Some(Value::String(text)) => Output::Text(text),
@@ -92,13 +95,13 @@ fn stated_result(document: ExecuteResponse, connection: &Connection) -> Result<O
 }
 
 /// A value without our token: a service that repeats the token does not get it into a thread.
-fn without_token(mut value: Value, connection: &Connection) -> Value {
+fn without_token(mut value: Value, connection: &ServiceClient) -> Value {
     redact_in_place(&mut value, connection);
     value
 }
 
 /// Takes the token out. Few services repeat it, so texts without it are not copied.
-fn redact_in_place(value: &mut Value, connection: &Connection) {
+fn redact_in_place(value: &mut Value, connection: &ServiceClient) {
     match value {
         Value::String(text) if connection.is_repeated(text) => *text = connection.redacted(text),
         Value::Array(items) => items.iter_mut().for_each(|item| redact_in_place(item, connection)),
@@ -130,7 +133,7 @@ fn outcome_unknown(status: u16) -> ToolError {
 }
 
 /// The message for a refusal, with its reason: the `detail` of a problem, or the field that a framework uses instead.
-fn refusal(status: u16, body: &[u8], connection: &Connection) -> String {
+fn refusal(status: u16, body: &[u8], connection: &ServiceClient) -> String {
     let document: Value = serde_json::from_slice(body).unwrap_or_default();
     let fields = ["detail", "message", "error", "title"].into_iter().filter_map(|field| document.get(field));
     let reason = fields.map(as_text).find(|reason| !reason.trim().is_empty());

@@ -20,7 +20,7 @@ use crate::tool::{CallContext, Output, ToolError};
 
 /// The result of one call of a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ran {
+pub struct ToolCallResult {
     /// The outcome to record.
     pub outcome: ToolOutcome,
     /// The bytes to store under the hash of `outcome.blob`.
@@ -31,25 +31,27 @@ pub struct Ran {
     pub timed_out: bool,
 }
 
-impl Ran {
+impl ToolCallResult {
     fn ended(status: Closing, limited: LimitedOutput) -> Self {
         let (blob, bytes) = limited.blob.map(|blob| (blob.reference, blob.bytes)).unzip();
         let outcome = ToolOutcome { blob, ..ToolOutcome::new(status, limited.result) };
-        Ran { outcome, blob: bytes, before_start: false, timed_out: false }
+        ToolCallResult { outcome, blob: bytes, before_start: false, timed_out: false }
     }
 
     fn failed(error: ToolError) -> Self {
-        let mut ran = Ran::ended(Closing::Error, output::limit(Output::Text(error.message)));
+        let mut ran = ToolCallResult::ended(Closing::Error, output::limit(Output::Text(error.message)));
         ran.outcome.cause = Some(error.cause);
-        Ran { before_start: error.before_start, timed_out: error.unknown, ..ran }
+        ToolCallResult { before_start: error.before_start, timed_out: error.unknown, ..ran }
     }
 }
 
 impl Registry {
     /// Calls a tool within its timeout, its output schema and the limits of [`crate::output`].
-    pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Ran {
+    pub async fn call(&self, name: &str, arguments: Value, context: CallContext) -> ToolCallResult {
         let Some(registered) = self.tools.get(name) else {
-            return Ran::failed(ToolError::asked(format!("There is no tool {name:?} here.")));
+            return ToolCallResult::failed(ToolError::invalid_call(format!(
+                "There is no tool {name:?} here."
+            )));
         };
         let cancel = context.cancel.child_token();
         let _stop_when_dropped = cancel.clone().drop_guard();
@@ -60,9 +62,9 @@ impl Registry {
         let work = AssertUnwindSafe(async move { tool.call(arguments, context).await }).catch_unwind();
         match tokio::time::timeout(timeout, work).await {
             Ok(Ok(Ok(output))) => registered.accept(output),
-            Ok(Ok(Err(error))) => Ran::failed(error),
+            Ok(Ok(Err(error))) => ToolCallResult::failed(error),
             // The panic's message may hold anything, so it is not passed on; the effects before it are unknown.
-            Ok(Err(_panic)) => Ran::failed(ToolError::unknown(format!(
+            Ok(Err(_panic)) => ToolCallResult::failed(ToolError::unknown(format!(
                 "`{name}` broke down. This is a fault of the tool, not of the arguments."
             ))),
             Err(_elapsed) => {
@@ -70,16 +72,16 @@ impl Registry {
                     format!("`{name}` did not finish within {} ms and was stopped.", timeout.as_millis());
                 // Without a cause: a call that was too slow once is not retried automatically, at the run's expense.
                 let result = output::limit(Output::Text(message));
-                Ran { timed_out: true, ..Ran::ended(Closing::Error, result) }
+                ToolCallResult { timed_out: true, ..ToolCallResult::ended(Closing::Error, result) }
             }
         }
     }
 }
 
 impl RegisteredTool {
-    fn accept(&self, output: Output) -> Ran {
+    fn accept(&self, output: Output) -> ToolCallResult {
         match self.mismatches(&output) {
-            None => Ran::ended(Closing::Ok, output::limit(output)),
+            None => ToolCallResult::ended(Closing::Ok, output::limit(output)),
             Some(reason) => {
                 let raw = output::into_blob(into_bytes(output));
                 let message = format!(
@@ -89,7 +91,7 @@ impl RegisteredTool {
                     raw.reference.hash
                 );
                 let result = LimitedOutput { result: Value::String(message), blob: Some(raw) };
-                let mut ran = Ran::ended(Closing::Error, result);
+                let mut ran = ToolCallResult::ended(Closing::Error, result);
                 ran.outcome.cause = Some(Cause::Tool);
                 ran
             }

@@ -20,21 +20,21 @@ const MAX_PROVIDER_ID: usize = 256;
 ///
 /// A tool that is known and not offered is refused elsewhere, where the reason is known; to suggest it here would only
 /// lead to that refusal.
-pub struct Known<'a> {
+pub struct VisibleTools<'a> {
     /// Whether the caller knows a tool. A tool that exists and is not known is refused like one that does not exist.
     pub known: &'a dyn Fn(&str) -> bool,
     /// Whether a tool was offered, so that it may be suggested in place of one that does not exist.
     pub offered: &'a dyn Fn(&str) -> bool,
 }
 
-impl Known<'static> {
+impl VisibleTools<'static> {
     /// Every tool, for callers that may see all of them.
-    pub const ALL: Known<'static> = Known { known: &|_| true, offered: &|_| true };
+    pub const ALL: VisibleTools<'static> = VisibleTools { known: &|_| true, offered: &|_| true };
 }
 
 impl Registry {
     /// Checks a call as a model wrote it.
-    pub fn check(&self, call: &RawCall, tools: &Known<'_>) -> CheckedCall {
+    pub fn check(&self, call: &RawCall, tools: &VisibleTools<'_>) -> CheckedCall {
         let provider_id = call.id.clone().filter(|id| is_usable_id(id));
         let (arguments, unreadable) = match read_arguments(&call.arguments) {
             Ok(arguments) => (arguments, None),
@@ -47,7 +47,7 @@ impl Registry {
         CheckedCall { provider_id, name: recordable_name(&call.name), arguments, admission }
     }
 
-    fn check_name(&self, name: &str, tools: &Known<'_>) -> Result<(), String> {
+    fn check_name(&self, name: &str, tools: &VisibleTools<'_>) -> Result<(), String> {
         if self.tools.contains_key(name) && (tools.known)(name) {
             return Ok(());
         }

@@ -68,20 +68,20 @@ fn context() -> CallContext {
     }
 }
 
-async fn run(spec: ToolSpec, act: Act) -> Ran {
+async fn run(spec: ToolSpec, act: Act) -> ToolCallResult {
     let name = spec.name.clone();
     Registry::new(vec![acting(spec, act)]).unwrap().call(&name, json!({}), context()).await
 }
 
-fn failed(message: &str) -> Ran {
+fn failed(message: &str) -> ToolCallResult {
     let outcome = ToolOutcome { cause: Some(Cause::Tool), ..ToolOutcome::error(message) };
-    Ran { outcome, blob: None, before_start: false, timed_out: false }
+    ToolCallResult { outcome, blob: None, before_start: false, timed_out: false }
 }
 
 /// The result of a call whose time ran out. It has no cause, so that it is not retried automatically.
-fn out_of_time(ms: u32) -> Ran {
+fn out_of_time(ms: u32) -> ToolCallResult {
     let outcome = ToolOutcome::error(format!("`a` did not finish within {ms} ms and was stopped."));
-    Ran { outcome, blob: None, before_start: false, timed_out: true }
+    ToolCallResult { outcome, blob: None, before_start: false, timed_out: true }
 }
 
 fn registry() -> Registry {
@@ -97,7 +97,7 @@ fn call(name: &str, arguments: &str) -> RawCall {
 }
 
 fn check(name: &str, arguments: &str) -> CheckedCall {
-    registry().check(&call(name, arguments), &Known::ALL)
+    registry().check(&call(name, arguments), &VisibleTools::ALL)
 }
 
 fn reason(checked: &CheckedCall) -> &str {
@@ -305,7 +305,8 @@ fn unknown_tools_are_refused_with_the_nearest_one() {
 #[test]
 fn a_tool_that_is_not_known_is_refused_like_one_that_does_not_exist() {
     let check = |only: &dyn Fn(&str) -> bool| {
-        registry().check(&call("calculator", r#"{"expression":"1"}"#), &Known { known: only, offered: only })
+        registry()
+            .check(&call("calculator", r#"{"expression":"1"}"#), &VisibleTools { known: only, offered: only })
     };
     let nearest = r#"There is no tool "calculator". The nearest one is `clock`."#;
     assert_eq!(reason(&check(&|name| name == "clock")), nearest);
@@ -316,7 +317,7 @@ fn a_tool_that_is_not_known_is_refused_like_one_that_does_not_exist() {
 #[test]
 fn a_tool_that_is_known_and_not_offered_is_admitted_and_never_suggested() {
     let check = |name: &str, offered: &dyn Fn(&str) -> bool| {
-        registry().check(&call(name, r#"{"expression":"1"}"#), &Known { offered, ..Known::ALL })
+        registry().check(&call(name, r#"{"expression":"1"}"#), &VisibleTools { offered, ..VisibleTools::ALL })
     };
     let fits = Admission::Fits { class: EffectClass::SideEffectFree, egress: false };
     assert_eq!(check("calculator", &|name| name == "clock").admission, fits);
@@ -343,7 +344,7 @@ fn only_usable_ids_of_the_provider_are_kept() {
     for (id, kept) in cases {
         let call = RawCall { id: id.map(str::to_owned), ..call("anything", "") };
         let expected = id.filter(|_| kept).map(str::to_owned);
-        assert_eq!(registry().check(&call, &Known::ALL).provider_id, expected);
+        assert_eq!(registry().check(&call, &VisibleTools::ALL).provider_id, expected);
     }
 }
 
@@ -361,7 +362,7 @@ fn edited_arguments_are_checked_alike() {
 proptest! {
     #[test]
     fn a_checked_call_has_a_usable_name_and_an_object_for_any_input(name in ".*", arguments in ".*", id in proptest::option::of(".*")) {
-        let checked = registry().check(&RawCall { id, name, arguments }, &Known::ALL);
+        let checked = registry().check(&RawCall { id, name, arguments }, &VisibleTools::ALL);
         prop_assert!(is_tool_name(&checked.name));
         prop_assert!(checked.arguments.is_object());
     }

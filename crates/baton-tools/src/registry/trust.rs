@@ -30,7 +30,7 @@ pub struct TrustOverride {
 
 impl TrustOverride {
     /// The tool with these settings; none if they disable it.
-    pub(super) fn of(self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
+    pub(super) fn apply_to(self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         if self.enabled == Some(false) {
             return None;
         }
@@ -44,16 +44,16 @@ impl TrustOverride {
             trust.to_service = false;
         }
         spec.timeout_ms = self.timeout_ms.unwrap_or(spec.timeout_ms);
-        Some(Arc::new(Told { spec, tool }))
+        Some(Arc::new(OverriddenTool { spec, tool }))
     }
 }
 
-struct Told {
+struct OverriddenTool {
     spec: ToolSpec,
     tool: Arc<dyn Tool>,
 }
 
-impl Tool for Told {
+impl Tool for OverriddenTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }

@@ -64,7 +64,7 @@ fn an_address_is_a_result_if_it_makes_the_same_request() {
         ("data:https://a.example/x?q=1&r=2", false),
     ];
     for (url, expected) in table {
-        assert_eq!(is_found(url, &results), expected, "{url:?}");
+        assert_eq!(is_search_result(url, &results), expected, "{url:?}");
     }
 }
 
@@ -86,9 +86,9 @@ fn only_the_urls_of_results_count() {
         json!(format!("Title {inner}")),
         Value::Null,
     ];
-    assert!(!is_found(evil, &others));
-    assert!(!is_found(evil, &[]));
-    assert!(is_found(evil, &[Value::Null, inner]), "other results do not hide it");
+    assert!(!is_search_result(evil, &others));
+    assert!(!is_search_result(evil, &[]));
+    assert!(is_search_result(evil, &[Value::Null, inner]), "other results do not hide it");
 }
 
 #[test]
@@ -97,7 +97,8 @@ fn an_abridged_list_counts_only_the_results_that_are_shown_whole() {
     let hits: Vec<Value> = (0..20).map(|n| hit(&url(n), "T", &"ü".repeat(1000))).collect();
     let result = stored(&hits);
     assert!(result.as_str().unwrap().contains("bytes are left out here"), "the list is too long");
-    let found: Vec<usize> = (0..20).filter(|n| is_found(&url(*n), std::slice::from_ref(&result))).collect();
+    let found: Vec<usize> =
+        (0..20).filter(|n| is_search_result(&url(*n), std::slice::from_ref(&result))).collect();
     assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 19]);
 }
 
@@ -119,9 +120,9 @@ fn text_of_strangers_around_the_gap_is_not_read_as_results() {
             let last = hit("https://a.example/2", "T", &trick.repeat(6));
             let result = stored(&[hit("https://a.example/1", "T", &long), last]);
             let results = [result];
-            assert!(!is_found(evil, &results), "{trick} at {shift}");
+            assert!(!is_search_result(evil, &results), "{trick} at {shift}");
             assert!(
-                is_found("https://a.example/2", &results),
+                is_search_result("https://a.example/2", &results),
                 "{trick} at {shift}: the last one is shown whole"
             );
         }
@@ -141,7 +142,7 @@ proptest! {
         let there = pieces.iter().any(|(_, name, _)| *name == asked);
         let result = stored(&hits);
         let is_whole = result.is_object();
-        let found = is_found(&url(&asked), &[result]);
+        let found = is_search_result(&url(&asked), &[result]);
         prop_assert!(!found || there);
         prop_assert!(found || !there || !is_whole);
     }

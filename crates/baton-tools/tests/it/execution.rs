@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use baton_core::thread::Closing;
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_tools::execution::{BadService, ExecutionService, NoOffer, Options, SkippedTool};
-use baton_tools::{CallContext, Permit, Ran, Registry, Secret};
+use baton_tools::execution::{BadService, DiscoveryError, ExecutionService, ServiceOptions, SkippedTool};
+use baton_tools::{CallContext, CallPermit, Registry, Secret, ToolCallResult};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -22,8 +22,11 @@ const TOOLS: &str = r#"{"tools": [
 ]}"#;
 
 fn service(url: &str) -> ExecutionService {
-    let options =
-        Options { url: url.to_owned(), token: Some(Secret::new(TOKEN)), timeout: Duration::from_secs(30) };
+    let options = ServiceOptions {
+        url: url.to_owned(),
+        token: Some(Secret::new(TOKEN)),
+        timeout: Duration::from_secs(30),
+    };
     ExecutionService::new(options).unwrap()
 }
 
@@ -45,23 +48,27 @@ async fn answering(answer: impl Fn() -> CannedResponse + Send + Sync + 'static) 
     (server, registry)
 }
 
-async fn saying(status: &'static str, headers: &'static [(&'static str, &'static str)], body: &str) -> Ran {
+async fn saying(
+    status: &'static str,
+    headers: &'static [(&'static str, &'static str)],
+    body: &str,
+) -> ToolCallResult {
     let body = body.to_owned();
     let (_server, registry) = answering(move || CannedResponse::new(status, headers, &body)).await;
     registry.call("pay", json!({}), context("k")).await
 }
 
 /// A call whose outcome is unknown.
-fn unknown(message: &str) -> Ran {
-    Ran { timed_out: true, ..failed(message) }
+fn unknown(message: &str) -> ToolCallResult {
+    ToolCallResult { timed_out: true, ..failed(message) }
 }
 
 /// A call that failed before anything was done.
-fn unsent(message: &str) -> Ran {
-    Ran { before_start: true, ..failed(message) }
+fn unsent(message: &str) -> ToolCallResult {
+    ToolCallResult { before_start: true, ..failed(message) }
 }
 
-fn undecided(status: u16) -> Ran {
+fn undecided(status: u16) -> ToolCallResult {
     unknown(&format!(
         "The execution service answered with status {status} and no result, so nobody knows whether the call took effect."
     ))
@@ -236,7 +243,7 @@ async fn a_redirect_is_not_followed_and_takes_no_token_along() {
 
     let server =
         FakeServer::start(move |_| CannedResponse::redirect(&format!("http://127.0.0.1:{port}/tools"))).await;
-    let no = NoOffer("it redirects (status 302): name its final address".to_owned());
+    let no = DiscoveryError("it redirects (status 302): name its final address".to_owned());
     assert_eq!((service(&server.at("")).discover().await, canary.reached()), (Err(no), 0));
 }
 
@@ -263,7 +270,7 @@ async fn a_service_without_a_list_says_why() {
     assert_eq!(why("500 No", "").await, "it answers with status 500");
     let long =
         FakeServer::start(|_| CannedResponse::page("application/json", vec![b' '; (4 << 20) + 1])).await;
-    let no = NoOffer("its list of tools is longer than 4 MiB".to_owned());
+    let no = DiscoveryError("its list of tools is longer than 4 MiB".to_owned());
     assert_eq!(service(&long.at("")).discover().await, Err(no));
 }
 
@@ -335,7 +342,7 @@ async fn a_tool_that_requires_context_is_told_of_the_run_and_no_other_is() {
 async fn a_call_that_is_not_permitted_once_there_is_a_connection_is_not_sent() {
     let (server, registry) =
         answering(|| CannedResponse::page("application/json", r#"{"status": "ok", "output": "done"}"#)).await;
-    let permit = Permit::new(|| Box::pin(async { false }));
+    let permit = CallPermit::new(|| Box::pin(async { false }));
     let said = "The execution service cannot be reached, and nothing was done: it may not be sent any more.";
     let forbidden = CallContext { permit, ..context("k") };
     assert_eq!(registry.call("pay", json!({}), forbidden).await, unsent(said));
@@ -347,7 +354,8 @@ async fn a_call_that_is_not_permitted_once_there_is_a_connection_is_not_sent() {
 async fn settings_that_cannot_work_are_refused_and_the_token_is_not_shown() {
     let made = |url: &str, token: Option<&str>| {
         let token = token.map(Secret::new);
-        ExecutionService::new(Options { url: url.to_owned(), token, timeout: Duration::from_secs(1) }).err()
+        ExecutionService::new(ServiceOptions { url: url.to_owned(), token, timeout: Duration::from_secs(1) })
+            .err()
     };
     for url in [
         "",
@@ -367,6 +375,6 @@ async fn settings_that_cannot_work_are_refused_and_the_token_is_not_shown() {
     let shown = format!("{:?}", service("http://host/base/"));
     assert_eq!(
         shown,
-        r#"ExecutionService { connection: Connection { base: "http://host/base", .. }, timeout: 30s }"#
+        r#"ExecutionService { connection: ServiceClient { base: "http://host/base", .. }, timeout: 30s }"#
     );
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use baton_core::chat::RawCall;
 use baton_core::effect::Admission;
 use baton_core::tool::{EffectClass, Egress, Trust};
-use baton_tools::egress::{EgressClient, Limits, Resolver, Rules};
-use baton_tools::{Known, Ran, Registry, Web, fetch_url, web};
+use baton_tools::egress::{EgressClient, FetchLimits, Resolver, Rules};
+use baton_tools::{Registry, ToolCallResult, VisibleTools, Web, fetch_url, web};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
@@ -28,14 +28,14 @@ fn resolver() -> Resolver {
 }
 
 /// The tool as an operator has it who allows one server.
-fn tool(server: &FakeServer, limits: Limits) -> Registry {
+fn tool(server: &FakeServer, limits: FetchLimits) -> Registry {
     let allow = [server.address.to_string(), format!("a.example:{}", server.port())];
     let rules = Rules::allowing(&allow).unwrap();
     Registry::new(vec![fetch_url(EgressClient::with(rules, limits, resolver()))]).unwrap()
 }
 
-async fn fetch(server: &FakeServer, path: &str) -> Ran {
-    call(&tool(server, Limits::default()), "fetch_url", json!({ "url": server.at(path) })).await
+async fn fetch(server: &FakeServer, path: &str) -> ToolCallResult {
+    call(&tool(server, FetchLimits::default()), "fetch_url", json!({ "url": server.at(path) })).await
 }
 
 #[tokio::test]
@@ -155,7 +155,8 @@ async fn a_redirect_from_elsewhere_reaches_no_exception() {
     let allow = [outer.address.to_string(), inner.address.to_string(), format!("a.example:{port}")];
     let rules = Rules::allowing(&allow).unwrap();
     let registry =
-        Registry::new(vec![fetch_url(EgressClient::with(rules, Limits::default(), resolver()))]).unwrap();
+        Registry::new(vec![fetch_url(EgressClient::with(rules, FetchLimits::default(), resolver()))])
+            .unwrap();
     let fetch = async |url: String| call(&registry, "fetch_url", json!({ "url": url })).await;
     let refused = |to: &str| {
         not_taken(&format!(
@@ -223,7 +224,7 @@ async fn a_long_body_is_cut_and_said() {
         _ => CannedResponse::page("text/plain", &body),
     })
     .await;
-    let limits = Limits { bytes: 1000, ..Limits::default() };
+    let limits = FetchLimits { bytes: 1000, ..FetchLimits::default() };
     for (path, note) in
         [("/", ""), ("/endless", "Note: The page is longer than 1000 bytes: the rest is left out.\n")]
     {
@@ -243,7 +244,7 @@ async fn a_slow_server_or_name_server_runs_into_the_time_limit() {
         ),
     })
     .await;
-    let limits = Limits { time: Duration::from_millis(250), ..Limits::default() };
+    let limits = FetchLimits { time: Duration::from_millis(250), ..FetchLimits::default() };
     let registry = tool(&server, limits);
     let get = async |url: String| call(&registry, "fetch_url", json!({ "url": url })).await;
     let late = |host: &str| {
@@ -278,22 +279,23 @@ async fn connections_that_fail_are_explained() {
     }
     // Encryption is not given up because the server has none.
     let url = format!("https://a.example:{}/", server.port());
-    let ran = call(&tool(&server, Limits::default()), "fetch_url", json!({ "url": url })).await;
+    let ran = call(&tool(&server, FetchLimits::default()), "fetch_url", json!({ "url": url })).await;
     let start = format!("a.example:{} cannot be reached: ", server.port());
     assert!(ran.outcome.result.as_str().unwrap_or_default().starts_with(&start), "{ran:?}");
     assert_eq!(server.requests().len(), 3);
 
     let ran =
-        call(&tool(&server, Limits::default()), "fetch_url", json!({ "url": "https://b.example/" })).await;
+        call(&tool(&server, FetchLimits::default()), "fetch_url", json!({ "url": "https://b.example/" }))
+            .await;
     let unknown = "The name b.example cannot be looked up (no such name): check it, or try again later.";
-    assert_eq!(ran, Ran { before_start: true, ..failed(unknown) });
+    assert_eq!(ran, ToolCallResult { before_start: true, ..failed(unknown) });
 }
 
 #[tokio::test]
 async fn refusals_reach_the_model_before_anything_is_sent() {
     let canary = Canary::start();
     let registry = Registry::new(
-        web(Web { search: None, egress: Rules::default(), limits: Limits::default() }).unwrap(),
+        web(Web { search: None, egress: Rules::default(), limits: FetchLimits::default() }).unwrap(),
     )
     .unwrap();
     let host = format!("127.0.0.1:{}", canary.port);
@@ -309,12 +311,12 @@ async fn refusals_reach_the_model_before_anything_is_sent() {
 #[tokio::test]
 async fn the_tool_has_no_side_effects_and_takes_one_argument() {
     let registry = Registry::new(
-        web(Web { search: None, egress: Rules::default(), limits: Limits::default() }).unwrap(),
+        web(Web { search: None, egress: Rules::default(), limits: FetchLimits::default() }).unwrap(),
     )
     .unwrap();
     let specs = registry.specs();
     let facts: Vec<_> = specs.iter().map(|spec| (spec.name.as_str(), spec.class, spec.trust)).collect();
-    let trust = Trust { untrusted_output: true, egress: SendsOut::UnlessFound, ..Trust::BUILT_IN };
+    let trust = Trust { untrusted_output: true, egress: Egress::UnlessFound, ..Trust::BUILT_IN };
     assert_eq!(facts, [("fetch_url", EffectClass::SideEffectFree, trust)]);
     let call = RawCall {
         id: None,
@@ -322,7 +324,7 @@ async fn the_tool_has_no_side_effects_and_takes_one_argument() {
         arguments: r#"{"url": "https://a.example/"}"#.into(),
     };
     let fits = Admission::Fits { class: EffectClass::SideEffectFree, egress: true };
-    assert_eq!(registry.check(&call, &Known::ALL).admission, fits);
+    assert_eq!(registry.check(&call, &VisibleTools::ALL).admission, fits);
     for wrong in
         [json!({}), json!({ "url": "" }), json!({ "url": 1 }), json!({ "url": "x", "method": "POST" })]
     {
@@ -338,7 +340,7 @@ async fn a_proxy_in_the_environment_is_not_used() {
     if std::env::var_os(INSIDE).is_some() {
         let server = FakeServer::start(|_| CannedResponse::page("text/plain", "direct")).await;
         let url = format!("http://a.example:{}/", server.port());
-        let ran = call(&tool(&server, Limits::default()), "fetch_url", json!({ "url": url })).await;
+        let ran = call(&tool(&server, FetchLimits::default()), "fetch_url", json!({ "url": url })).await;
         assert_eq!(ran, ok(json!(format!("Address: {url}\n\ndirect"))));
         return;
     }

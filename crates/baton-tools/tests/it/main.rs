@@ -18,7 +18,7 @@ use baton_core::id::Tenant;
 use baton_core::thread::Closing;
 use baton_core::time::Timestamp;
 use baton_core::tool::Cause;
-use baton_tools::{BlobSource, Builtin, CallContext, Ran, Registry, builtin, testing};
+use baton_tools::{BlobSource, Builtin, CallContext, Registry, ToolCallResult, builtin, testing};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -67,29 +67,29 @@ fn context(key: &str) -> CallContext {
 }
 
 /// Calls a tool with arguments that its schema admits.
-async fn call(registry: &Registry, name: &str, arguments: Value) -> Ran {
+async fn call(registry: &Registry, name: &str, arguments: Value) -> ToolCallResult {
     registry.validate(name, &arguments).unwrap();
     registry.call(name, arguments, context("k")).await
 }
 
-fn ok(result: Value) -> Ran {
+fn ok(result: Value) -> ToolCallResult {
     let outcome = ToolOutcome::new(Closing::Ok, result);
-    Ran { outcome, blob: None, before_start: false, timed_out: false }
+    ToolCallResult { outcome, blob: None, before_start: false, timed_out: false }
 }
 
 /// A failure that may pass.
-fn failed(message: &str) -> Ran {
+fn failed(message: &str) -> ToolCallResult {
     let outcome = ToolOutcome { cause: Some(Cause::Tool), ..ToolOutcome::error(message) };
-    Ran { outcome, blob: None, before_start: false, timed_out: false }
+    ToolCallResult { outcome, blob: None, before_start: false, timed_out: false }
 }
 
 /// A failure whose cause lies in the call, found before anything was done.
-fn refused(message: &str) -> Ran {
-    Ran { before_start: true, ..not_taken(message) }
+fn refused(message: &str) -> ToolCallResult {
+    ToolCallResult { before_start: true, ..not_taken(message) }
 }
 
 /// A failure whose cause lies in the call, found after it was sent.
-fn not_taken(message: &str) -> Ran {
+fn not_taken(message: &str) -> ToolCallResult {
     let mut ran = failed(message);
     ran.outcome.cause = Some(Cause::Asked);
     ran

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_tools::egress::{
-    EgressClient, EgressError, Limits, MAX_URL, RefusalReason, Resolver, Rules, judge,
+    EgressClient, EgressError, FetchLimits, MAX_URL, RefusalReason, Resolver, Rules, judge,
 };
 use futures_util::FutureExt;
 
@@ -83,7 +83,7 @@ async fn no_entry_reaches_the_canary() {
     let rules = Rules { ports: vec![443, canary.port], ..Rules::default() };
     for entry in corpus().iter().filter(|entry| entry.class != "ok") {
         let (resolver, _) = answering(vec![entry.found.clone()]);
-        let egress = EgressClient::with(rules.clone(), Limits::default(), resolver);
+        let egress = EgressClient::with(rules.clone(), FetchLimits::default(), resolver);
         match egress.get(&entry.url(canary.port)).await {
             Err(EgressError::Refused(refused)) => {
                 assert_eq!(refused.why.code(), entry.class, "{}", entry.url)
@@ -100,7 +100,7 @@ async fn the_canary_counts_connections() {
     let canary = Canary::start();
     let rules = Rules::allowing(&[format!("a.example:{}", canary.port)]).unwrap();
     let (resolver, _) = answering(vec![vec![address("127.0.0.1")]]);
-    let limits = Limits { time: Duration::from_millis(200), ..Limits::default() };
+    let limits = FetchLimits { time: Duration::from_millis(200), ..FetchLimits::default() };
     let egress = EgressClient::with(rules, limits, resolver);
     let url = format!("http://a.example:{}/", canary.port);
     let late = EgressError::TimedOut { host: format!("a.example:{}", canary.port), limit: limits.time };
@@ -121,7 +121,7 @@ async fn no_redirect_to_an_entry_reaches_the_canary() {
     for entry in corpus().iter().filter(|entry| entry.class != "ok") {
         *target.lock().unwrap() = entry.url(canary.port).replace(char::is_control, "");
         let (resolver, _) = answering(vec![entry.found.clone()]);
-        let egress = EgressClient::with(rules.clone(), Limits::default(), resolver);
+        let egress = EgressClient::with(rules.clone(), FetchLimits::default(), resolver);
         match egress.get(&server.at("/")).await {
             Err(EgressError::Redirected { .. }) => redirected += 1,
             // A text that is no address, or a part of one, leads nowhere or back to the page.
@@ -141,7 +141,7 @@ async fn a_name_server_that_changes_its_answer_changes_nothing() {
         panic!("there is no second loopback address to listen on")
     };
     let (resolver, asked) = answering(vec![vec![address("127.0.0.1")], vec![elsewhere]]);
-    let egress = EgressClient::with(rules, Limits::default(), resolver);
+    let egress = EgressClient::with(rules, FetchLimits::default(), resolver);
     let page = egress.get(&format!("http://a.example:{}/", server.port())).await.unwrap();
     assert_eq!(
         (page.body.as_slice(), asked.load(Ordering::SeqCst), canary.reached()),
@@ -160,7 +160,7 @@ async fn each_redirect_is_looked_up_and_judged_anew() {
     let egress = |answers: &[&str]| {
         let (resolver, asked) = answering(answers.iter().map(|answer| vec![address(answer)]).collect());
         let rules = Rules::allowing(&[&host]).unwrap();
-        (EgressClient::with(rules, Limits::default(), resolver), asked)
+        (EgressClient::with(rules, FetchLimits::default(), resolver), asked)
     };
     let url = format!("http://{host}/start");
     let (steady, asked) = egress(&["127.0.0.1"]);
@@ -187,7 +187,7 @@ async fn a_name_that_turned_inward_is_refused() {
     let canary = Canary::start();
     let rules = Rules { ports: vec![canary.port], ..Rules::default() };
     let (resolver, asked) = answering(vec![vec![address("127.0.0.1")], vec![address("93.184.215.14")]]);
-    let egress = EgressClient::with(rules, Limits::default(), resolver);
+    let egress = EgressClient::with(rules, FetchLimits::default(), resolver);
     let refused = egress.get(&format!("https://a.example:{}/", canary.port)).await.unwrap_err();
     assert!(
         matches!(&refused, EgressError::Refused(refused) if matches!(refused.why, RefusalReason::Address(_))),
@@ -199,7 +199,7 @@ async fn a_name_that_turned_inward_is_refused() {
 #[tokio::test]
 async fn a_url_that_is_refused_as_written_is_not_looked_up() {
     let (resolver, asked) = answering(vec![vec![address("127.0.0.1")]]);
-    let egress = EgressClient::with(Rules::default(), Limits::default(), resolver);
+    let egress = EgressClient::with(Rules::default(), FetchLimits::default(), resolver);
     for url in
         ["http://a.example/", "https://a.example:8443/", "https://secret.corp/", "https://me@a.example/"]
     {

@@ -1,7 +1,9 @@
 //! `web_search` against a server that answers in the shapes of the three services' public documentation.
 
 use baton_core::tool::{EffectClass, Trust};
-use baton_tools::{Ran, Registry, Search, Secret, Web, WebError, is_found, search_answers, web};
+use baton_tools::{
+    Registry, SearchProvider, Secret, ToolCallResult, Web, WebError, is_search_result, probe_search, web,
+};
 use serde_json::{Value, json};
 
 use crate::server::{Canary, CannedResponse, FakeServer};
@@ -40,7 +42,7 @@ const TAVILY: &str = r#"{
   "request_id": "123e4567-e89b-12d3-a456-426614174111"
 }"#;
 
-fn registry(search: Search) -> Registry {
+fn registry(search: SearchProvider) -> Registry {
     Registry::new(
         web(Web { search: Some(search), egress: Default::default(), limits: Default::default() }).unwrap(),
     )
@@ -48,18 +50,18 @@ fn registry(search: Search) -> Registry {
 }
 
 fn searxng(base: &str) -> Registry {
-    registry(Search::Searxng { base: base.to_owned() })
+    registry(SearchProvider::Searxng { base: base.to_owned() })
 }
 
 fn brave(server: &FakeServer) -> Registry {
-    registry(Search::Brave { key: Secret::new(KEY), base: Some(server.at("/")) })
+    registry(SearchProvider::Brave { key: Secret::new(KEY), base: Some(server.at("/")) })
 }
 
 fn tavily(server: &FakeServer) -> Registry {
-    registry(Search::Tavily { key: Secret::new(&format!("{KEY}\n")), base: Some(server.at("")) })
+    registry(SearchProvider::Tavily { key: Secret::new(&format!("{KEY}\n")), base: Some(server.at("")) })
 }
 
-async fn search(registry: &Registry, arguments: Value) -> Ran {
+async fn search(registry: &Registry, arguments: Value) -> ToolCallResult {
     call(registry, "web_search", arguments).await
 }
 
@@ -67,7 +69,7 @@ fn hit(n: u32, title: &str, snippet: &str) -> Value {
     json!({ "title": title, "url": format!("https://a.example/{n}"), "snippet": snippet })
 }
 
-fn two_hits() -> Ran {
+fn two_hits() -> ToolCallResult {
     ok(json!({ "results": [hit(1, "One", "First snippet"), hit(2, "Two", "Second snippet")] }))
 }
 
@@ -265,9 +267,9 @@ fn the_facts_of_the_tool() {
 #[tokio::test]
 async fn a_service_without_its_key_says_so_when_it_is_called() {
     let why = "The key of the search service is expected in SEARCH_KEY.";
-    let registry = registry(Search::Keyless { why: why.to_owned() });
+    let registry = registry(SearchProvider::Keyless { why: why.to_owned() });
     let ran = search(&registry, json!({ "query": "x" })).await;
-    assert_eq!(ran, Ran { before_start: true, ..failed(why) });
+    assert_eq!(ran, ToolCallResult { before_start: true, ..failed(why) });
 }
 
 /// The responses of a service to a probe, and whether the service counts as usable.
@@ -284,19 +286,19 @@ async fn a_service_is_probed_without_a_search_and_without_its_key() {
     .await;
     let at = |status: u16| server.at(&format!("/{status}"));
     let odd = server.at("/200/odd");
-    let searxng = |status| Search::Searxng { base: at(status) };
-    let brave = |status| Search::Brave { key: Secret::new(KEY), base: Some(at(status)) };
-    let tavily = |status| Search::Tavily { key: Secret::new(KEY), base: Some(at(status)) };
+    let searxng = |status| SearchProvider::Searxng { base: at(status) };
+    let brave = |status| SearchProvider::Brave { key: Secret::new(KEY), base: Some(at(status)) };
+    let tavily = |status| SearchProvider::Tavily { key: Secret::new(KEY), base: Some(at(status)) };
     let misses = [400, 401, 403, 405, 422].into_iter().flat_map(|status| [brave(status), tavily(status)]);
     for there in [searxng(400), searxng(200), brave(200), tavily(200)].into_iter().chain(misses) {
-        assert_eq!(search_answers(there.clone()).await, Ok(()), "{there:?}");
+        assert_eq!(probe_search(there.clone()).await, Ok(()), "{there:?}");
     }
     let failing = |code: u16| format!("The search service failed (status {code}): try again later.");
     let no_list = "It answers with something that is not a list of results: is this its address?".to_owned();
     let table = [
-        (Search::Searxng { base: odd.clone() }, no_list.clone()),
-        (Search::Brave { key: Secret::new(KEY), base: Some(odd.clone()) }, no_list.clone()),
-        (Search::Tavily { key: Secret::new(KEY), base: Some(odd) }, no_list),
+        (SearchProvider::Searxng { base: odd.clone() }, no_list.clone()),
+        (SearchProvider::Brave { key: Secret::new(KEY), base: Some(odd.clone()) }, no_list.clone()),
+        (SearchProvider::Tavily { key: Secret::new(KEY), base: Some(odd) }, no_list),
         (brave(404), "It answers with status 404 Not Found: is this its address?".to_owned()),
         (tavily(410), "It answers with status 410 Gone: is this its address?".to_owned()),
         (brave(503), failing(503)),
@@ -315,11 +317,11 @@ async fn a_service_is_probed_without_a_search_and_without_its_key() {
         ),
     ];
     for (absent, expected) in table {
-        assert_eq!(search_answers(absent).await, Err(expected));
+        assert_eq!(probe_search(absent).await, Err(expected));
     }
     assert!(server.requests().iter().all(|request| !request.contains(KEY) && !request.contains("q=")));
-    let gone = Search::Searxng { base: "http://127.0.0.1:1".to_owned() };
-    let message = search_answers(gone).await.unwrap_err();
+    let gone = SearchProvider::Searxng { base: "http://127.0.0.1:1".to_owned() };
+    let message = probe_search(gone).await.unwrap_err();
     assert!(message.starts_with("It cannot be reached: "), "{message}");
 }
 
@@ -327,7 +329,7 @@ async fn a_service_is_probed_without_a_search_and_without_its_key() {
 async fn an_address_from_the_results_of_a_search_is_a_search_result() {
     let server = FakeServer::start(|_| CannedResponse::page("application/json", SEARXNG)).await;
     let results = [search(&searxng(&server.at("")), json!({ "query": "x" })).await.outcome.result];
-    let found = |url: &str| is_found(url, &results);
+    let found = |url: &str| is_search_result(url, &results);
     assert_eq!(
         ["https://a.example/1", "https://a.example/3#x", "https://a.example/4"].map(found),
         [true, true, false]
@@ -343,12 +345,16 @@ fn unusable_settings_are_refused_and_show_no_secret() {
     for base in
         ["", "search.example.com", "ftp://a.example", "https://me:pw@a.example", "https://a.example?x"]
     {
-        assert_eq!(made(Search::Searxng { base: base.to_owned() }), Err(WebError::Base), "{base}");
+        assert_eq!(made(SearchProvider::Searxng { base: base.to_owned() }), Err(WebError::Base), "{base}");
     }
     for key in ["", " \n", "two\nlines"] {
-        assert_eq!(made(Search::Brave { key: Secret::new(key), base: None }), Err(WebError::Key), "{key:?}");
+        assert_eq!(
+            made(SearchProvider::Brave { key: Secret::new(key), base: None }),
+            Err(WebError::Key),
+            "{key:?}"
+        );
     }
-    assert_eq!(made(Search::Tavily { key: Secret::new(KEY), base: None }), Ok(2));
-    let shown = format!("{:?}", Search::Brave { key: Secret::new(KEY), base: None });
+    assert_eq!(made(SearchProvider::Tavily { key: Secret::new(KEY), base: None }), Ok(2));
+    let shown = format!("{:?}", SearchProvider::Brave { key: Secret::new(KEY), base: None });
     assert_eq!(shown, "Brave { key: Secret, base: None }");
 }

@@ -9,7 +9,7 @@ use baton_core::effect::Admission;
 use baton_core::json::as_text;
 use baton_core::thread::Closing;
 use baton_core::tool::{EffectClass, Egress, ToolSpec, Trust};
-use baton_tools::{CallContext, Known, Ran};
+use baton_tools::{CallContext, ToolCallResult, VisibleTools};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -177,7 +177,7 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
         (None, [text]) if text.trim_start().starts_with('{') => text.clone(),
         (None, pairs) => Value::Object(from_pairs(pairs, &schema)?).to_string(),
     };
-    let checked = tools.check(&RawCall { id: None, name: args.name.clone(), arguments }, &Known::ALL);
+    let checked = tools.check(&RawCall { id: None, name: args.name.clone(), arguments }, &VisibleTools::ALL);
     if let Admission::Refused { reason } = checked.admission {
         let failure = Failure::usage(reason);
         return Err(match tools.get(&args.name) {
@@ -230,7 +230,7 @@ fn is_text(property: &Value) -> bool {
     }
 }
 
-async fn answer_json(app: &App, ran: Ran, took: u64) -> Result<u8, Failure> {
+async fn answer_json(app: &App, ran: ToolCallResult, took: u64) -> Result<u8, Failure> {
     if let (Some(blob), Some(bytes)) = (&ran.outcome.blob, &ran.blob) {
         // The output names it; it has to be there when it is asked for.
         let at = baton_engine::Clock::now(&baton_engine::SystemClock);
@@ -241,7 +241,7 @@ async fn answer_json(app: &App, ran: Ran, took: u64) -> Result<u8, Failure> {
 }
 
 /// Prints a result as a person wants it: whole, text as it is, anything else as readable JSON.
-fn answer(ran: Ran) -> Result<u8, Failure> {
+fn answer(ran: ToolCallResult) -> Result<u8, Failure> {
     if ran.outcome.status != Closing::Ok {
         return Err(Failure::failed(plain(&as_text(&ran.outcome.result))));
     }

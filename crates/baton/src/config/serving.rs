@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use baton_core::role::{Candidate, Roles};
-use baton_model::wire::{Habits, Wire};
+use baton_model::wire::{InlineTags, Wire};
 use baton_model::{BadEndpoint, Endpoint, ModelEntry, Price};
 
 use super::groups::{Group, Stated};
@@ -220,7 +220,7 @@ type Said = BTreeMap<(String, &'static str), Stated>;
 fn treat(entry: &mut ModelEntry, stated: &Stated) -> bool {
     let seconds = || std::time::Duration::from_secs(stated.value.as_whole().unwrap_or_default());
     let on = stated.value.as_switch().unwrap_or_default();
-    let Habits { think_tags, tool_call_tags } = &mut entry.habits;
+    let InlineTags { think_tags, tool_call_tags } = &mut entry.inline_tags;
     match stated.field.name() {
         "api" => entry.api = wire(stated),
         "max_concurrency" => entry.max_concurrency = stated.value.as_whole().map(super::narrow),

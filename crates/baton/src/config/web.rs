@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use baton_model::Endpoint;
 use baton_tools::TrustOverride;
-use baton_tools::egress::{Exception, Limits, Rules};
+use baton_tools::egress::{Exception, FetchLimits, Rules};
 
 use super::groups::Group;
 use super::named::{Section, field};
@@ -76,7 +76,7 @@ pub(crate) struct WebSetting {
     /// The exceptions as they are written.
     pub(crate) exceptions: Vec<String>,
     /// What a visit may cost.
-    pub(crate) limits: Limits,
+    pub(crate) limits: FetchLimits,
     /// What is said of tools, and where.
     pub(crate) tools: BTreeMap<String, (TrustOverride, Origin)>,
 }
@@ -161,13 +161,13 @@ impl WebSetting {
             search: search(settled)?,
             rules: rules(settled, &exceptions)?,
             exceptions,
-            limits: Limits {
+            limits: FetchLimits {
                 time: settled.seconds("egress.timeout_s"),
                 bytes: settled
                     .whole("egress.max_bytes")
                     .and_then(|n| usize::try_from(n).ok())
                     .unwrap_or_default(),
-                ..Limits::default()
+                ..FetchLimits::default()
             },
             tools: tools.map(|group| (group.name.clone(), (said(group), group.origin.clone()))).collect(),
         })

@@ -31,8 +31,8 @@ use baton_core::time::Timestamp;
 use baton_core::turns::by_turns;
 use baton_engine::{Clock, Engine, SystemClock};
 use baton_store::{AuditEvent, NewKey, Outgoing, Store, StoreError};
-use baton_tools::Permit;
-use baton_tools::execution::Connection;
+use baton_tools::CallPermit;
+use baton_tools::execution::ServiceClient;
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ const FOR_EVER_MS: i64 = 100 * 365 * 24 * 60 * 60 * 1000;
 /// See the module.
 pub(super) struct Sender {
     engine: Engine,
-    connection: Connection,
+    connection: ServiceClient,
     /// The number after which the next page begins.
     from: i64,
     held: Held,
@@ -154,7 +154,7 @@ impl Sender {
     /// A sender to the configured service.
     pub(super) fn new(setting: &ContextSetting, engine: &Engine) -> Result<Sender, Failure> {
         let token = super::token("services.context", &setting.token)?;
-        let connection = Connection::new(&setting.url, token)
+        let connection = ServiceClient::new(&setting.url, token)
             .map_err(|error| Failure::usage(format!("the context service: {error}")))?;
         Ok(Sender { engine: engine.clone(), connection, from: 0, held: Held::default(), looked_beside: None })
     }
@@ -266,8 +266,14 @@ impl Sender {
 
     async fn send(&self, Outgoing { n, event, .. }: &Outgoing) -> Taken {
         let (key, body) = written(*n, event);
-        let posting =
-            self.connection.post("/events", &key, Default::default(), body, ANSWER_BYTES, Permit::default());
+        let posting = self.connection.post(
+            "/events",
+            &key,
+            Default::default(),
+            body,
+            ANSWER_BYTES,
+            CallPermit::default(),
+        );
         match timeout(PATIENCE, posting).await {
             Err(_elapsed) => Taken::NotNow(format!("it did not answer within {} s", PATIENCE.as_secs())),
             Ok(Err(broken)) => Taken::NotNow(broken.to_string()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_engine::Engine;
 use baton_store::StoreError;
-use baton_tools::execution::{self, ExecutionService, Offer, Options, PINS};
+use baton_tools::execution::{self, ExecutionService, PIN_PREFIX, ServiceOptions, ToolOffer};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// The configured service.
 pub(super) fn service(setting: &ExecutionSetting) -> Result<ExecutionService, Failure> {
     let token = super::token("services.execution", &setting.token)?;
-    let options = Options { url: setting.url.clone(), token, timeout: setting.timeout };
+    let options = ServiceOptions { url: setting.url.clone(), token, timeout: setting.timeout };
     ExecutionService::new(options).map_err(|error| Failure::usage(format!("the execution service: {error}")))
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Discovery {
     config: Config,
     refresh: Duration,
     /// The last offer; none: the service never answered.
-    offer: Option<Offer>,
+    offer: Option<ToolOffer>,
     is_down: bool,
     /// Warnings that were logged, so that they are not repeated.
     said: BTreeSet<String>,
@@ -84,9 +84,9 @@ impl Discovery {
     }
 
     /// The tools of an offer that match their accepted form. New ones are accepted as they are.
-    async fn accepted(&self, offer: Offer) -> Result<Offer, StoreError> {
+    async fn accepted(&self, offer: ToolOffer) -> Result<ToolOffer, StoreError> {
         let store = self.engine.store();
-        let (offer, new) = execution::accepted(offer, &store.remembered(PINS).await?);
+        let (offer, new) = execution::apply_pins(offer, &store.remembered(PIN_PREFIX).await?);
         for pin in new {
             store.remember(&pin).await?;
         }
@@ -114,7 +114,7 @@ impl Discovery {
         }
     }
 
-    fn install(&mut self, offer: &Offer) {
+    fn install(&mut self, offer: &ToolOffer) {
         let mut left_out = Vec::new();
         let patience = |name: &str| self.config.web.tools.get(name).and_then(|(said, _)| said.timeout_ms);
         let more = |is_taken: &dyn Fn(&str) -> bool| {

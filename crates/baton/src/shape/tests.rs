@@ -178,7 +178,7 @@ fn a_tool_says_what_a_second_run_would_do() {
 
 #[test]
 fn an_execution_worked_or_did_not() {
-    let ran = |status| Ran {
+    let ran = |status| ToolCallResult {
         outcome: ToolOutcome::new(status, json!("r")),
         blob: None,
         before_start: false,

@@ -62,7 +62,7 @@ impl Tool for Clerk {
             match dice.below(7) {
                 0 => Err(ToolError::new("the service is down")),
                 1 => Err(ToolError::before_start("the service could not be reached")),
-                2 => Err(ToolError::asked("there is no such thing; ask for another")),
+                2 => Err(ToolError::invalid_call("there is no such thing; ask for another")),
                 3 => panic!("as told"),
                 4 => Ok(Output::Bytes(vec![0xff; 70_000])),
                 5 => {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use baton_core::tool::{EffectClass, Egress, ToolSpec, Trust};
-use baton_tools::egress::{Limits, Rules};
-use baton_tools::{BlobSource, Builtin, CallContext, Output, Search, Tool, ToolError, Web};
+use baton_tools::egress::{FetchLimits, Rules};
+use baton_tools::{BlobSource, Builtin, CallContext, Output, SearchProvider, Tool, ToolError, Web};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn given(gives: &Value) -> Result<Output, ToolError> {
         "page_end" => Output::Text(page(&format!("{filler}\n{}", text()))),
         "many" => Output::Json(many(&text())),
         "json" => Output::Json(said.clone()),
-        "fails" => return Err(ToolError::asked(text())),
+        "fails" => return Err(ToolError::invalid_call(text())),
         other => panic!("no output is of the kind {other:?}"),
     })
 }
@@ -99,8 +99,8 @@ fn built_in() -> Vec<ToolSpec> {
     let folder = tempfile::tempdir().unwrap();
     let roots = vec![folder.path().to_owned()];
     let builtin = Builtin { secrets: Default::default(), roots, blobs: Some(Arc::new(NoBlobs)), now: || NOW };
-    let search = Some(Search::Searxng { base: "http://127.0.0.1:1".to_owned() });
-    let web = Web { search, egress: Rules::default(), limits: Limits::default() };
+    let search = Some(SearchProvider::Searxng { base: "http://127.0.0.1:1".to_owned() });
+    let web = Web { search, egress: Rules::default(), limits: FetchLimits::default() };
     let tools = baton_tools::builtin(builtin).unwrap().into_iter().chain(baton_tools::web(web).unwrap());
     tools.map(|tool| tool.spec().clone()).filter(|spec| spec.name != "ask_user").collect()
 }

@@ -100,7 +100,9 @@ async fn many_who_begin_at_once_make_the_tables_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_that_is_not_there_is_named_as_the_trouble() {
     let (schema, folder) = (Schema::new(), tempfile::tempdir().unwrap());
-    let url = schema.url.replace(&schema.name, "nowhere");
+    let path = format!("search_path%3D{}", schema.name);
+    let url = schema.url.replace(&path, "search_path%3Dnowhere");
+    assert_ne!(url, schema.url);
     let error = connect(&url, &folder).await.unwrap_err().to_string();
     let why = "no schema of its search_path exists: make one with CREATE SCHEMA first";
     assert_eq!(error, format!("the address of the database cannot be used: {why}"));

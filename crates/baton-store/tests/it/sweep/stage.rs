@@ -3,9 +3,10 @@
 use baton_core::json::sha256_hex;
 use baton_core::run::{Choice, RunStatus};
 use baton_store::{
-    AuditEvent, AuditRow, ClaimMode, ForkAt, GcRequest, KeyRow, NewKey, NewThread, Outgoing, Owner,
-    PruneRequest, Store, StoreError, Token, Transition,
+    AuditEvent, AuditRow, ClaimMode, DerivedCalls, ForkAt, GcRequest, KeyRow, NewKey, NewThread, Outgoing,
+    Owner, PruneRequest, Store, StoreError, Token, TrailSource, Transition,
 };
+use serde_json::json;
 
 use crate::home::{Dump, Home, dump};
 use crate::pen::Pen;
@@ -76,6 +77,12 @@ impl Stage {
         store.note_policy("one", event(3, false)).await.unwrap();
         match write {
             "require_tokens" => {}
+            "add_calls" => {
+                let kind = "agent.completed".to_owned();
+                let completed = AuditEvent { kind, payload: json!({"run_id": run(2)}), ..event(5, false) };
+                store.tell(&tenant(), completed).await.unwrap();
+                store.seal(99).await.unwrap();
+            }
             "require_no_tokens" => store.require_tokens().await.unwrap(),
             _ => store.add_token(&token("a", 1), None).await.unwrap(),
         }
@@ -105,11 +112,10 @@ impl Stage {
         match write {
             "claim" | "commit" | "decide" | "enqueue" | "forgive" | "release" | "start" | "watch"
             | "watch_all" => self.make_of_run(store, write).await,
-            "answer_key" | "begin_key" | "retake_key" => self.make_of_key(store, write).await,
-            "add_token" | "gc" | "note_policy" | "put_blob" | "receive" | "remember"
-            | "require_no_tokens" | "require_tokens" | "revoke_token" | "seal" | "sent" | "trim_outbox" => {
-                self.make_of_service(store, write).await
-            }
+            "answer_call" | "begin_key" | "retake_key" => self.make_of_key(store, write).await,
+            "add_calls" | "add_token" | "collect" | "note_policy" | "put_blob" | "receive" | "remember"
+            | "require_no_tokens" | "require_tokens" | "revoke_token" | "seal" | "sent" | "tell"
+            | "trim_outbox" => self.make_of_service(store, write).await,
             _ => self.make_of_thread(store, write).await,
         }
     }
@@ -140,7 +146,9 @@ impl Stage {
     async fn make_of_key(&self, store: &Store, write: &str) -> Result<(), StoreError> {
         let (tenant, route, owner) = (tenant(), "/v1/runs", self.owner.id);
         match write {
-            "answer_key" => store.answer_key(&tenant, route, "ours", owner, b"done".to_vec()).await,
+            "answer_call" => {
+                store.answer_call(&tenant, route, "ours", owner, b"done".to_vec(), Some(told())).await
+            }
             "begin_key" => {
                 store.begin_key(&tenant, &new_key("new", 900), Some(run(1)), None, at(1)).await.map(drop)
             }
@@ -152,11 +160,17 @@ impl Stage {
         let sent =
             || async { self.store.outbox(0, 99).await.map(|all| all.into_iter().map(|it| it.n).collect()) };
         match write {
+            "add_calls" => {
+                let page = self.store.rested_runs(99).await?;
+                let derived = DerivedCalls { events: vec![(tenant(), told())], told: Vec::new() };
+                store.add_calls(&page, derived).await.map(drop)
+            }
             "add_token" => store.add_token(&token("new", 2), Some(told())).await,
-            "gc" => {
+            "collect" => {
                 let request =
                     GcRequest { now: at(60), runs_before: None, blobs_before: None, dry_run: false };
-                store.gc(&request).await.map(drop)
+                let trail = TrailSource { source: "baton".into(), by: "test".into(), send: true };
+                store.collect(&request, Some(&trail)).await.map(drop)
             }
             "note_policy" => store.note_policy("two", told()).await.map(drop),
             "put_blob" => store.put_blob(&tenant(), &sha256_hex(BLOB), BLOB.to_vec(), at(9)).await,
@@ -173,6 +187,7 @@ impl Stage {
                 let numbers: Vec<i64> = sent().await?;
                 store.sent(&numbers).await
             }
+            "tell" => store.tell(&tenant(), told()).await,
             _ => store.trim_outbox(at(3), 1 << 20, at(70)).await.map(drop),
         }
     }

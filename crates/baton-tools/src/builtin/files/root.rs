@@ -78,9 +78,11 @@ impl Roots {
         let real = location.real().map_err(|error| location_error(location, &error))?;
         match self.secrets.why(&real) {
             None => Ok(()),
-            Some(reason) => {
-                Err(ToolError::asked(format!("{:?} cannot be used: {}.", location.shown, reason.message())))
-            }
+            Some(reason) => Err(ToolError::invalid_call(format!(
+                "{:?} cannot be used: {}.",
+                location.shown,
+                reason.message()
+            ))),
         }
     }
 
@@ -135,7 +137,7 @@ impl Roots {
                 format!("Begin it with one of {}.", names.join(", "))
             }
         };
-        ToolError::asked(format!("{why} {how}"))
+        ToolError::invalid_call(format!("{why} {how}"))
     }
 }
 
@@ -203,7 +205,7 @@ pub(super) fn location_error(location: &FileLocation<'_>, error: &io::Error) -> 
         | io::ErrorKind::IsADirectory
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::InvalidFilename
-        | io::ErrorKind::InvalidInput => ToolError::asked(message),
+        | io::ErrorKind::InvalidInput => ToolError::invalid_call(message),
         _ => ToolError::new(message),
     }
 }

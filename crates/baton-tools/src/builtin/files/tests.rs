@@ -141,7 +141,7 @@ async fn a_folder_that_is_gone_is_named_and_none_takes_its_place() {
              check that it exists and may be read.",
             house.path("gone").display()
         );
-        let expected = Err(ToolError::asked(message));
+        let expected = Err(ToolError::invalid_call(message));
         assert_eq!(house.pinned(&["gone"], &["data"], tool, arguments).await, expected, "{tool}");
     }
     let no_folder = house.pinned(&["secret.txt"], &["data"], "list_files", json!({})).await.unwrap_err();
@@ -157,7 +157,7 @@ async fn a_path_that_leads_out_has_an_error_that_says_so() {
         let message = format!(
             "{path:?} cannot be used: it leads outside of this folder (data), and only what is in it can be read."
         );
-        let expected = Err(ToolError::asked(message));
+        let expected = Err(ToolError::invalid_call(message));
         assert_eq!(house.read(path).await, expected, "{path}");
         let search = json!({"path": path, "pattern": "beta"});
         assert_eq!(house.call(&["data"], "search_files", search).await, expected, "{path}");

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SearchHit;
-use crate::builtin::web::{Search, WebError};
+use crate::builtin::web::{SearchProvider, WebError};
 use crate::egress::{MAX_URL, ServiceRoute};
 use crate::secret::Secret;
 use crate::tool::ToolError;
@@ -31,17 +31,17 @@ enum SearchApi {
 }
 
 impl SearchClient {
-    pub(super) fn new(search: Search) -> Result<SearchClient, WebError> {
+    pub(super) fn new(search: SearchProvider) -> Result<SearchClient, WebError> {
         Ok(match search {
-            Search::Searxng { base } => {
+            SearchProvider::Searxng { base } => {
                 SearchClient { kind: SearchApi::Searxng, address: address(&base, "/search")? }
             }
-            Search::Brave { key, base } => SearchClient {
+            SearchProvider::Brave { key, base } => SearchClient {
                 kind: SearchApi::Brave(key_header(&key, "")?),
                 address: address(base.as_deref().unwrap_or(BRAVE), "/res/v1/web/search")?,
             },
-            Search::Keyless { .. } => return Err(WebError::Key),
-            Search::Tavily { key, base } => SearchClient {
+            SearchProvider::Keyless { .. } => return Err(WebError::Key),
+            SearchProvider::Tavily { key, base } => SearchClient {
                 kind: SearchApi::Tavily(key_header(&key, "Bearer ")?),
                 address: address(base.as_deref().unwrap_or(TAVILY), "/search")?,
             },

@@ -81,7 +81,7 @@ fn an_unusable_tool_is_left_out_and_the_others_stay() {
         skipped("deep", "its schema is nested too deep"),
         skipped("deep_result", "its output schema is nested too deep"),
     ];
-    assert_eq!(offer, Offer { specs: vec![spec("first"), spec("last")], skipped: expected });
+    assert_eq!(offer, ToolOffer { specs: vec![spec("first"), spec("last")], skipped: expected });
 }
 
 #[test]
@@ -97,5 +97,5 @@ fn a_document_that_is_no_list_is_no_offer() {
     for text in ["", "{}", "7", "\"tools\"", "{\"tools\": {}}", "{\"tools\": null}", "[", "<html>"] {
         assert_eq!(read(text.as_bytes(), TIMEOUT), None, "{text}");
     }
-    assert_eq!(read(b"[]", TIMEOUT), Some(Offer::default()));
+    assert_eq!(read(b"[]", TIMEOUT), Some(ToolOffer::default()));
 }

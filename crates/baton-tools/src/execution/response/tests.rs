@@ -4,7 +4,7 @@ use super::*;
 use crate::secret::Secret;
 
 fn said(document: Value) -> Result<Output, ToolError> {
-    let of = Connection::new("http://127.0.0.1:1", None).unwrap();
+    let of = ServiceClient::new("http://127.0.0.1:1", None).unwrap();
     let body = document.to_string().into_bytes();
     parse_result(ServiceResponse { status: 200, has_retry_after: false, body, is_cut: false }, &of)
 }
@@ -37,12 +37,12 @@ fn the_first_field_with_a_text_is_the_error_message() {
 
 #[test]
 fn a_token_that_is_repeated_is_redacted_in_names_and_values() {
-    let of = Connection::new("http://127.0.0.1:1", Some(Secret::new("s3cret42"))).unwrap();
+    let of = ServiceClient::new("http://127.0.0.1:1", Some(Secret::new("s3cret42"))).unwrap();
     let said = json!({"a": ["s3cret42!", 1, {"x-s3cret42": "y", "z": "xs3cret42s3cret42"}], "b": null, "c": "secret"});
     let told = json!({
         "a": ["[redacted]!", 1, {"x-[redacted]": "y", "z": "x[redacted][redacted]"}], "b": null, "c": "secret",
     });
     assert_eq!(without_token(said.clone(), &of), told);
-    let without_any = Connection::new("http://127.0.0.1:1", None).unwrap();
+    let without_any = ServiceClient::new("http://127.0.0.1:1", None).unwrap();
     assert_eq!(without_token(said.clone(), &without_any), said);
 }

@@ -12,17 +12,17 @@ use crate::output::{MAX_STORED, MAX_WHOLE};
 async fn results_and_errors_of_a_tool_become_outcomes() {
     let ran = run(spec("a"), |_| std::future::ready(Ok(Output::Json(json!({"n": 1})))).boxed()).await;
     let outcome = ToolOutcome::new(Closing::Ok, json!({"n": 1}));
-    assert_eq!(ran, Ran { outcome, blob: None, before_start: false, timed_out: false });
+    assert_eq!(ran, ToolCallResult { outcome, blob: None, before_start: false, timed_out: false });
     let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::new("no"))).boxed()).await;
     assert_eq!(ran, failed("no"));
     let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::before_start("no"))).boxed()).await;
-    assert_eq!(ran, Ran { before_start: true, ..failed("no") });
+    assert_eq!(ran, ToolCallResult { before_start: true, ..failed("no") });
     let refused = |message: &str| {
-        let mut ran = Ran { before_start: true, ..failed(message) };
+        let mut ran = ToolCallResult { before_start: true, ..failed(message) };
         ran.outcome.cause = Some(Cause::Asked);
         ran
     };
-    let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::asked("no"))).boxed()).await;
+    let ran = run(spec("a"), |_| std::future::ready(Err(ToolError::invalid_call("no"))).boxed()).await;
     assert_eq!(ran, refused("no"));
     let ran = registry().call("nothing", json!({}), context()).await;
     assert_eq!(ran, refused("There is no tool \"nothing\" here."));
@@ -31,7 +31,7 @@ async fn results_and_errors_of_a_tool_become_outcomes() {
 #[tokio::test]
 async fn a_panic_is_an_error_of_unknown_outcome() {
     let error = failed("`a` broke down. This is a fault of the tool, not of the arguments.");
-    let expected = Ran { timed_out: true, ..error }; // its effects by then are unknown
+    let expected = ToolCallResult { timed_out: true, ..error }; // its effects by then are unknown
     assert_eq!(run(spec("a"), |_| async { panic!("secret") }.boxed()).await, expected);
     assert_eq!(run(spec("a"), |_| panic!("before its future")).await, expected);
 }
@@ -85,7 +85,7 @@ async fn a_result_that_does_not_fit_the_output_schema_is_an_error_and_stored() {
          read_blob; hash {hash}."
     );
     let blob = Some(BlobRef { hash, size: 7, dropped: 0 });
-    let expected = Ran {
+    let expected = ToolCallResult {
         outcome: ToolOutcome { blob, cause: Some(Cause::Tool), ..ToolOutcome::error(message) },
         blob: Some(br#"{"m":1}"#.to_vec()),
         before_start: false,

@@ -5,13 +5,13 @@ use baton_core::tool::{Egress, Trust};
 use super::*;
 
 /// The trust, the timeout and the egress of `test_effect` under an override, as every reader sees them.
-fn told(said: TrustOverride) -> (Trust, u64, bool) {
+fn overridden(said: TrustOverride) -> (Trust, u64, bool) {
     let overrides = BTreeMap::from([("test_effect".to_owned(), said)]);
     let registry = Registry::with_trust(vec![test_effect(), idle(spec("a"))], overrides).unwrap();
     let spec = registry.get("test_effect").unwrap().spec().clone();
     assert_eq!(registry.specs().into_iter().find(|known| known.name == "test_effect"), Some(spec.clone()));
     let arguments = r#"{"file": "f", "line": "l", "class": "idempotent"}"#;
-    let checked = registry.check(&call("test_effect", arguments), &Known::ALL);
+    let checked = registry.check(&call("test_effect", arguments), &VisibleTools::ALL);
     let Admission::Fits { class: EffectClass::Idempotent, egress } = checked.admission else {
         panic!("{checked:?}")
     };
@@ -19,8 +19,8 @@ fn told(said: TrustOverride) -> (Trust, u64, bool) {
 }
 
 #[test]
-fn the_operator_says_what_a_tool_may_be_trusted_with() {
-    assert_eq!(told(TrustOverride::default()), (Trust::default(), 30_000, false));
+fn an_override_replaces_the_trust_of_a_tool() {
+    assert_eq!(overridden(TrustOverride::default()), (Trust::default(), 30_000, false));
     let all = TrustOverride {
         enabled: Some(true),
         untrusted_output: Some(true),
@@ -37,7 +37,7 @@ fn the_operator_says_what_a_tool_may_be_trusted_with() {
         to_service: false,
         approve: true,
     };
-    assert_eq!(told(all), (trust, 5, true));
+    assert_eq!(overridden(all), (trust, 5, true));
 
     let open = ToolSpec { trust: Trust { built_in: true, to_service: true, ..trust }, ..spec("a") };
     let none = TrustOverride {
@@ -56,7 +56,7 @@ fn the_operator_says_what_a_tool_may_be_trusted_with() {
 }
 
 #[test]
-fn the_operator_says_which_tools_there_are() {
+fn an_override_disables_a_tool() {
     let said = TrustOverride { enabled: Some(false), ..TrustOverride::default() };
     let tools = vec![idle(spec("a")), idle(spec("b"))];
     let registry = Registry::with_trust(tools, BTreeMap::from([("a".to_owned(), said)])).unwrap();
@@ -65,7 +65,7 @@ fn the_operator_says_which_tools_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_operator_says_how_long_a_call_may_take() {
+async fn an_override_sets_the_timeout_of_calls() {
     let hanging = acting(spec("a"), |_| std::future::pending().boxed());
     let said = TrustOverride { timeout_ms: Some(20), ..TrustOverride::default() };
     let registry = Registry::with_trust(vec![hanging], BTreeMap::from([("a".to_owned(), said)])).unwrap();
@@ -74,7 +74,7 @@ async fn the_operator_says_how_long_a_call_may_take() {
 }
 
 #[test]
-fn nothing_is_said_of_tools_that_are_not_there() {
+fn an_override_of_an_unknown_tool_is_an_error() {
     let said = |name: &str| BTreeMap::from([(name.to_owned(), TrustOverride::default())]);
     let error = |tools, name: &str| Registry::with_trust(tools, said(name)).unwrap_err();
     let unknown = error(vec![idle(spec("fetch_url")), idle(spec("clock"))], "fetch_ulr");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_core::effect::ToolOutcome;
 use baton_core::thread::Closing;
-use baton_tools::{Ran, Registry};
+use baton_tools::{Registry, ToolCallResult};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -65,7 +65,7 @@ async fn a_call_that_times_out_has_an_unknown_outcome() {
     let registry = registry(&service(&server.at(""))).await;
     let outcome =
         ToolOutcome::new(Closing::Error, json!("`slow` did not finish within 50 ms and was stopped."));
-    let expected = Ran { outcome, blob: None, before_start: false, timed_out: true };
+    let expected = ToolCallResult { outcome, blob: None, before_start: false, timed_out: true };
     assert_eq!(registry.call("slow", json!({}), context("k")).await, expected);
 }
 

@@ -2,7 +2,7 @@
 
 use baton_core::tool::ToolSpec;
 use baton_store::Store;
-use baton_tools::execution::{Offer, PINS, accepted};
+use baton_tools::execution::{PIN_PREFIX, ToolOffer, apply_pins};
 
 use super::Check;
 use crate::config::{Config, KeyPlace};
@@ -34,12 +34,12 @@ pub(super) async fn checks(config: &Config, store: Option<&Store>) -> Vec<Check>
 /// The tools that a service offers, and those of them that changed and wait for a person.
 async fn offer(name: &'static str, host: &str, specs: Vec<ToolSpec>, store: Option<&Store>) -> Check {
     let pins = match store {
-        Some(store) => store.remembered(PINS).await.unwrap_or_default(),
+        Some(store) => store.remembered(PIN_PREFIX).await.unwrap_or_default(),
         None => Vec::new(), // then nothing has changed that is known of
     };
-    let (offer, _) = accepted(Offer { specs, left_out: Vec::new() }, &pins);
+    let (offer, _) = apply_pins(ToolOffer { specs, skipped: Vec::new() }, &pins);
     let detail = format!("{host} offers {}", names(&offer.specs));
-    let changed: Vec<&str> = offer.left_out.iter().map(|tool| tool.name.as_str()).collect();
+    let changed: Vec<&str> = offer.skipped.iter().map(|tool| tool.name.as_str()).collect();
     if changed.is_empty() {
         return Check::ok(name, detail);
     }

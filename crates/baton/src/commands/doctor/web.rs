@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use baton_tools::search_answers;
+use baton_tools::probe_search;
 
 use super::Check;
 use crate::config::{SearchSetting, WebSetting};
@@ -44,7 +44,7 @@ async fn searched(search: &SearchSetting) -> Check {
     let patience = built_in::patience(PATIENCE);
     let service = web::service(search, &environment);
     let reach_it = "is it running, and is `search.url` right?";
-    match tokio::time::timeout(patience, search_answers(service)).await {
+    match tokio::time::timeout(patience, probe_search(service)).await {
         Err(_) => Check::failed(
             "search",
             format!("{place} did not answer within {} s", patience.as_secs()),

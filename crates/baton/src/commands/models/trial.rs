@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_core::fault::Fault;
-use baton_model::{Finding, Probe};
+use baton_model::{ModelProbe, ProbeFinding};
 use serde_json::{Value, json};
 
 use crate::columns::columns;
@@ -49,7 +49,7 @@ async fn everybody(models: &Models, json: bool) -> Result<Vec<String>, Failure> 
     Ok(chosen.everybody())
 }
 
-fn text(probes: &[Probe]) -> String {
+fn text(probes: &[ModelProbe]) -> String {
     let heading =
         ["MODEL", "ANSWERS", "FIRST BYTE", "IN ALL", "STREAMED", "TOOLS", "STRUCTURED", "READ", "WRITTEN"];
     let rows: Vec<_> = probes.iter().map(row).collect();
@@ -66,7 +66,7 @@ fn text(probes: &[Probe]) -> String {
     }
 }
 
-fn row(probe: &Probe) -> [String; 9] {
+fn row(probe: &ModelProbe) -> [String; 9] {
     let nothing = || "-".to_owned();
     let [tools, structured] = [&probe.tools, &probe.structured].map(|finding| match found(finding) {
         Some(able) => yes(able),
@@ -94,12 +94,12 @@ fn row(probe: &Probe) -> [String; 9] {
 }
 
 /// What did not go well: what it was about, the code if a call failed, and why.
-fn problems(probe: &Probe) -> Vec<(&'static str, Option<&'static str>, String)> {
+fn problems(probe: &ModelProbe) -> Vec<(&'static str, Option<&'static str>, String)> {
     let failed = |fault: &Fault| (Some(fault.code.as_str()), brief(&fault.message, BRIEF));
-    let of = |finding: &Finding| match finding {
-        Finding::Yes | Finding::NotAsked => None,
-        Finding::No(why) => Some((None, brief(why, BRIEF))),
-        Finding::Failed(fault) => Some(failed(fault)),
+    let of = |finding: &ProbeFinding| match finding {
+        ProbeFinding::Yes | ProbeFinding::NotAsked => None,
+        ProbeFinding::No(why) => Some((None, brief(why, BRIEF))),
+        ProbeFinding::Failed(fault) => Some(failed(fault)),
     };
     let found = [
         ("answer", probe.answer.as_ref().err().map(failed)),
@@ -109,7 +109,7 @@ fn problems(probe: &Probe) -> Vec<(&'static str, Option<&'static str>, String)> 
     found.into_iter().filter_map(|(what, told)| told.map(|(code, why)| (what, code, why))).collect()
 }
 
-fn object(probe: &Probe) -> Value {
+fn object(probe: &ModelProbe) -> Value {
     let answer = probe.answer.as_ref().ok();
     let usage = answer.map(|answer| {
         let cost = answer.usage.cost_micro_usd.map(|cost| cost as f64 / 1e6);
@@ -134,11 +134,11 @@ fn object(probe: &Probe) -> Value {
 }
 
 /// Whether it is able to, if that is known.
-fn found(finding: &Finding) -> Option<bool> {
+fn found(finding: &ProbeFinding) -> Option<bool> {
     match finding {
-        Finding::Yes => Some(true),
-        Finding::No(_) => Some(false),
-        Finding::Failed(_) | Finding::NotAsked => None,
+        ProbeFinding::Yes => Some(true),
+        ProbeFinding::No(_) => Some(false),
+        ProbeFinding::Failed(_) | ProbeFinding::NotAsked => None,
     }
 }
 
@@ -162,30 +162,30 @@ mod tests {
     use super::*;
     use baton_core::chat::TokenUsage;
     use baton_core::fault::Code;
-    use baton_model::Answered;
+    use baton_model::ProbeAnswer;
 
-    fn well() -> Probe {
+    fn well() -> ModelProbe {
         let usage =
             TokenUsage { prompt_tokens: 12, completion_tokens: 9, cost_micro_usd: Some(0), estimated: false };
         let (first, total) = (Duration::from_millis(80), Duration::from_millis(1234));
-        Probe {
+        ModelProbe {
             model: "ollama/x".to_owned(),
             wire: "ollama",
             is_local: true,
-            answer: Ok(Answered { first, total, pieces: 5, usage }),
-            tools: Finding::Yes,
-            structured: Finding::No("it wrote prose".to_owned()),
+            answer: Ok(ProbeAnswer { first, total, pieces: 5, usage }),
+            tools: ProbeFinding::Yes,
+            structured: ProbeFinding::No("it wrote prose".to_owned()),
         }
     }
 
-    fn badly() -> Probe {
-        Probe {
+    fn badly() -> ModelProbe {
+        ModelProbe {
             model: "lab/y".to_owned(),
             wire: "",
             is_local: false,
             answer: Err(Fault::new(Code::LlmAuth, "no\u{1b} key")),
-            tools: Finding::NotAsked,
-            structured: Finding::NotAsked,
+            tools: ProbeFinding::NotAsked,
+            structured: ProbeFinding::NotAsked,
         }
     }
 

@@ -18,7 +18,10 @@ fn search(lines: &str) -> Result<Option<SearchSetting>, (String, Option<String>)
 fn without_settings_nobody_answers_searches_and_the_guard_is_closed() {
     let web = made("").unwrap();
     assert_eq!((web.search, web.rules), (None, Rules::default()));
-    assert_eq!((web.exceptions, web.limits, web.tools), (Vec::new(), Limits::default(), BTreeMap::new()));
+    assert_eq!(
+        (web.exceptions, web.limits, web.tools),
+        (Vec::new(), FetchLimits::default(), BTreeMap::new())
+    );
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn exceptions_and_limits_are_read() {
         (web.rules, web.exceptions),
         (Rules::allowing(&exceptions).unwrap(), exceptions.map(str::to_owned).to_vec())
     );
-    assert_eq!(web.limits, Limits { time: Duration::from_secs(3), bytes: 4096, redirects: 3 });
+    assert_eq!(web.limits, FetchLimits { time: Duration::from_secs(3), bytes: 4096, redirects: 3 });
     let refused = made("[egress]\ntimeout_s = 3\nallow = [\"a.example:80\", \"http://h\"]").unwrap_err();
     let hint = "write it like \"wiki.example.com:8080\", \"10.0.0.7:80\" or \"[fd00::7]:443\"";
     let message = "3: `egress.allow`: entry 2 is not a host with a port";

@@ -39,10 +39,10 @@ async fn a_file_that_holds_secrets_is_not_read_by_any_path_or_link() {
              `allow` below [files] in baton.toml.",
             path.trim_start_matches("./")
         );
-        assert_eq!(house.read(path).await, Err(ToolError::asked(message.clone())), "{path}");
+        assert_eq!(house.read(path).await, Err(ToolError::invalid_call(message.clone())), "{path}");
         if !house.path(&format!("data/{path}")).is_dir() {
             let search = house.call(&["data"], "search_files", json!({"path": path, "pattern": "KEY"})).await;
-            assert_eq!(search, Err(ToolError::asked(message)), "{path}");
+            assert_eq!(search, Err(ToolError::invalid_call(message)), "{path}");
         }
     }
     let own = house.read("own/baton.db").await.unwrap_err().message;
