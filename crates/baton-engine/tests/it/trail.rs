@@ -103,7 +103,7 @@ async fn a_call_is_told_of_when_its_run_waits_and_not_again_when_it_ends(mut wor
     let (handle, rested, _) = world.turn(&engine, "go").await;
     assert_eq!(rested, Rested::Suspended);
     let first = json!(["once", "unsafe", 1, "ok", 1]);
-    assert_eq!(briefly(&called(&world, &engine).await), [first.clone()]);
+    assert_eq!(briefly(&called(&world, &engine).await), std::slice::from_ref(&first));
     let decide = async |choice, arguments: Option<Value>| {
         let waiting = engine.view(&TENANT, handle.run).await.unwrap().waiting;
         engine.decide(&TENANT, &waiting[0].id, choice, arguments, None, None).await.unwrap();
