@@ -1,4 +1,4 @@
-//! Watching runs that other processes drive: one question a moment for all of them, however many watch.
+//! Watching runs that other processes drive: one store query per poll for all of them, however many readers watch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,18 +12,18 @@ use tokio::time::Instant;
 
 use crate::engine::Shared;
 
-/// How often an owner is told that somebody watches, and for how long that holds.
+/// How often the owner of a run is notified that the run is watched, and for how long one notice holds.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 const TOLD_FOR_MS: u64 = 5000;
 
-/// The runs that are watched from here.
+/// The runs that are watched from this process.
 #[derive(Debug, Default)]
 pub(crate) struct Afar(Mutex<Watch>);
 
 #[derive(Debug, Default)]
 struct Watch {
     runs: HashMap<RunId, Watched>,
-    /// Whether somebody asks for all of them.
+    /// Whether the task that asks for all of them is running.
     is_looking: bool,
 }
 
@@ -41,7 +41,7 @@ struct Watched {
     tell_at: Instant,
 }
 
-/// One who watches a run, until it is dropped.
+/// One watcher of a run; it counts until it is dropped.
 pub(crate) struct Watcher {
     shared: Arc<Shared>,
     run: RunId,
@@ -67,9 +67,9 @@ impl Watcher {
         Watcher { shared: shared.clone(), run, head }
     }
 
-    /// Waits until the run has come to somewhere that is news to the reader.
+    /// Waits until the run's head is news to the reader.
     pub(crate) async fn wait_for(&mut self, is_news: impl Fn(&Head) -> bool) {
-        // The sender stays as long as there is a watcher.
+        // The sender lives as long as there is a watcher.
         let _ = self.head.wait_for(|head| head.as_ref().is_some_and(&is_news)).await;
     }
 }
@@ -86,14 +86,14 @@ impl Drop for Watcher {
     }
 }
 
-/// Asks where the watched runs have come to, until nobody watches any more.
+/// Polls the heads of the watched runs until none is watched.
 async fn look(shared: Arc<Shared>) {
     let afar = &shared.afar;
     loop {
         let runs: Vec<(Tenant, RunId)> = {
             let mut watch = afar.lock();
             if watch.runs.is_empty() {
-                watch.is_looking = false; // under the same lock: whoever comes next looks again
+                watch.is_looking = false; // under the same lock: the next watcher starts a new task
                 return;
             }
             watch.runs.iter().map(|(run, watched)| (watched.tenant.clone(), *run)).collect()
@@ -114,7 +114,7 @@ async fn look(shared: Arc<Shared>) {
         }
         if !tell.is_empty() {
             let (shared, until) = (shared.clone(), shared.clock.now().plus_ms(TOLD_FOR_MS));
-            // Only a hint: without it the events come later, not never. Nobody waits for it.
+            // Only a hint: without it the events come later, not never. So it is not awaited.
             tokio::spawn(async move {
                 let _ = shared.store.watch_all(&tell, until).await;
             });

@@ -1,5 +1,5 @@
-//! What is told of a run beside its log: what belongs together, what the caller said, and the lines of the
-//! audit trail, each written in the transition that it tells of. Those of tool calls are derived later ([`calls`]).
+//! The records of a run beside its log: its correlation id, the caller's metadata, and the lines of the audit trail,
+//! each written in the transition that it reports. Those of tool calls are derived later ([`calls`]).
 
 pub(crate) mod calls;
 
@@ -13,18 +13,18 @@ use crate::request::RunRequest;
 use crate::settings::Audit;
 use crate::spans::{PARENT, trace_id_of};
 
-/// The remark under which a run keeps what it belongs to.
+/// The metadata key of a run's correlation id.
 const CORRELATION: &str = "correlation_id";
-/// The remarks that are not the caller's own.
+/// The metadata keys that are not the caller's own.
 const RESERVED: [&str; 2] = [PARENT, CORRELATION];
 
-/// What a run belongs to, in logs and audit trails.
+/// The correlation id of a run, in logs and audit trails.
 pub fn correlation_of(row: &RunRow) -> String {
     let said = row.metadata.get(CORRELATION).and_then(Value::as_str);
     said.map_or_else(|| row.id.to_string(), str::to_owned)
 }
 
-/// What the caller said of a run, and nothing else.
+/// The caller's own metadata of a run, without the reserved keys.
 pub fn said_of(row: &RunRow) -> Value {
     match &row.metadata {
         Value::Object(fields) => {
@@ -36,8 +36,8 @@ pub fn said_of(row: &RunRow) -> Value {
     }
 }
 
-/// The caller's remarks, the span that the run is started in and what it belongs to: they have to outlive
-/// this process. A remark under such a name would say something that nobody vouches for.
+/// The stored metadata of a run: the caller's, the span that the run is started in and its correlation id, which have
+/// to outlive this process. A reserved key in the caller's metadata is refused: it would be an unchecked claim.
 pub(crate) fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
     if let Some(name) = RESERVED.iter().find(|name| request.metadata.get(**name).is_some()) {
         let why = format!("the metadata of a run hold no {name:?}: give it as the request's own");
@@ -61,19 +61,19 @@ pub(crate) fn metadata_of(request: &RunRequest) -> Result<Value, EngineError> {
 }
 
 impl Audit {
-    /// An event of ours about something that is no transition of a run.
+    /// An audit event of the engine about something that is no transition of a run.
     pub fn event(&self, at: Timestamp, kind: &str, correlation: String, payload: Value) -> AuditEvent {
         let (source, kind) = (self.source.clone(), kind.to_owned());
         AuditEvent { at, correlation, kind, source, payload, send: self.send }
     }
 
-    /// How the trail is told of threads that somebody removes.
+    /// How the removal of threads is recorded in the trail, and by which user.
     pub fn trail_source(&self, by: &str) -> TrailSource {
         TrailSource { source: self.source.clone(), by: by.to_owned(), send: self.send }
     }
 }
 
-/// What a person decided, as the trail tells it: who, about which call, what was asked for, and what runs instead.
+/// The audit event of a user's decision: the user, the call, the arguments asked for, and those that run instead.
 pub(crate) fn decided(
     audit: &Audit,
     row: &RunRow,
@@ -97,7 +97,7 @@ pub(crate) fn decided(
     Some(audit.event(at, "approval.decided", correlation_of(row), payload))
 }
 
-/// What a transition did, as the trail tells it.
+/// A transition, as the trail reports it.
 pub(crate) enum Told<'a> {
     /// The run began with a message, or goes on from another.
     Started(Option<&'a str>),

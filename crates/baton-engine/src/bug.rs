@@ -1,4 +1,4 @@
-//! Faults of the engine that a checker of the promises has to find. Only with `--features failpoints`.
+//! Faults of the engine that the test suites have to find. Only with `--features failpoints`.
 
 use crate::settings::Settings;
 
@@ -14,7 +14,7 @@ pub enum EngineBug {
     RunUnsafeAgain,
     /// Text that is void is not withdrawn.
     ForgetRestart,
-    /// What was stopped is said never to have started.
+    /// The receipt of a cancelled run lists calls that were stopped as never started.
     WrongReceipt,
     /// The flow's state counts as too long.
     GrowState,

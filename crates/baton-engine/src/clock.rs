@@ -1,4 +1,4 @@
-//! What time it is.
+//! The clock that the engine reads.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -22,17 +22,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves when it is told to, for tests.
+/// A clock that moves only when a test advances it.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that stands at a moment.
+    /// A clock that is set to a moment.
     pub fn at(now: Timestamp) -> Self {
         ManualClock(AtomicI64::new(now.0))
     }
 
-    /// Moves it.
+    /// Advances it.
     pub fn advance_ms(&self, ms: i64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }

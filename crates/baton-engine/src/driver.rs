@@ -48,7 +48,7 @@ pub enum Rested {
     Suspended,
     /// This process let go of it; it goes on elsewhere.
     Released,
-    /// Somebody else took it.
+    /// Another process took it.
     Lost,
     /// It could not be driven on; what is committed is safe.
     Failed(EngineError),
@@ -57,7 +57,7 @@ pub enum Rested {
 /// An input that waits for its turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Queued {
-    /// Something of our own.
+    /// An outcome of the engine's own making.
     Input(Input),
     /// A message, with its number.
     Message(baton_store::Posted),
@@ -70,7 +70,7 @@ pub(crate) struct Flight {
     pub(crate) intent: Box<Intent>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: AbortHandle,
-    /// When it was told to stop, how long it is waited for.
+    /// When it was cancelled, until when its outcome is awaited.
     pub(crate) until: Option<Instant>,
 }
 
@@ -81,7 +81,7 @@ impl Drop for Flight {
     }
 }
 
-/// See the module.
+/// The task of one run; see the module.
 pub(crate) struct Driver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) performer: Arc<Performer>,
@@ -101,20 +101,20 @@ pub(crate) struct Driver {
     /// How many messages are known to have been posted.
     pub(crate) inbox_known: u32,
     pub(crate) flying: BTreeMap<u32, Flight>,
-    /// What a crash interrupted, until it is started again or its outcome is recorded.
+    /// Intents that a crash interrupted, until they are started again or their outcome is recorded.
     pub(crate) again: Vec<Intent>,
     pub(crate) queue: VecDeque<Queued>,
     /// Pieces of text that were shown and not committed.
     pub(crate) unsaved: Vec<Event>,
     pub(crate) unsaved_bytes: usize,
     pub(crate) unsaved_since: Option<Instant>,
-    /// That the run was held when it was written to last.
+    /// The proof that the run was held at its last write.
     pub(crate) hold: Hold,
-    /// Whether an effect was not begun because the run may be somebody else's by now.
+    /// Whether an effect was not begun because another process may own the run by now.
     pub(crate) is_lost: bool,
     /// Since when something is being done, to measure active time.
     pub(crate) active_since: Option<Instant>,
-    /// What telemetry sees of it.
+    /// The telemetry of the run.
     pub(crate) span: RunSpan,
 }
 
@@ -138,7 +138,7 @@ impl Driver {
     pub(crate) async fn drive(mut self) -> Rested {
         self.span.begin(&self.performer.track, &self.row, &self.definition);
         let rested = AssertUnwindSafe(self.driven()).catch_unwind().await;
-        // What the panic said may hold anything, so it is not passed on.
+        // The message of a panic may hold any data, so it is not passed on.
         let rested = rested.unwrap_or_else(|_| {
             self.shared.broke_down(self.run());
             Err(EngineError::Invalid("what drives it broke down: this is a fault of Baton".to_owned()))
@@ -155,7 +155,7 @@ impl Driver {
     }
 
     async fn driven(&mut self) -> Result<Rested, EngineError> {
-        // What is done now and then has a box of its own: the task of a run that listens stays small.
+        // Rare work is boxed: the task of a run that waits for signals stays small.
         match Box::pin(self.begin()).await? {
             Going::On => self.go_on().await,
             Going::Rest(rested) => Ok(rested),
@@ -173,7 +173,7 @@ impl Driver {
         }
     }
 
-    /// One transition: fold an input into the flow, see what follows, write it down, then do it.
+    /// One transition: apply an input to the flow, plan the next effects, commit, then start them.
     pub(crate) async fn step(&mut self, queued: Option<Queued>) -> Result<Going, EngineError> {
         let mut record = Record::at(self.tail.clone(), self.row.head, baton_core::flow::Node::Start);
         let mut budget = self.budget.clone();
@@ -184,7 +184,7 @@ impl Driver {
         let state = self.flow.record();
         if let Some(fault) = self.broken(&record, &plan, &state) {
             tracing::error!(run = %self.run(), message = %fault.message, "a fault of Baton ends this run");
-            // What was done is accounted for; what the plan set aside never starts.
+            // The usage so far is accounted for; effects that the plan reserved budget for never start.
             (record, budget) = (self.last_words(record.steps, &fault), used);
             plan = Plan::End(Verdict::Error(fault));
         }
@@ -211,7 +211,7 @@ impl Driver {
         self.after(plan)
     }
 
-    /// What a plan means once it is committed.
+    /// Carries out a committed plan.
     fn after(&mut self, plan: Plan) -> Result<Going, EngineError> {
         match plan {
             Plan::End(_) => Ok(Going::Rest(Rested::Ended(self.row.status))),
@@ -247,7 +247,7 @@ impl Driver {
             again: &again,
             limits: &self.definition.decision.limits,
             answer: &|kind| self.definition.answer_tokens(kind),
-            // A process that goes down starts nothing, but may end or suspend what is ready for it.
+            // A process that shuts down starts nothing, but may end or suspend a run that is ready for it.
             at_once: if self.shared.closing.is_cancelled() {
                 0
             } else {
@@ -258,7 +258,7 @@ impl Driver {
         look.decide(budget)
     }
 
-    /// A person who is asked whether a call happened is told its exact arguments, which only the entry has.
+    /// An approval that asks whether a call happened shows its exact arguments, which only the entry has.
     pub(super) async fn name_what_ran(&self, record: &mut Record) -> Result<(), EngineError> {
         for asked in record.asked.iter_mut().filter(|asked| asked.kind == ApprovalKind::Outcome) {
             let known = self.flying.values().map(|flight| &*flight.intent).chain(&self.again);
@@ -302,7 +302,7 @@ impl Driver {
         }
     }
 
-    /// Notes what is waited for, and tells what is in flight and no longer wanted to stop.
+    /// Notes the outstanding waits, and cancels effects in flight that the flow no longer wants.
     pub(crate) fn note_wanted(&mut self, next: &Next) {
         let Next::Want(wanted) = next else { return };
         let wait = |effect: &Effect| match &effect.kind {
@@ -324,7 +324,7 @@ impl Driver {
         if let EngineError::Store(baton_store::StoreError::Fenced { epoch, .. }) = error {
             tracing::warn!(run = %self.run(), "somebody else drives this run now");
             if epoch == self.row.epoch {
-                self.let_go_when_possible(); // nobody took it: it is not to be held by somebody who does not drive it
+                self.let_go_when_possible(); // not claimed since: it must not stay held without being driven
             }
             return Rested::Lost;
         }
@@ -333,8 +333,8 @@ impl Driver {
         Rested::Failed(error)
     }
 
-    /// A run that this process holds and does not drive is nobody's: it is let go as soon as the store
-    /// answers, so that it can be taken up again, here or elsewhere.
+    /// A run that this process holds and does not drive is stuck: it is released as soon as the store answers, so that
+    /// it can be claimed again, here or elsewhere.
     fn let_go_when_possible(&self) {
         let (shared, tenant) = (self.shared.clone(), self.performer.tenant.clone());
         let (run, epoch) = (self.run(), self.row.epoch);
@@ -346,11 +346,11 @@ impl Driver {
                 tokio::time::sleep(shared.settings.adopt_every).await;
             }
         };
-        // A process that goes down lives on for a while, and nobody may take the run from it meanwhile.
+        // A process that shuts down keeps its lease for a while, so no other process can claim the run meanwhile.
         self.shared.before_leaving(letting_go);
     }
 
-    /// Lets go of the run, because the process goes down.
+    /// Releases the run, because the process shuts down.
     async fn let_go(&mut self) -> Result<Rested, EngineError> {
         self.flying.clear();
         point("shutdown.pre_release");
@@ -360,7 +360,7 @@ impl Driver {
     }
 }
 
-/// Whether a moment is waited for, which costs time as doing something does.
+/// Whether the run waits for a moment, which counts as active time like work does.
 fn pauses(next: &Next) -> bool {
     let is_pause = |effect: &Effect| matches!(&effect.kind, EffectKind::Wait { what: Wait::Time, .. });
     matches!(next, Next::Want(wanted) if wanted.iter().any(is_pause))

@@ -1,6 +1,6 @@
 //! The tool calls of a run that have effects, as the audit trail tells them: derived from stored steps, without I/O.
 //!
-//! A row is made where a call was closed, whatever closed it. Its arguments are those that ran, or were asked for if
+//! A row is made where a call was closed, for any reason. Its arguments are those that ran, or were asked for if
 //! nothing ran, without secrets and up to [`MOST_ARGUMENTS`] bytes; the digest is that of all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::request::Execute;
 use crate::settings::Audit;
 use crate::spans::trace_id_of;
 
-/// How long the arguments of a call may be, as JSON, to be told whole.
+/// The longest arguments of a call, as JSON, that are recorded whole.
 const MOST_ARGUMENTS: usize = 4 << 10;
 /// The event's name.
 const KIND: &str = "tool.called";
@@ -57,7 +57,7 @@ struct OpenCall {
 /// A call with effects that was closed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClosedCall {
-    /// By which step.
+    /// The step that closed it.
     pub(crate) step: u32,
     at: Timestamp,
     call_id: String,
@@ -71,7 +71,7 @@ pub(crate) struct ClosedCall {
 }
 
 impl<'a> CallTrail<'a> {
-    /// Of a run whose definition has these tools; none are known of a definition that cannot be read.
+    /// The calls of a run whose definition has these tools; none for a definition that cannot be read.
     pub(crate) fn new(tools: &'a [ToolSpec]) -> Self {
         CallTrail { tools, open: BTreeMap::new(), closed: Vec::new() }
     }
@@ -107,7 +107,7 @@ impl<'a> CallTrail<'a> {
             Event::ApprovalRequired { approval_id, call_id, name, args, .. } => {
                 let call = self.open.entry(call_id.clone()).or_default();
                 call.approval = Some(approval_id.clone());
-                // Of a call that ran its arguments are known.
+                // The arguments of a call that ran are known already.
                 if call.starts.is_empty() {
                     (call.name, call.arguments) = (name.clone(), args.clone());
                 }
@@ -159,7 +159,7 @@ pub(crate) fn called(audit: &Audit, row: &RunRow, call: &ClosedCall) -> AuditEve
     audit.event(call.at, KIND, correlation_of(row), payload)
 }
 
-/// The row of a call outside of any run: before it is made, and with what came of it.
+/// The row of a call outside of any run: written before the call is made, and again with its outcome.
 pub(crate) fn executed(
     audit: &Audit,
     call: &Execute,

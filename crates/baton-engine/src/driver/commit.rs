@@ -30,7 +30,7 @@ use crate::plan::Plan;
 /// The longest state that a flow may have.
 const MOST_STATE: usize = 64 << 10;
 
-/// A transition before it is planned and written: what the flow made of an input.
+/// A transition before it is planned and written: the flow's result for an input.
 pub(super) struct Draft<'a> {
     pub(super) record: Record,
     pub(super) state: FlowRecord,
@@ -43,10 +43,10 @@ pub(super) struct Draft<'a> {
     pub(super) held: bool,
 }
 
-/// What is done while a transition is written.
+/// The work that goes on while a transition is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meanwhile {
-    /// Nothing: what comes next depends on it.
+    /// Nothing: everything that follows depends on it.
     Wait,
     /// More text is shown.
     Listen,
@@ -82,7 +82,7 @@ impl Driver {
         };
         let starts: &[Intent] = if let Plan::Go(starts) = plan { starts } else { &[] };
         let mut transition = Transition {
-            // While inputs wait, nothing starts or ends: then it does not matter what was posted.
+            // While inputs wait, nothing starts or ends: then newly posted messages do not matter.
             inbox: (!held).then_some(inbox_read),
             progress: leaving.is_some(),
             rest,
@@ -114,12 +114,12 @@ impl Driver {
         Ok(())
     }
 
-    /// A line of the audit trail, which commits with what it tells of.
+    /// A line of the audit trail, which commits with the transition that it reports.
     pub(super) fn audit_line(&self, at: Timestamp, told: &Told<'_>, said: Option<&str>) -> AuditEvent {
         audit::line(&self.shared.settings.audit, &self.row, at, told, said)
     }
 
-    /// What is wrong with what is about to be written, if it is a fault of ours.
+    /// The internal fault of a draft, if it has one.
     pub(super) fn broken(&self, record: &Record, plan: &Plan, state: &FlowRecord) -> Option<Fault> {
         let internal = |why: String| Some(Fault::new(Code::Internal, why));
         if let Some(refused) = &record.refused {
@@ -150,7 +150,7 @@ impl Driver {
         }
         let flying = self.flying.values().map(|flight| &*flight.intent);
         let interrupted = self.again.iter().filter(|i| !starts.iter().any(|s| s.effect.n == i.effect.n));
-        // What leaves may start again at once, by the same number.
+        // An effect that ends may start again at once, by the same number.
         let staying = flying.chain(interrupted).filter(|intent| Some(intent.effect.n) != leaving);
         staying.chain(starts).cloned().collect()
     }
@@ -200,7 +200,8 @@ impl Driver {
         }
     }
 
-    /// Commits, then takes in and publishes. The first of its events are pieces of text that are shown already.
+    /// Commits a transition, then applies and publishes it. The first of its events are pieces of text that are shown
+    /// already.
     async fn save(
         &mut self,
         transition: Transition,
@@ -233,7 +234,7 @@ impl Driver {
         self.reload().await
     }
 
-    /// Takes in what is committed, and shows it.
+    /// Applies a committed transition to the driver, and publishes its events.
     pub(super) fn remember(&mut self, transition: Transition) {
         let Transition { step, last_seq, entries, checkpoint, rest, progress, .. } = transition;
         if progress && std::mem::take(&mut self.row.attempts) > 0 {
@@ -255,7 +256,7 @@ impl Driver {
         self.hub.commit(first, checkpoint.events);
     }
 
-    /// Forgets what it has just taken in, where that is wished for.
+    /// Drops the state just applied and reads it back, where the settings ask for it.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
         if self.shared.settings.reload {
             Box::pin(self.forget()).await?;
@@ -281,8 +282,8 @@ impl Driver {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// Commits pieces of text, and shows what else is said meanwhile: a store that takes its time silences nobody. What
-    /// ends an effect waits for its turn, and nothing is heard behind it.
+    /// Commits pieces of text, and shows further text meanwhile: a slow store does not hold up readers. The outcome of
+    /// an effect waits for its turn, and no signal is taken after it.
     async fn commit_text(&mut self, transition: &Transition) -> Result<(), EngineError> {
         let (shared, performer) = (self.shared.clone(), self.performer.clone());
         let mut committed = pin!(commit(&shared, &performer.tenant, transition));
@@ -305,7 +306,7 @@ impl Driver {
         u64::try_from(active.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Forgets everything that can be read back, and reads it back.
+    /// Drops all state that can be read back, and reads it back.
     async fn forget(&mut self) -> Result<(), EngineError> {
         let (tenant, run) = (self.performer.tenant.clone(), self.run());
         let store = self.shared.store.clone();
@@ -342,7 +343,7 @@ impl Driver {
     }
 }
 
-/// Commits a transition; one that nobody knows of is read back, never blindly repeated.
+/// Commits a transition; after an ambiguous error it is looked for in the store, never blindly repeated.
 async fn commit(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Result<(), EngineError> {
     let mut patience = Patience::of(shared.settings.store_patience);
     let mut unsure = false;
@@ -352,7 +353,7 @@ async fn commit(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Re
             Err(error) => error,
         };
         unsure |= matches!(error, StoreError::Ambiguous(_));
-        // One that was still on its way when it was looked for refuses the next try: then it is ours all the same.
+        // A commit that was still under way when it was looked for fences the next try: then it is ours all the same.
         let may_be_there = matches!(error, StoreError::Ambiguous(_) | StoreError::Fenced { .. });
         if unsure && may_be_there && Box::pin(is_written(shared, tenant, transition)).await? {
             return Ok(());
@@ -371,7 +372,7 @@ async fn is_written(shared: &Shared, tenant: &Tenant, transition: &Transition) -
     Ok(back.first().is_some_and(is_it))
 }
 
-/// What was said last.
+/// The last text that the model wrote.
 fn last_said(entries: &[NewEntry]) -> Option<&str> {
     entries.iter().rev().find_map(|new| match &new.entry {
         Entry::AssistantMessage(said) if !said.content.is_empty() => Some(said.content.as_str()),
@@ -379,7 +380,7 @@ fn last_said(entries: &[NewEntry]) -> Option<&str> {
     })
 }
 
-/// A planted fault: what was stopped is said never to have started.
+/// A planted fault: calls that were stopped are reported as never started.
 fn misreport(ended: &mut Event) {
     if let Event::Ended { receipt: Some(receipt), .. } = ended {
         receipt.not_started.append(&mut receipt.stopped);

@@ -45,15 +45,15 @@ impl Driver {
         self.remember(transition);
         self.reload().await?;
         self.start(intents);
-        // What was started goes on its way before anybody is told that it was.
+        // The started tasks run once before the caller is answered.
         tokio::task::yield_now().await;
         Ok(())
     }
 }
 
-/// Makes the run; answers the lane that it writes to. Done but not told, or told at the second try: then
-/// the run is there, it has begun, and it is ours. A run that waited for its turn was there before, so that it is
-/// there says nothing.
+/// Begins the run; answers the lane that it writes to. After an ambiguous error, or an error that a second try gets
+/// because the first went through, the run is read back: it exists, it has begun, and it is ours. A queued run existed
+/// before, so that its existence proves nothing.
 pub(super) async fn begin(
     store: &Store,
     tenant: &Tenant,

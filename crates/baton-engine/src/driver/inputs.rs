@@ -1,4 +1,4 @@
-//! What happens next: messages, outcomes, moments; and what a crash left behind.
+//! The inputs of a run: messages, outcomes, deadlines; and intents that a crash left behind.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::perform::{Signal, What, given_up};
 
-/// How many signals are taken before messages and moments are looked at again.
+/// How many signals are taken before messages and deadlines are looked at again.
 const AT_ONCE: usize = 256;
 
 impl Driver {
-    /// What a run begins with in this process: what a crash left, and what was posted meanwhile.
+    /// The start of a run in this process: intents that a crash left, and messages posted meanwhile.
     pub(super) async fn begin(&mut self) -> Result<Going, EngineError> {
         self.row.attempts += self.shared.breakdowns(self.run());
         if is_poison(self.row.attempts, &self.shared.settings) {
@@ -46,8 +46,8 @@ impl Driver {
         self.step(None).await
     }
 
-    /// Decides what becomes of effects that had started and have no outcome: what may run again and is
-    /// still wanted is started again by the next plan, everything else has an outcome now.
+    /// Decides about effects that had started and have no outcome: one that may run again and is still wanted is
+    /// started again by the next plan, every other one gets an outcome now.
     pub(super) fn sort_out(&mut self) {
         if self.again.is_empty() {
             return;
@@ -79,9 +79,9 @@ impl Driver {
         self.again.iter().filter_map(message).map(|message_id| Event::Restarted { message_id }).collect()
     }
 
-    /// Waits for the next input; none: the process goes down and nothing is in flight.
+    /// Waits for the next input; none: the process shuts down and nothing is in flight.
     pub(super) async fn next_input(&mut self) -> Result<Option<Queued>, EngineError> {
-        // What is waited for besides signals stays the same however many of them come.
+        // The futures besides signals are made once, however many signals come.
         let (shared, wake) = (self.shared.clone(), self.wake.clone());
         let (mut woken, mut going_down) = (pin!(wake.notified()), pin!(shared.went_down()));
         let mut alarm = pin!(tokio::time::sleep_until(self.deadline()));
@@ -103,7 +103,7 @@ impl Driver {
             }
             let deadline = self.deadline();
             if deadline < alarm.deadline() || alarm.is_elapsed() {
-                alarm.as_mut().reset(deadline); // one that is too early only makes it look up once more
+                alarm.as_mut().reset(deadline); // a deadline that is too early only makes the loop check once more
             }
             tokio::select! {
                 biased;
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// An outcome that is already there when the process goes down: it is too good to be lost.
+    /// An outcome that is already there when the process shuts down is still committed.
     async fn last_outcome(&mut self) -> Result<Option<Queued>, EngineError> {
         while let Ok(signal) = self.signals.try_recv() {
             let heard = self.hear(Some(signal)).await?;
@@ -136,7 +136,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Takes a signal and what else is there, up to the first outcome.
+    /// Takes a signal and all others that are ready, up to the first outcome.
     async fn hear(&mut self, signal: Option<Signal>) -> Result<Option<Queued>, EngineError> {
         let input = signal.and_then(|signal| self.hear_all(signal, self.row.seq + 1));
         if input.is_none() && self.has_much_unsaved() {
@@ -145,8 +145,8 @@ impl Driver {
         Ok(input)
     }
 
-    /// The same, and shows the text among it, whose first piece has this number: text comes in many small pieces, and
-    /// those that are there together are shown together.
+    /// Takes signals like `hear`, and shows the text among them, whose first piece has this number: text comes in many
+    /// small pieces, and those that are ready together are shown together.
     pub(super) fn hear_all(&mut self, signal: Signal, first: u64) -> Option<Queued> {
         let (mut next, mut left, mut input) = (Some(signal), AT_ONCE, None);
         while let Some(signal) = next {
@@ -159,7 +159,7 @@ impl Driver {
         input
     }
 
-    /// What a signal of a task says: an outcome is an input, a piece of text is yet to be shown and saved.
+    /// Takes one signal of a task: an outcome is an input, a piece of text is yet to be shown and saved.
     fn heard(&mut self, signal: Signal) -> Option<Queued> {
         let Signal { n, attempt, what } = signal;
         let flight = self.flying.get_mut(&n)?;
@@ -189,7 +189,7 @@ impl Driver {
         self.unsaved_bytes >= self.shared.settings.flush_bytes
     }
 
-    /// An input that is due by the clock: a wait that expired, a limit of time, a grace that is over.
+    /// An input that is due by the clock: a wait that expired, a limit of time, a grace period that is over.
     fn late(&mut self) -> Option<Queued> {
         let now = Instant::now();
         let over = |flight: &super::Flight| flight.until.is_some_and(|until| until <= now);
@@ -209,14 +209,14 @@ impl Driver {
         Some(Queued::Input(Input::Outcome { effect, result: Outcome::Expired }))
     }
 
-    /// What is left of the active time; none while nothing is done.
+    /// The active time that is left; none while nothing is in progress.
     fn active_left(&self) -> Option<Duration> {
         let since = self.active_since?;
         let left = self.budget.active_left_ms(&self.definition.decision.limits);
         Some(Duration::from_millis(left).saturating_sub(since.elapsed()))
     }
 
-    /// When the loop has to look up even if nothing happens.
+    /// When the loop has to wake up even if nothing happens.
     fn deadline(&self) -> Instant {
         let now = Instant::now();
         let mut deadline = self.shared.goes_down_at().unwrap_or(now + Duration::from_secs(3600));
@@ -312,7 +312,7 @@ impl Driver {
         leaving
     }
 
-    /// Replaces what was set aside for an effect by what it used.
+    /// Replaces the budget reserved for an effect by its actual usage.
     fn settle(&self, n: u32, result: &Outcome, budget: &mut Budget) {
         let flying = self.flying.get(&n).map(|flight| &*flight.intent);
         let intent = flying.or_else(|| self.again.iter().find(|interrupted| interrupted.effect.n == n));
@@ -330,7 +330,7 @@ impl Driver {
         }
     }
 
-    /// What a model thought aloud before it ended without a word is void: another try thinks anew.
+    /// The reasoning of a model call that ended without any text is void: the next try reasons anew.
     fn void(&self, n: u32, result: &Outcome) -> Option<Event> {
         let intent = &self.flying.get(&n)?.intent;
         let EffectKind::Model { message_id, tools, .. } = &intent.effect.kind else { return None };

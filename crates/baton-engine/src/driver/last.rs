@@ -1,4 +1,4 @@
-//! Ends that are not the flow's own: a run that was given up, and one that never had its turn.
+//! Ends that are not the flow's own: a run that was given up, and one that never began.
 
 use baton_core::fault::{Code, Fault};
 use baton_core::flow::{Node, Record};
@@ -18,7 +18,7 @@ use crate::patience::patiently;
 use crate::plan::Plan;
 
 impl Driver {
-    /// Closes what is open, and says why the run ends, after what its account already says.
+    /// Closes open calls and approvals, and adds the reason why the run ends to its account.
     pub(super) fn last_words(&self, steps: Vec<Step>, fault: &Fault) -> Record {
         let at_end = Record::at(self.tail.clone(), self.row.head, Node::Respond);
         let mut record = Record { steps, ..at_end };
@@ -38,7 +38,7 @@ impl Driver {
         record
     }
 
-    /// Gives up a run that brought its process down again and again.
+    /// Gives up a run that brought its process down repeatedly.
     pub(super) async fn poisoned(&mut self) -> Result<Going, EngineError> {
         let why = format!("it brought its process down {} times", self.row.attempts);
         let fault = Fault::new(Code::Poisoned, why);
@@ -50,14 +50,14 @@ impl Driver {
             let (record, state, budget) = (record.clone(), self.flow.record(), self.budget.clone());
             let draft = Draft { record, state, budget, queued: None, leaving: None, held: false };
             match self.write(draft, &end).await {
-                // Whatever was said to it meanwhile does not matter any more.
+                // Messages posted to it meanwhile do not matter any more.
                 Err(EngineError::Store(StoreError::Unread { inbox })) => self.inbox_read = inbox,
                 written => return written.map(|()| Going::Rest(Rested::Ended(RunStatus::Error))),
             }
         }
     }
 
-    /// Writes the only transition of a run that waited for its turn and never had it.
+    /// Writes the only transition of a queued run that never began.
     pub(crate) async fn never_begun(self, new: NewRun, verdict: Verdict) -> Result<(), EngineError> {
         let mut record = Record::at(self.tail.clone(), self.row.head, Node::Respond);
         let (why, error) = match &verdict {
@@ -78,7 +78,7 @@ impl Driver {
         let (tenant, run, store) = (self.performer.tenant.clone(), self.run(), self.shared.store.clone());
         let begun = patiently!(self.shared, begin(&store, &tenant, run, &new, &transition));
         match begun {
-            // Somebody was faster.
+            // Another process was faster.
             Err(StoreError::Ended { .. } | StoreError::NotFound { .. } | StoreError::Fenced { .. }) => Ok(()),
             other => other.map(|_| ()).map_err(Into::into),
         }

@@ -1,4 +1,4 @@
-//! Finding work: messages from other processes for runs that are driven here, and runs that nobody drives.
+//! Finding work: messages from other processes for runs that are driven here, and runs without a living owner.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -21,13 +21,13 @@ use crate::patience::patiently;
 const PAGE: u32 = 256;
 /// How many such pages are looked at together: among their runs tenants take turns.
 const PAGES_AT_ONCE: u32 = 64;
-/// How many runs are tried before what is due is looked at again.
+/// How many runs are tried before the due runs are read again.
 const TRIED_AT_ONCE: usize = 1024;
 /// How many runs are adopted side by side.
 const AT_ONCE: usize = 8;
 
-/// At every which look at messages all runs of this process are looked at, and not only those that were written to: so
-/// it finds out what it lost, and what became its own.
+/// Every so many looks at messages, all runs of this process are read, and not only those that were written to: so it
+/// finds out which runs it lost, and which became its own.
 const ALL_EVERY: u64 = 10;
 
 /// Whether a run may be adopted, as far as its definition tells.
@@ -36,20 +36,20 @@ type May<'a> = dyn Fn(&Definition) -> Result<(), String> + Send + Sync + 'a;
 /// Why a run was not adopted.
 struct Unadopted(Refusal, EngineError);
 
-/// What came of a try.
+/// The result of a try.
 enum Tried {
     Taken,
-    /// Nobody will begin it: why it could not be begun here.
+    /// No process will begin it; the reason why it could not be begun here.
     Hopeless(EngineError),
     Left,
 }
 
-/// What whoever adopts remembers from one look to the next.
+/// The state of the adopting task from one look to the next.
 #[derive(Default)]
 struct Looked {
     from: DueFrom,
     attention: Attention,
-    /// Whether there may be more to take up than was tried the last time.
+    /// Whether more runs may be due than were tried the last time.
     has_more: bool,
 }
 
@@ -65,7 +65,7 @@ impl Engine {
                 if driven.is_empty() && !has_unsettled {
                     continue;
                 }
-                // A store that does not answer is the drivers' business; here it is only asked again.
+                // A store that does not answer is handled by the drivers; here it is only asked again.
                 if has_unsettled || look.is_multiple_of(ALL_EVERY) {
                     let Ok(pulses) = shared.store.pulses(shared.owner.id).await else { continue };
                     engine.compare(driven, pulses);
@@ -75,8 +75,8 @@ impl Engine {
             }
         };
         let shared = self.shared.clone();
-        // For as long as something is driven: a run that is waited for while the process goes down can be cancelled. Not
-        // tracked, as a stop does not wait for it.
+        // Runs as long as any run is driven: a run that a shutdown waits for can be cancelled. Not tracked, as a
+        // shutdown does not wait for this task.
         tokio::spawn(async move {
             tokio::select! {
                 () = listening => {}
@@ -85,7 +85,7 @@ impl Engine {
         });
     }
 
-    /// Holds what is driven here against what the store says is this process's.
+    /// Compares the runs driven here with those that this process owns in the store.
     fn compare(&self, driven: Vec<RunId>, pulses: Vec<Pulse>) {
         let held: HashSet<RunId> = pulses.iter().map(|pulse| pulse.run).collect();
         for run in driven.into_iter().filter(|run| !held.contains(run)) {
@@ -97,8 +97,8 @@ impl Engine {
         }
     }
 
-    /// Adopts orphaned and due runs from now on, until the engine is shut down; those that it may, as far
-    /// as their definitions tell.
+    /// Adopts orphaned and due runs from now on, until the engine is shut down; only those whose definitions `may`
+    /// accepts.
     pub fn adopt(&self, may: impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static) {
         let engine = self.clone();
         let adopting = async move {
@@ -116,23 +116,24 @@ impl Engine {
                 }
             }
         };
-        // A stop waits for what is being claimed: claimed and not driven, nobody could take it up.
+        // A shutdown waits for claims under way: a run that was claimed and is not driven could not be taken up by any
+        // process.
         self.shared.before_leaving(adopting);
     }
 
-    /// Adopts what is orphaned or due now, but for runs that are tried only after a while; answers what it took.
+    /// Adopts all runs that are orphaned or due now, except those whose next try is later; answers the adopted runs.
     pub async fn adopt_once(&self) -> Vec<RunId> {
         self.adopt_due(&|_| Ok(()), &mut Looked::default()).await
     }
 
-    /// The same; what cannot be adopted is told of once.
+    /// Adopts due runs like `adopt_once`; a run that cannot be adopted is logged once.
     async fn adopt_due(&self, may: &May<'_>, looked: &mut Looked) -> Vec<RunId> {
         let shared = &self.shared;
         let (due, is_all) = self.look(looked).await;
         let is_alone = !shared.drives_a_suspect();
         let attention = &mut looked.attention;
         let mut chosen = attention.choose(due, is_alone, &shared.settings, Instant::now());
-        // Each process in an order of its own, so that several do not try for the same run at the same moment.
+        // Each process has an order of its own, so that several do not try for the same run at the same moment.
         let place = |due: &Due| {
             let hasher = BuildHasherDefault::<DefaultHasher>::default();
             (due.is_queued, if due.is_queued { 0 } else { hasher.hash_one((shared.owner.id, due.run)) })
@@ -158,7 +159,7 @@ impl Engine {
         taken
     }
 
-    /// Reads what is due, from where the last look ended; whether that was the rest of it.
+    /// Reads due runs from where the last look ended; answers whether that was the rest of them.
     async fn look(&self, looked: &mut Looked) -> (Vec<Due>, bool) {
         let (shared, now) = (&self.shared, self.shared.clock.now());
         let mut due = Vec::new();
@@ -176,7 +177,7 @@ impl Engine {
         (due, false)
     }
 
-    /// Tries to adopt a run; none: somebody else sees to it.
+    /// Tries to adopt a run; none: another process takes care of it.
     async fn adopt_one(&self, due: &Due, may: &May<'_>) -> Result<Option<RunHandle>, Unadopted> {
         if self.shared.closing.is_cancelled() {
             return Ok(None);
@@ -189,7 +190,7 @@ impl Engine {
         };
         use StoreError::{Busy, Ended, Fenced, Held, NotFound};
         match adopted {
-            // Somebody was faster.
+            // Another process was faster.
             Err(EngineError::Store(
                 Held { .. } | Ended { .. } | Busy { .. } | NotFound { .. } | Fenced { .. },
             )) => Ok(None),
@@ -198,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Notes what came of a try.
+    /// Notes the result of a try.
     fn judge(
         &self,
         adopted: Result<Option<RunHandle>, Unadopted>,
@@ -210,7 +211,7 @@ impl Engine {
                 attention.taken(due);
                 return Tried::Taken;
             }
-            // A store that does not answer says nothing about the run.
+            // A store that does not answer is no evidence about the run.
             Err(Unadopted(_, EngineError::Store(error))) if error.is_transient() => {}
             Err(Unadopted(why, error)) => {
                 let (settings, now) = (&self.shared.settings, Instant::now());
@@ -227,8 +228,8 @@ impl Engine {
         Tried::Left
     }
 
-    /// How a run stands that may be driven here, as far as its definition tells. One that was cancelled may: to end it
-    /// needs nothing of what is missing.
+    /// The status of a run that may be driven here, as far as its definition tells. A cancelled run may be: ending it
+    /// needs none of the missing tools.
     async fn may_adopt(&self, due: &Due, may: &May<'_>) -> Result<RunStatus, Unadopted> {
         let (store, tenant, run) = (&self.shared.store, &due.tenant, due.run);
         let failed = |error: StoreError| Unadopted(Refusal::Run, error.into());
@@ -244,7 +245,7 @@ impl Engine {
 }
 
 impl Shared {
-    /// A run of this process waits for its turn: whoever adopts looks again when a run rests here.
+    /// A run of this process waits for its turn: the adopting task looks again when a run rests here.
     pub(super) fn wait_for_turn(&self, run: RunId) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
         self.turn_came.notify_one();
@@ -262,18 +263,19 @@ impl Shared {
         }
     }
 
-    /// Nobody else claims this run here while the guard lives.
+    /// Locks the claims of a run in this process while the guard lives.
     pub(super) async fn claiming(&self, run: RunId) -> tokio::sync::MutexGuard<'_, ()> {
         let which = (run.0.as_u128() % CLAIMS_AT_ONCE as u128) as usize;
         self.claiming[which].lock().await
     }
 
-    /// Whether a suspect is driven here: others wait.
+    /// Whether a suspect is driven here: other suspects wait.
     fn drives_a_suspect(&self) -> bool {
         self.lives().values().any(|live| live.is_suspect)
     }
 
-    /// A run that is driven here lived long enough, or got somewhere: it is not to blame, and others may be tried.
+    /// A run that is driven here lived long enough, or made progress: it is not to blame, and other suspects may be
+    /// tried.
     pub(crate) fn cleared(&self, run: RunId, epoch: u32) {
         let mut lives = self.lives();
         if let Some(live) = lives.get_mut(&run).filter(|live| live.hub.epoch == epoch) {
@@ -283,7 +285,7 @@ impl Shared {
         self.turn_came.notify_one();
     }
 
-    /// Takes in what is known of a run that is driven here, and wakes its driver if that is news.
+    /// Stores the pulse of a run that is driven here, and wakes its driver if it changed.
     pub(super) fn felt(&self, pulse: Pulse) {
         if let Some(live) = self.lives().get_mut(&pulse.run)
             && live.pulse.replace(pulse) != Some(pulse)
@@ -292,7 +294,7 @@ impl Shared {
         }
     }
 
-    /// A run that is driven here is held by somebody else, or by nobody: its driver should find out.
+    /// A run that is driven here is not owned by this process in the store: its driver is woken to find out.
     fn missed(&self, run: RunId) {
         if let Some(live) = self.lives().get_mut(&run) {
             live.missed = true;
@@ -300,7 +302,7 @@ impl Shared {
         }
     }
 
-    /// Claims a run. A claim that nobody knows of is made again: the next epoch is as good.
+    /// Claims a run. A claim with an ambiguous outcome is made again: the next epoch is as good.
     pub(super) async fn claim(
         &self,
         tenant: &Tenant,
@@ -319,7 +321,7 @@ impl Shared {
         mode: ClaimMode,
     ) -> Result<Claimed, StoreError> {
         match self.store.claim(tenant, run, me, mode, self.clock.now()).await {
-            // Ours already, from a claim that was done but not told.
+            // Ours already, from a claim whose answer was lost.
             Err(StoreError::Held { owner, .. }) if owner == me && !self.lives().contains_key(&run) => {
                 self.store.claim(tenant, run, me, ClaimMode::Take, self.clock.now()).await
             }

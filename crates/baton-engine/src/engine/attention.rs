@@ -1,10 +1,11 @@
-//! Which of the runs that are due are tried now. Decides without I/O.
+//! Which of the due runs are tried now. Decides without I/O.
 //!
-//! A run that nobody here may drive is tried less and less often, and so is a definition: whatever many runs are pinned
-//! to is tried with one of them. What changed is tried at once: a run that was written to, or other tools.
+//! A run that cannot be driven here is tried less and less often, and so is a definition: of many runs that are pinned
+//! to the same definition, one is tried. After a change the next try is at once: a message to the run, or other tools.
 //!
-//! A run whose process died again and again is *suspect*. One suspect at a time is driven, and each only after a
-//! while, so that a process which goes down is brought down by that one, and not so often that it does nothing else.
+//! A run whose process died repeatedly is *suspect*. Suspects are driven one at a time, each only after a while, so
+//! that a crash of the process can be blamed on that one, and the process does not crash so often that it does nothing
+//! else.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,13 +16,13 @@ use tokio::time::Instant;
 
 use crate::settings::Settings;
 
-/// After so many deaths of its owners a run is suspect: until then any of those that were driven may be to blame.
+/// A run is suspect after this many deaths of its owners: until then any of the runs driven then may be to blame.
 const SUSPECT: u32 = 2;
-/// How soon a suspect is tried; twice as late after each further death.
+/// The delay before a suspect is tried; doubled with each further death.
 const SUSPECT_AFTER: Duration = Duration::from_millis(500);
-/// How long a run is not tried that could not be driven lately, at most.
+/// The longest pause for a run that could not be driven lately.
 const LONGEST: Duration = Duration::from_secs(300);
-/// The same for a definition, of whose runs one is tried.
+/// The longest pause for a definition, of whose runs one is tried.
 const LONGEST_OF_DEFINITION: Duration = Duration::from_secs(30);
 
 /// Whether a run is driven alone.
@@ -29,36 +30,36 @@ pub(crate) fn is_suspect(attempts: u32) -> bool {
     attempts >= SUSPECT
 }
 
-/// Whether a run is to be given up: it brought its process down too often while it was driven alone.
+/// Whether a run is given up: it brought its process down too often while it was driven alone.
 pub(crate) fn is_poison(attempts: u32, settings: &Settings) -> bool {
     attempts >= settings.most_attempts.saturating_add(SUSPECT)
 }
 
-/// See the module.
+/// The state of the choice: runs and definitions that wait for their next try. See the module.
 #[derive(Debug, Default)]
 pub(super) struct Attention {
     runs: HashMap<RunId, Case>,
     definitions: HashMap<(Tenant, String), Wait>,
-    /// Which tools the waits are about.
+    /// The generation of the tools that the waits refer to.
     generation: u64,
-    /// How often all that is due was looked at.
+    /// How often all due runs were read.
     sweep: u64,
 }
 
 #[derive(Debug)]
 struct Case {
     sweep: u64,
-    /// What it looked like.
+    /// Its attempts and messages when it was last seen.
     attempts: u32,
     inbox: u32,
-    /// When it was first seen like that.
+    /// When it was first seen with these.
     since: Instant,
-    /// Since when it cannot be driven here for want of something, however it looked.
+    /// Since when it cannot be driven here because something is missing, in spite of new attempts or messages.
     lacking: Option<Instant>,
     wait: Option<Wait>,
 }
 
-/// How long something is not tried.
+/// How long a run or definition is not tried.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     tries: u32,
@@ -73,17 +74,17 @@ impl Wait {
     }
 }
 
-/// Why a run was not taken up.
+/// Why a run was not adopted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// No run that is pinned to the same can be driven here.
+    /// The definition: no run that is pinned to it can be driven here.
     Definition,
-    /// It cannot be driven.
+    /// The run itself cannot be driven.
     Run,
 }
 
 impl Attention {
-    /// Which of some runs are tried now, in the order in which they are; `is_alone` is whether no suspect is driven.
+    /// Chooses the runs that are tried now, in the given order; `is_alone` is whether no suspect is driven.
     pub(super) fn choose(
         &mut self,
         due: Vec<Due>,
@@ -97,7 +98,7 @@ impl Attention {
             if !self.may_be_tried(&due, settings, now) {
                 continue;
             }
-            // It may have been cancelled, which needs nothing of what is missing: then it is tried itself.
+            // It may have been cancelled, and ending it needs none of the missing tools: then it is tried itself.
             let is_news = due.inbox > 0 && self.runs.get(&due.run).is_some_and(|case| case.wait.is_none());
             let definition = (due.tenant.clone(), due.definition.clone());
             if let Some(wait) = self.definitions.get(&definition).filter(|_| !is_news) {
@@ -110,7 +111,7 @@ impl Attention {
         }
         let alone = |due: &Due| is_suspect(due.attempts) && !is_poison(due.attempts, settings);
         let suspects = chosen.iter().filter(|due| alone(due));
-        // Whoever was to blame least often is tried first: those who are not to blame are soon cleared.
+        // The suspect with the fewest attempts is tried first: a run that is not to blame is soon cleared.
         let next = suspects.min_by_key(|due| due.attempts).map(|due| due.run).filter(|_| is_alone);
         chosen.retain(|due| !alone(due) || Some(due.run) == next);
         chosen
@@ -128,7 +129,7 @@ impl Attention {
         now >= case.since + back_off(attempts, settings) && case.wait.is_none_or(|wait| wait.until <= now)
     }
 
-    /// A run was not taken up; whether that is news.
+    /// Notes that a run was refused; answers whether that is news.
     pub(super) fn refused(&mut self, due: &Due, why: Refusal, settings: &Settings, now: Instant) -> bool {
         let first = settings.adopt_every * 2;
         let Some(case) = self.runs.get_mut(&due.run) else { return true };
@@ -142,7 +143,7 @@ impl Attention {
         if why == Refusal::Definition && !due.is_queued {
             let known = (due.tenant.clone(), due.definition.clone());
             let wait = self.definitions.get(&known).copied();
-            // It is refused once a look, however many of its runs were tried then.
+            // A definition counts as refused once per look, however many of its runs were tried in it.
             if wait.is_none_or(|wait| wait.until <= now) {
                 self.definitions.insert(known, Wait::longer(wait, first, LONGEST_OF_DEFINITION, now));
             }
@@ -150,20 +151,20 @@ impl Attention {
         is_news
     }
 
-    /// Whether a run that is first in line was refused for so long that nobody else will begin it, either: whoever could
-    /// would have, as its branch is free.
+    /// Whether a queued run that is first in line was refused for so long that no process will begin it: one that could
+    /// would have done so, as its branch is free.
     pub(super) fn is_hopeless(&self, due: &Due, settings: &Settings, now: Instant) -> bool {
         let lacking = self.runs.get(&due.run).and_then(|case| case.lacking);
         due.is_queued && lacking.is_some_and(|since| now >= since + settings.turn_grace)
     }
 
-    /// A run was taken up, so that its definition can be driven.
+    /// Notes that a run was adopted, so that its definition can be driven.
     pub(super) fn taken(&mut self, due: &Due) {
         self.runs.remove(&due.run);
         self.definitions.remove(&(due.tenant.clone(), due.definition.clone()));
     }
 
-    /// All that is due was seen since the last time, with these tools.
+    /// Notes that all due runs were read since the last time, with these tools.
     pub(super) fn swept(&mut self, generation: u64, now: Instant) {
         let sweep = self.sweep;
         self.runs.retain(|_, case| case.sweep == sweep);
@@ -177,7 +178,7 @@ impl Attention {
     }
 }
 
-/// How long a run is left alone after it was seen to have lost its owner so often.
+/// How long a run is left alone after its owners died so often.
 fn back_off(attempts: u32, settings: &Settings) -> Duration {
     if !is_suspect(attempts) || is_poison(attempts, settings) {
         return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Putting a driver together and setting it going: the same for a new run, a resumed one and one taken over.
+//! Building a driver and spawning it: the same for a new run, a resumed one and one taken over.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ impl Engine {
         RunHandle { run, thread, tenant, rested }
     }
 
-    /// A suspect that lives for long enough is not to blame for what brought its process down.
+    /// A suspect that runs for long enough is not to blame for the crashes of its processes.
     fn clear_later(&self, tenant: &Tenant, run: RunId, epoch: u32) {
         let (shared, tenant) = (self.shared.clone(), tenant.clone());
         let clearing = async move {

@@ -1,5 +1,5 @@
-//! A tool that is called outside any run: decided like a request on its own channel, and with a key made only
-//! once, whatever dies meanwhile.
+//! A tool call outside any run: decided by policy like a request on its own channel, and with a key made only once,
+//! even if a process dies meanwhile.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::SeqCst;
@@ -26,24 +26,24 @@ use crate::loads::LoadGuard;
 use crate::patience::patiently;
 use crate::request::{Execute, Executed};
 
-/// What somebody is told whose call was made and whose outcome nobody knows.
+/// The answer to the caller of an interrupted call, whose outcome is unknown.
 const UNKNOWN: &str =
     "the call was interrupted, and nobody knows whether it took effect; it is not made again";
 
-/// What somebody is told whose call is under way.
+/// The answer to the caller of a call that is still under way.
 const LATER: &str = "the call is still being made: ask again later";
-/// How long somebody waits for a call that another request makes.
+/// How long a caller waits for a call that another request makes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A keyed call: whose it is, where it was sent, and its key.
+/// A keyed call: its tenant, its route, and its key.
 type Named = (Tenant, String, String);
 
 /// The keyed calls of this process.
 #[derive(Debug, Default)]
 pub(super) struct Making {
-    /// Those that a request is at.
+    /// Those that a request is working on.
     busy: HashSet<Named>,
-    /// Those that were started and not answered in the store.
+    /// Those that were started and have no answer in the store yet.
     started: HashSet<Named>,
 }
 
@@ -51,7 +51,7 @@ fn named(tenant: &Tenant, key: &NewKey) -> Named {
     (tenant.clone(), key.route.clone(), key.key.clone())
 }
 
-/// The only request of this process that is at a keyed call, until it is dropped.
+/// The only request of this process that works on a keyed call, until it is dropped.
 struct Busy {
     shared: Arc<Shared>,
     named: Named,
@@ -71,7 +71,7 @@ impl Drop for Busy {
     }
 }
 
-/// A call that counts as being made until this is dropped, also if it breaks down.
+/// A call that counts as under way until this is dropped, even if it panics.
 struct Counted(Arc<Shared>, #[allow(dead_code, reason = "it counts until it is dropped")] LoadGuard);
 
 impl Counted {
@@ -89,21 +89,22 @@ impl Drop for Counted {
 
 /// Whether a keyed call is still to be made.
 enum Turn {
-    /// By us.
+    /// Yes: by this request.
     Ours,
-    /// It was made: this came of it.
+    /// No: it was made, with this answer.
     Done(Executed),
 }
 
 impl Engine {
-    /// Calls a tool. Anything about the tool or its arguments is an answer that says so; only a store that
-    /// does not answer, or a key that was used for something else, is an error.
+    /// Calls a tool. Any problem with the tool or its arguments is part of the answer; only a store that does not
+    /// answer, or a key that was used for another request, is an error.
     pub async fn execute(&self, call: Execute) -> Result<Executed, EngineError> {
         self.execute_holding(call, ()).await
     }
 
-    /// The same, with a place among what this process does at once. The place is dropped as soon as the call counts in
-    /// [`Engine::load`], or none will be made: at every moment one of the two counts.
+    /// Calls a tool like `execute`, while the caller holds a place in this process's limit of concurrent work. The
+    /// place is dropped as soon as the call counts in [`Engine::load`], or none will be made: at every moment one of
+    /// the two counts.
     pub async fn execute_holding<P: Send + 'static>(
         &self,
         call: Execute,
@@ -131,7 +132,7 @@ impl Engine {
             return Ok(refused(misfit));
         }
         let class = tool.class(&call.arguments);
-        // A task of its own: a caller that goes away does not leave a call half made and unanswered.
+        // A task of its own: a caller that disconnects does not leave a call half made and unanswered.
         let this = self.clone();
         let making = self.shared.tasks.spawn(async move {
             let _counted = Counted::new(&this.shared, &call.tenant);
@@ -144,8 +145,8 @@ impl Engine {
         making.await.unwrap_or_else(|_| Ok(refused("the call broke down".to_owned())))
     }
 
-    /// A call that nobody can ask for again. The audit trail is told before it is made and of what came of it, so one
-    /// that a process went down with is told of, too.
+    /// A call without a key, which cannot be asked for again. Its start and its outcome are each written to the audit
+    /// trail, so a call that a process died with is recorded, too.
     async fn make_unkeyed(
         &self,
         tools: &Registry,
@@ -163,7 +164,7 @@ impl Engine {
         Ok(executed)
     }
 
-    /// Tells the audit trail that a call with effects is about to be made.
+    /// Writes to the audit trail that a call with effects is about to be made.
     async fn tell_start(&self, call: &Execute, id: &str, class: EffectClass) -> Result<(), EngineError> {
         let shared = &self.shared;
         if has_effects(class) {
@@ -173,7 +174,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the audit trail is told of what came of a call; none of one without effects.
+    /// The audit event for the outcome of a call; none for a call without effects.
     fn outcome_told(
         &self,
         call: &Execute,
@@ -197,7 +198,7 @@ impl Engine {
         class: EffectClass,
     ) -> Result<Executed, EngineError> {
         let (shared, tenant, me) = (&self.shared, call.tenant.clone(), self.owner());
-        let turn = Busy::take(shared, &tenant, key); // none: another request of this process is at it
+        let turn = Busy::take(shared, &tenant, key); // none: another request of this process works on it
         if turn.is_some() {
             let now = shared.clock.now();
             let known = patiently!(shared, shared.store.begin_key(&tenant, key, None, Some(me), now))?;
@@ -231,8 +232,8 @@ impl Engine {
         Ok(executed)
     }
 
-    /// A call that was asked for before: what came of it, now or in a while. If whoever made it is gone, it is
-    /// made again only where that does no harm. `alone`: no other request of this process is at it.
+    /// A call that was asked for before: its outcome, waited for if needed. If the process that made it is dead, it is
+    /// made again only where that does no harm. `alone`: no other request of this process works on it.
     async fn known(
         &self,
         call: &Execute,
@@ -252,14 +253,15 @@ impl Engine {
                 return Ok(Turn::Done(answer.unwrap_or_else(|_| refused(UNKNOWN.to_owned()))));
             }
             let owner = known.owner.unwrap_or(OwnerId(Uuid::nil()));
-            let is_ours = owner == me && alone; // noted, but not told; or left by a call that broke down
+            let is_ours = owner == me && alone; // noted, but the answer was lost; or left by a call that panicked
             if is_ours && !shared.making().started.contains(&named(tenant, key)) {
                 return Ok(Turn::Ours);
             }
             let (route, of) = (&key.route, &key.key);
             let is_of_the_dead = owner != me && !shared.store.is_alive(owner).await;
             if is_of_the_dead {
-                // Before it is taken over: if that is done and not told, it is found to be ours, and was begun all the same.
+                // Before it is taken over: if the takeover succeeds and its answer is lost, the call is ours, and had
+                // begun all the same.
                 shared.making().started.insert(named(tenant, key));
             }
             let is_left = is_ours
@@ -282,12 +284,12 @@ impl Engine {
             }
             tokio::time::sleep(shared.settings.poll).await;
             let now = shared.clock.now();
-            // Looked at first: whoever is done by then has left an answer in the store.
+            // Checked first: a request that has finished by then has left its answer in the store.
             let under_way = !alone && shared.making().busy.contains(&named(tenant, key));
             match patiently!(shared, shared.store.key(tenant, route, of, now))? {
                 Some(row) => {
                     if row.owner != Some(me) {
-                        shared.making().started.remove(&named(tenant, key)); // somebody else took it over
+                        shared.making().started.remove(&named(tenant, key)); // another process took it over
                     }
                     known = row;
                 }
@@ -297,7 +299,7 @@ impl Engine {
         }
     }
 
-    /// Makes the call. A process that goes down stops it at its last moment, and says nothing of what came of it.
+    /// Makes the call. A process that shuts down stops it at its deadline, and records no outcome.
     async fn make(
         &self,
         tools: &Registry,
@@ -338,7 +340,7 @@ impl Engine {
         })
     }
 
-    /// What a caller is told: a long output whole, where it was kept.
+    /// The answer to the caller: a long output whole, where it was kept.
     async fn told(&self, tenant: &Tenant, ran: ToolCallResult, execution_time_ms: f64) -> Executed {
         if let (Some(bytes), Some(BlobRef { hash, .. })) = (ran.blob, &ran.outcome.blob)
             && let Err(error) = patiently!(
@@ -363,7 +365,7 @@ impl Shared {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when a process that goes down has to let go of what is still under way.
+    /// Completes when a process that shuts down has to stop calls that are still under way.
     async fn out_of_time(&self) {
         self.went_down().await;
         if let Some(at) = self.goes_down_at() {

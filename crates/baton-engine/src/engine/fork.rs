@@ -1,4 +1,4 @@
-//! A run from a step of another: what came after that step is as if it had never been.
+//! A run forked from a step of another: its branch holds nothing of the steps after that one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Engine {
         let (from, now) = (Some(&row.branch), shared.clock.now());
         let at = ForkAt::Entry(last.id);
         match patiently!(shared, store.fork(tenant, &row.thread, from, &at, name.clone(), now)) {
-            Err(StoreError::Tree(TreeError::BranchExists(_))) => {} // done, but not told: nobody else has this name
+            Err(StoreError::Tree(TreeError::BranchExists(_))) => {} // done before, but the answer was lost: the name is unique
             other => {
                 other?;
             }

@@ -1,4 +1,4 @@
-//! How a process leaves what it drives: finished, let go of, or, in tests, as it is.
+//! Shutdown: how the driven runs are finished, released or, in tests, left as they are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::{Engine, Shared};
 
-/// How long it takes at most to let go of runs that nobody drove.
+/// The longest time to release runs that this process held without driving them.
 const LAST_LOOK: Duration = Duration::from_millis(500);
 
 impl Engine {
-    /// Dies as a killed process does: nothing is finished, nothing is let go. For tests.
+    /// Dies as a killed process does: nothing is finished, nothing is released. For tests.
     #[cfg(feature = "failpoints")]
     pub async fn crash(self) {
         self.shared.closing.cancel();
@@ -24,13 +24,13 @@ impl Engine {
         self.shared.store.bury(self.shared.owner.id);
     }
 
-    /// Counts as dead from now on although it goes on: as a process that was stopped for too long. For tests.
+    /// Counts as dead from now on although it continues: as a process that was suspended for too long. For tests.
     #[cfg(feature = "failpoints")]
     pub fn bury(&self) {
         self.shared.store.bury(self.shared.owner.id);
     }
 
-    /// Finishes or lets go of everything; returns when nothing is driven here any more.
+    /// Finishes or releases all runs; returns when nothing is driven here any more.
     pub async fn shutdown(&self) {
         let _ = self.shared.closing_at.set(Instant::now() + self.shared.settings.shutdown);
         self.shared.closing.cancel();
@@ -39,7 +39,7 @@ impl Engine {
         self.let_go_of_the_rest().await;
     }
 
-    /// Lets go of runs that became this process's without being driven: nobody else may take them up while it lives.
+    /// Releases runs that this process owns and does not drive: no other process may claim them while its lease lives.
     async fn let_go_of_the_rest(&self) {
         let (shared, me) = (&self.shared, self.owner());
         let letting_go = async {
@@ -56,7 +56,7 @@ impl Engine {
 }
 
 impl Shared {
-    /// Does something that a stop waits for, but no longer than for the runs.
+    /// Runs work that a shutdown waits for, but no longer than for the runs.
     pub(crate) fn before_leaving(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let shared = self.clone();
         self.tasks.spawn(async move {
@@ -74,7 +74,7 @@ impl Shared {
         self.tasks.wait().await;
     }
 
-    /// Completes when a process that goes down lets go of what is still in flight.
+    /// Completes when a process that shuts down releases runs with effects still in flight.
     async fn ran_out_of_time(&self) {
         self.went_down().await;
         if let Some(at) = self.goes_down_at() {
@@ -82,12 +82,12 @@ impl Shared {
         }
     }
 
-    /// Completes when the process begins to go down.
+    /// Completes when the process begins to shut down.
     pub(crate) async fn went_down(&self) {
         self.closing.cancelled().await;
     }
 
-    /// When a process that goes down lets go of what is still in flight.
+    /// When a process that shuts down releases runs with effects still in flight.
     pub(crate) fn goes_down_at(&self) -> Option<Instant> {
         self.closing_at.get().copied()
     }

@@ -1,4 +1,4 @@
-//! What people do to runs: cancel, decide, answer, steer, look.
+//! Operations of users on runs: cancel, decide, answer, steer, look.
 
 use baton_core::effect::BlobRef;
 use baton_core::event::Event;
@@ -19,23 +19,23 @@ use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::request::RunView;
 
-/// The longest message to an agent that works: until it is said it is part of the flow's state. An answer
-/// is an entry at once, and may be as long as any message.
+/// The longest message to a run that works: until the run takes it up it is part of the flow's state. An answer is an
+/// entry at once, and may be as long as any message.
 const MOST_STEERING: usize = 8 << 10;
-/// Of how many of its last transitions a run gives account: whoever looks at it does not read all of a long one.
+/// How many of its last transitions the account of a run covers, so that a reader does not read all of a long one.
 const ACCOUNTED: u32 = 1000;
-/// How many entries are read at once when words are looked for.
+/// How many entries are read at once when the last text is looked for.
 const PAGE: u32 = 64;
 
 impl Engine {
-    /// Asks a run to stop; answers where it stands. A run that has ended stays as it is.
+    /// Asks a run to stop; answers its status. A run that has ended stays as it is.
     pub async fn cancel(&self, tenant: &Tenant, run: RunId) -> Result<RunStatus, EngineError> {
         match self.post(tenant, run, Message::Cancel).await {
             Ok(()) => {
                 let status = patiently!(self.shared, self.shared.store.run(tenant, run))?.status;
                 if status == RunStatus::Queued {
                     match self.begin_queued(tenant, run).await {
-                        // It ends without its turn, or somebody else sees to it.
+                        // It ends without having begun, or another process takes care of it.
                         Ok(_)
                         | Err(EngineError::Store(StoreError::Fenced { .. } | StoreError::Busy { .. })) => {}
                         Err(error) => return Err(error),
@@ -49,9 +49,9 @@ impl Engine {
         }
     }
 
-    /// Refuses a run that is allowed more than `most`. A run may do what its definition says, whoever speaks to it, so nobody
-    /// answers, steers, forks or decides for one that may do more than they could have begun themselves. Stopping one is
-    /// open to everybody.
+    /// Refuses a run whose mode is above `most`. A run may do anything that its definition allows, whichever user
+    /// writes to it, so no user answers, steers, forks or decides for a run that may do more than they could have begun
+    /// themselves. Every user may stop a run.
     pub async fn may_steer(&self, tenant: &Tenant, run: RunId, most: Mode) -> Result<(), EngineError> {
         let store = &self.shared.store;
         let row = patiently!(self.shared, store.run(tenant, run))?;
@@ -62,7 +62,7 @@ impl Engine {
         if mode > most { Err(EngineError::AboveMode { mode, most }) } else { Ok(()) }
     }
 
-    /// Decides about a call. What was approved, or put in its place, is exactly what runs.
+    /// Decides about a call. Exactly the approved or edited arguments run.
     pub async fn decide(
         &self,
         tenant: &Tenant,
@@ -77,7 +77,7 @@ impl Engine {
             return Err(StoreError::AlreadyDecided { id: asked.id, status: asked.status }.into());
         }
         if asked.expires_at <= self.shared.clock.now() {
-            // Its time is up: the run goes on without it, and says so.
+            // It has expired: the run is driven so that it records that and goes on without the call.
             if let Some(mut handle) = self.drive(tenant, asked.run_id).await? {
                 handle.rested().await;
             }
@@ -107,7 +107,7 @@ impl Engine {
         let approval = patiently!(self.shared, self.shared.store.approval(tenant, approval_id))?;
         match posted {
             Ok(()) => Ok(approval),
-            // The run went on with another decision, and ended, after the approval was looked at.
+            // The run went on with another decision, and ended, after the approval was read.
             Err(EngineError::Store(StoreError::Ended { .. }))
                 if approval.status != ApprovalStatus::Pending =>
             {
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Refuses an edit of a call that the policy of now does not allow: it would never run.
+    /// Refuses an edit of a call that the current policy does not allow: it would never run.
     async fn still_allows(&self, tenant: &Tenant, approval: &Approval) -> Result<(), EngineError> {
         let store = &self.shared.store;
         let row = patiently!(self.shared, store.run(tenant, approval.run_id))?;
@@ -155,7 +155,7 @@ impl Engine {
         self.post(tenant, run, Message::Input { input_id, text: text.to_owned() }).await
     }
 
-    /// Posts a decision, of which the audit trail is told in the same write.
+    /// Posts a decision, with its line of the audit trail in the same write.
     async fn post_decision(
         &self,
         tenant: &Tenant,
@@ -199,7 +199,7 @@ impl Engine {
         Ok(waiting.iter().any(|waiting| waiting.kind == WaitingKind::UserInput))
     }
 
-    /// Where a run stands, and whom it waits for.
+    /// The status of a run, and its open questions and approvals.
     pub(super) async fn waits(
         &self,
         tenant: &Tenant,
@@ -214,7 +214,7 @@ impl Engine {
         Ok((row.status, last.map(|last| last.checkpoint.waiting).unwrap_or_default()))
     }
 
-    /// Goes on with a run if nobody living drives it; none if somebody does, or it has ended.
+    /// Goes on with a run if no living process drives it; none if one does, or it has ended.
     pub async fn drive(&self, tenant: &Tenant, run: RunId) -> Result<Option<RunHandle>, EngineError> {
         match self.resume(tenant, run, ClaimMode::IfFree).await {
             Ok(handle) => Ok(Some(handle)),
@@ -223,8 +223,8 @@ impl Engine {
         }
     }
 
-    /// A run as people see it. A store that does not answer is an error: whoever is told that there was no
-    /// answer has to be able to believe it.
+    /// A run as users see it. A store that does not answer is an error: a caller that reads "no answer" has to be able
+    /// to rely on it.
     pub async fn view(&self, tenant: &Tenant, run: RunId) -> Result<RunView, EngineError> {
         let store = &self.shared.store;
         let row = patiently!(self.shared, store.run(tenant, run))?;
@@ -249,13 +249,13 @@ impl Engine {
         Ok(view)
     }
 
-    /// The final text of a run: its last message, empty where it said nothing.
+    /// The final text of a run: its last message, empty where it wrote none.
     pub async fn response(&self, tenant: &Tenant, run: RunId) -> Result<String, EngineError> {
         let row = patiently!(self.shared, self.shared.store.run(tenant, run))?;
         Ok(self.last_said(tenant, &row).await?.unwrap_or_default())
     }
 
-    /// The last message of a run with anything in it, however many entries came after it.
+    /// The last message of a run that is not empty, however many entries came after it.
     async fn last_said(&self, tenant: &Tenant, row: &RunRow) -> Result<Option<String>, EngineError> {
         let (shared, store) = (&self.shared, &self.shared.store);
         let mut before = row.head + 1;
@@ -282,8 +282,8 @@ impl Engine {
 }
 
 impl Shared {
-    /// Posts a message; one that nobody knows of is looked for before it is posted again. One that was still on its way
-    /// then can be why the next try is refused: then it is what counts all the same.
+    /// Posts a message; after an ambiguous error it is looked for before it is posted again. A post that was still
+    /// under way then can be the reason why the next try is refused: then it counts all the same.
     async fn post_once(
         &self,
         tenant: &Tenant,
