@@ -1,4 +1,4 @@
-//! What a process has done so far, in numbers: for whoever watches it.
+//! Metrics of a process since its start, for monitoring.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::driver::Rested;
 pub const COMMIT_BUCKETS_US: [u64; 10] =
     [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_500_000];
 
-/// See the module.
+/// The metrics of a process, read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
     /// Runs that are driven here now.
     pub live: u64,
-    /// Single calls that are being made here now.
+    /// Single tool calls that are under way here now.
     pub executing: u64,
     /// Runs that were begun here.
     pub started: u64,
-    /// Runs that were taken up here.
+    /// Runs that were resumed here.
     pub resumed: u64,
     /// Runs that ended well here.
     pub ok: u64,
@@ -29,9 +29,9 @@ pub struct Figures {
     pub error: u64,
     /// Runs that were cancelled here.
     pub cancelled: u64,
-    /// Runs that came to wait for people here.
+    /// Runs that were suspended here.
     pub suspended: u64,
-    /// Runs that somebody else took, or that could not be driven on.
+    /// Runs that another process took, or that could not be driven on.
     pub lost: u64,
     /// Transitions committed, by how long that took.
     pub commits: [u64; COMMIT_BUCKETS_US.len() + 1],
@@ -47,7 +47,7 @@ pub struct Figures {
     pub completion_tokens: u64,
 }
 
-/// Where they are counted.
+/// The counters behind the metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) started: AtomicU64,
@@ -85,7 +85,7 @@ impl Counters {
         self.commit_us.fetch_add(us, Relaxed);
     }
 
-    /// A run is over: what it used counts.
+    /// Adds the usage of a run that ended.
     pub(crate) fn used(&self, budget: &Budget) {
         self.model_calls.fetch_add(budget.model_calls.into(), Relaxed);
         self.tool_calls.fetch_add(budget.tool_calls.into(), Relaxed);

@@ -1,8 +1,7 @@
 //! The live end of a run's log, for readers in the same process.
 //!
-//! A ring of the newest events, not a channel a reader: a reader keeps only its place, asks for what
-//! comes after it, and goes to the store if that is no longer here. So a slow reader costs nothing and
-//! delays nobody.
+//! A ring of the newest events, not a channel a reader: a reader keeps only its place, asks for the events after it,
+//! and goes to the store if those are no longer here. So a slow reader costs nothing and delays no other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_core::event::{Event, NumberedEvent};
 use tokio::sync::watch;
 
-/// See the module.
+/// The newest events of one run; see the module.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) epoch: u32,
@@ -24,7 +23,7 @@ pub(crate) struct Hub {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Shared with all who read them.
+    /// Shared with all readers.
     events: VecDeque<Arc<NumberedEvent>>,
     committed: u64,
     closed: bool,
@@ -49,16 +48,16 @@ impl Ring {
     }
 }
 
-/// What a reader finds.
+/// The result of a read.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Found {
-    /// What comes next, which was handed over.
+    /// The next events were handed over.
     Events,
     /// They are no longer here: read the store.
     Older,
-    /// There is nothing yet.
+    /// There is no newer event yet.
     Nothing,
-    /// There will be nothing any more: read the store.
+    /// There will be no newer event here: read the store.
     Closed,
 }
 
@@ -73,7 +72,7 @@ impl Hub {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows events that are not committed yet: pieces of text. Those that are here already are not taken again.
+    /// Shows events that are not committed yet: pieces of text. Those that are here already are not added again.
     pub(crate) fn show(&self, first: u64, events: &[Event]) {
         let mut ring = self.lock();
         let known = ring.known_from(first);
@@ -83,13 +82,13 @@ impl Hub {
         self.newest.send_replace(last);
     }
 
-    /// Shows events that are committed, and everything before them with them.
+    /// Shows events that are committed; all events before them count as committed, too.
     pub(crate) fn commit(&self, first: u64, events: impl IntoIterator<Item = Event>) {
         let mut ring = self.lock();
         let (known, mut count) = (ring.known_from(first), 0);
         let events = events.into_iter().inspect(|_| count += 1).skip(known);
         let last = ring.append(self.epoch, first + known as u64, events);
-        // What was shown after them is not committed yet.
+        // Events shown after them are not committed yet.
         let committed = (first + count).saturating_sub(1);
         ring.committed = committed;
         while ring.events.len() > self.most && ring.events.front().is_some_and(|e| e.seq <= ring.committed) {
@@ -100,19 +99,19 @@ impl Hub {
         self.kept.send_replace(committed);
     }
 
-    /// Ends it: readers go to the store.
+    /// Closes it: readers go to the store.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.newest.send_modify(|_| {});
         self.kept.send_replace(u64::MAX);
     }
 
-    /// Waits until an event is committed, or never will be.
+    /// Waits until an event is committed, or the hub is closed.
     pub(crate) async fn is_kept(&self, seq: u64) {
         let _ = self.kept.subscribe().wait_for(|kept| *kept >= seq).await;
     }
 
-    /// Hands over what comes after a number, at most `limit`.
+    /// Hands over the events after a number, at most `limit`.
     pub(crate) fn after(&self, seq: u64, limit: usize, mut take: impl FnMut(Arc<NumberedEvent>)) -> Found {
         let ring = self.lock();
         let nothing = if ring.closed { Found::Closed } else { Found::Nothing };
@@ -146,7 +145,7 @@ mod tests {
         Event::Warning { code: Code::Internal, message: n.to_string() }
     }
 
-    /// What is found after a number, and the numbers that were handed over.
+    /// The result of a read after a number, and the numbers of the events that were handed over.
     fn after(hub: &Hub, seq: u64, limit: usize) -> (Found, Vec<u64>) {
         let mut numbers = Vec::new();
         let found = hub.after(seq, limit, |event| numbers.push(event.seq));

@@ -1,9 +1,9 @@
-//! Drives: performs what flows want, commits what came of it, and shows it.
+//! The engine: performs the effects that flows want, commits their outcomes, and publishes the events.
 //!
-//! The loop is in [`driver`](Engine): ask the flow what should be outstanding, start it once its intent
-//! is committed, fold what comes back into the flow, commit, publish. A new run, a resumed one and one
-//! that was taken over take the same path. Nothing is shown before it is committed but the pieces of
-//! model text, and those are withdrawn by a number if they are lost.
+//! The loop is in [`driver`](Engine): ask the flow for its wanted effects, start each once its intent is committed,
+//! apply its outcome to the flow, commit, publish. A new run, a resumed one and one that was taken over take the same
+//! path. Events are shown only after they are committed, except the pieces of model text, and those are withdrawn by a
+//! number if they are lost.
 //!
 //! Only the engine emits events. Models, tools and flows return values; they never hold a sink.
 

@@ -1,5 +1,5 @@
-//! What this process does for each tenant: the runs that it drives and the calls that it makes, so that whoever admits
-//! more can be fair.
+//! The load of this process by tenant: the runs that it drives and the calls that it makes, so that admission can be
+//! fair.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use baton_core::id::Tenant;
 
 use crate::engine::Engine;
 
-/// How much a process has to do, as one tenant sees it.
+/// The load of a process, as one tenant sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
     /// Runs and calls of this tenant.
@@ -19,14 +19,14 @@ pub struct Load {
     pub tenants: u64,
 }
 
-/// See the module. Clones count together.
+/// Counts the load of all tenants. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
     all: u64,
-    /// Only tenants that have something.
+    /// Only tenants with at least one run or call.
     of: HashMap<Tenant, u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct LoadGuard {
 }
 
 impl Loads {
-    /// One more for a tenant.
+    /// Counts one more run or call of a tenant.
     pub(crate) fn count(&self, tenant: &Tenant) -> LoadGuard {
         let mut counts = self.counts();
         counts.all += 1;
@@ -46,7 +46,7 @@ impl Loads {
         LoadGuard { loads: self.clone(), tenant: tenant.clone() }
     }
 
-    /// What there is now.
+    /// The load now.
     pub(crate) fn of(&self, tenant: &Tenant) -> Load {
         let counts = self.counts();
         let own = counts.of.get(tenant).copied().unwrap_or_default();
@@ -59,7 +59,7 @@ impl Loads {
 }
 
 impl Engine {
-    /// How much this process has to do, as a tenant sees it.
+    /// The load of this process, as a tenant sees it.
     pub fn load(&self, tenant: &Tenant) -> Load {
         self.shared.loads.of(tenant)
     }

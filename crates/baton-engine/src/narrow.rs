@@ -1,22 +1,22 @@
-//! How much less than the policy allows a caller wants.
+//! The limits that a caller requests below those of the policy.
 
 use baton_core::policy::Decision;
 
-/// How much less than the policy allows a caller wants. What is above it is capped, and a warning says so.
+/// The limits that a caller requests below those of the policy. A limit above the policy's is capped, with a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Narrow {
     /// Rounds of one model call and the tools it asked for.
     pub iterations: Option<u32>,
     /// Time spent on anything but waiting for people.
     pub active_ms: Option<u64>,
-    /// Tokens that one answer may have.
+    /// The most tokens of one answer.
     pub answer_tokens: Option<u64>,
-    /// How freely models choose their words.
+    /// The sampling temperature of models.
     pub temperature: Option<f64>,
 }
 
 impl Narrow {
-    /// The limits of a decision, as far as less is wanted.
+    /// Lowers the limits of a decision to the requested ones.
     pub(crate) fn apply(&self, decision: &mut Decision) {
         let limits = &mut decision.limits;
         limits.iterations = self.iterations.map_or(limits.iterations, |n| n.min(limits.iterations));
@@ -28,7 +28,7 @@ impl Narrow {
         }
     }
 
-    /// What is wanted and more than allowed, in words.
+    /// The requested limits that are above the allowed ones, in words.
     pub(crate) fn above(&self, decision: &Decision) -> Vec<String> {
         let limits = &decision.limits;
         let told = |what: &str, wanted: f64, most: f64| {

@@ -1,11 +1,12 @@
-//! The personal agent's one call: a person's message in, a structured result out, whatever happens.
+//! The personal agent's one call: a user's message in, a structured result out, also when something fails.
 //!
-//! A session is a thread, and a request is a run on its current branch, or the answer to the run that asks
-//! there. Models, tools, people and stores may fail; the call does not. What it could not do is a `warning`
+//! A session is a thread, and a request is a run on its current branch, or the answer to the run that asks there.
+//! Models, tools, people and stores may fail; the call does not. A failure is a `warning` step, and the reply says how
+//! to go on.
 //! step, and the reply says what helps.
 //!
-//! It never decides an approval, never cancels anything, and keeps no state but the lines of those who wait
-//! for their turn: all of a session is in the store.
+//! It never decides an approval, never cancels anything, and keeps no state but the queues of waiting requests: all of
+//! a session is in the store.
 
 mod line;
 mod rest;
@@ -28,7 +29,7 @@ use crate::request::{RunRequest, RunView};
 use crate::spans::trace_id_of;
 use line::Lines;
 
-/// See the module. Cheap to clone; clones share their lines.
+/// Handles users' messages; see the module. Cheap to clone; clones share their queues.
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
     engine: Engine,
@@ -36,23 +37,23 @@ pub struct Orchestrator {
     lines: Lines,
 }
 
-/// What became of a message.
+/// The result of taking a message.
 enum Taken {
-    /// It began a run, or answered one; the account had so many lines before.
+    /// It began a run, or answered one; `lines` is how many lines the run's account had before.
     Run { run: RunId, handle: Option<RunHandle>, lines: usize },
-    /// An approval is pending, which no message decides.
+    /// An approval is pending, which a message cannot decide.
     Pending(Box<RunView>),
     /// Its turn did not come in time.
     Busy { with: Option<RunId>, waited: Duration },
 }
 
-/// What the run that holds a session does.
+/// The state of the run that holds a session.
 enum Standing {
     /// It asks a question.
     Asks,
     /// It waits for a decision.
     Pending,
-    /// It goes on by itself, or would if somebody drove it.
+    /// It goes on by itself, or would if it were driven.
     Works,
 }
 
@@ -63,18 +64,17 @@ impl Orchestrator {
         Orchestrator { engine, like, lines: Lines::default() }
     }
 
-    /// The same, for somebody who may allow at most so much: a run that is allowed more is not answered. The lines are shared.
+    /// A clone for a caller with at most this mode: a run with a higher mode is not answered. The queues are shared.
     #[must_use]
     pub fn up_to(&self, most: Mode) -> Orchestrator {
         let like = RunRequest { most, ..self.like.clone() };
         Orchestrator { engine: self.engine.clone(), like, lines: self.lines.clone() }
     }
 
-    /// Handles one message of a person.
+    /// Handles one message of a user.
     ///
-    /// It is carried out even if nobody waits for the result any more. While a turn is running in the
-    /// session it queues, first come first served in this process, for at most the time limit of its own
-    /// mode and channel.
+    /// It is carried out even if the caller no longer waits for the result. While a turn is running in the session it
+    /// queues, first come first served in this process, for at most the time limit of its own mode and channel.
     ///
     /// `steps` are those of this request: all of a run that it began; of a run whose question it answered,
     /// those that came after the answer.
@@ -88,8 +88,9 @@ impl Orchestrator {
         self.handle_holding(session_id, user_message, mode, channel, ()).await
     }
 
-    /// The same, with a place among what this process does at once. The place is dropped as soon as the run that the
-    /// message led to counts in [`Engine::load`], or none will: at every moment one of the two counts.
+    /// Handles a message like `handle_user_request`, while the caller holds a place in this process's limit of
+    /// concurrent work. The place is dropped as soon as the run that the message led to counts in [`Engine::load`], or
+    /// none will: at every moment one of the two counts.
     pub async fn handle_holding<P: Send + 'static>(
         &self,
         session_id: &str,
@@ -103,7 +104,7 @@ impl Orchestrator {
             Err(error) => return told::refused(&error, None),
         };
         let this = self.clone();
-        // A task of its own: starting and claiming runs is never cut off half-way, and a panic is a result.
+        // A task of its own: starting and claiming runs is never interrupted half-way, and a panic is a result.
         let handling = tokio::spawn(async move { this.handle(request, place).await }.in_current_span());
         handling.await.unwrap_or_else(|_| told::broken())
     }
@@ -133,7 +134,7 @@ impl Orchestrator {
     async fn handle<P: Send>(&self, request: RunRequest, place: P) -> OrchestratorResult {
         let mut taken = self.take(&request).await;
         if let Ok(Taken::Run { run, handle: handle @ None, .. }) = &mut taken {
-            // An error is met again, and told, where the run is followed.
+            // An error occurs again, and is reported, where the run is followed.
             *handle = self.engine.drive(&request.tenant, *run).await.ok().flatten();
         }
         drop(place);
@@ -179,7 +180,7 @@ impl Orchestrator {
         }
     }
 
-    /// Answers the question of a run; with a key only once.
+    /// Answers the question of a run; only once if there is a key.
     async fn tell(&self, request: &RunRequest, run: RunId) -> Result<(), EngineError> {
         let RunRequest { tenant, text, key, most, .. } = request;
         self.engine.may_steer(tenant, run, *most).await?;
@@ -199,7 +200,7 @@ impl Orchestrator {
         let after = row.step.saturating_sub(1);
         let last = patiently!(shared, shared.store.steps(&self.like.tenant, row.id, after, 1))?.pop();
         if last.is_some_and(|last| last.checkpoint.inbox_read < row.inbox) {
-            return Ok(Standing::Works); // somebody answered or decided: it only has to be driven on
+            return Ok(Standing::Works); // an answer or decision was posted: it only has to be driven on
         }
         let waits_for = |kind| view.waiting.iter().any(|waiting| waiting.kind == kind);
         Ok(match row.status {
@@ -209,14 +210,14 @@ impl Orchestrator {
         })
     }
 
-    /// Waits for a run to its next rest; answers what it came to.
+    /// Waits for a run to rest; answers its result.
     async fn follow(&self, run: RunId, mut handle: Option<RunHandle>, lines: usize) -> OrchestratorResult {
         loop {
             if let Err(error) = self.rested(run, handle.take(), None).await {
                 return self.given_up(run, &error).await;
             }
             match self.engine.view(&self.like.tenant, run).await {
-                Ok(view) if view.row.status == RunStatus::Running => {} // somebody answered: it goes on
+                Ok(view) if view.row.status == RunStatus::Running => {} // an answer was posted: it goes on
                 Ok(view) => {
                     return told::result(&view, lines, &self.engine.asked(&self.like.tenant, &view).await);
                 }
@@ -225,7 +226,7 @@ impl Orchestrator {
         }
     }
 
-    /// A run that could not be followed to its rest. It is not lost, and its trace is known.
+    /// The result for a run that could not be followed to its rest. The run is not lost, and its trace is known.
     async fn given_up(&self, run: RunId, error: &EngineError) -> OrchestratorResult {
         let row = self.engine.shared.store.run(&self.like.tenant, run).await.ok();
         let trace_id = row.map_or_else(|| run.trace_id(), |row| trace_id_of(&row));

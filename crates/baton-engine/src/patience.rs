@@ -1,15 +1,15 @@
-//! Trying a store again that does not answer, for a while.
+//! Retrying a store that does not answer, for a while.
 
 use std::time::Duration;
 
 use baton_store::StoreError;
 use tokio::time::Instant;
 
-/// How long a store is tried, and how far apart.
+/// The state of one retry loop: its deadline and its backoff.
 pub(crate) struct Patience {
     over: Instant,
     pause: Duration,
-    /// Whether it was said that the store is tried again: once is enough.
+    /// Whether a retry was logged as a warning: once is enough.
     told: bool,
 }
 
@@ -18,13 +18,13 @@ impl Patience {
         Patience { over: Instant::now() + patience, pause: Duration::from_millis(2), told: false }
     }
 
-    /// Whether another try is worth it; if so, waits until it is. Where a person can do something about it (another
-    /// process keeps everybody from writing, the disk is full), whoever asked is told at once.
+    /// Whether another try is worth it; if so, waits until it is due. An error that the operator can resolve (another
+    /// process blocks all writes, the disk is full) is returned to the caller at once.
     pub(crate) async fn another(&mut self, error: &StoreError) -> bool {
         !matches!(error, StoreError::Blocked { .. }) && self.one_more(error).await
     }
 
-    /// The same for what goes on in any case: a run that is driven is not given up so soon.
+    /// Decides like `another`, but retries `Blocked` errors, too: a run that is driven is not given up so soon.
     pub(crate) async fn one_more(&mut self, error: &StoreError) -> bool {
         if !error.is_transient() || Instant::now() >= self.over {
             return false;
@@ -39,8 +39,8 @@ impl Patience {
     }
 }
 
-/// Makes a store call until it is answered or patience is over. A macro, because the call is made anew
-/// each time and a closure that returns a borrowing future cannot be sent between threads.
+/// Retries a store call until it is answered or its deadline has passed. A macro, because the call is made anew each
+/// time and a closure that returns a borrowing future cannot be sent between threads.
 macro_rules! patiently {
     ($shared:expr, $call:expr) => {{
         let mut patience = $crate::patience::Patience::of($shared.settings.store_patience);

@@ -1,7 +1,7 @@
-//! Doing what was decided: asking models and running tools, each on a task of its own.
+//! Performing effects: calls of models and tools, each in a task of its own.
 //!
-//! A task sends pieces of text and one outcome to its driver, and nothing to anybody else. It is told to
-//! stop by a token; dropping it stops it for good.
+//! A task sends pieces of text and one outcome to its driver, and to no other receiver. It is cancelled by a token;
+//! dropping it stops it for good.
 
 mod asked;
 mod call;
@@ -41,7 +41,7 @@ pub use view::{Renderer, Renderers};
 /// Finds a model by name.
 pub type ModelSource = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
 
-/// What a task tells its driver.
+/// A message of a task to its driver.
 #[derive(Debug)]
 pub(crate) struct Signal {
     pub(crate) n: u32,
@@ -55,7 +55,7 @@ pub(crate) enum What {
     Piece { text: String, reasoning: bool },
     /// It ended. Boxed: a queue has room for many signals, and nearly all are pieces.
     Done(Box<Outcome>),
-    /// It was not begun: somebody else may drive the run by now.
+    /// It was not begun: another process may own the run by now.
     Lost,
 }
 
@@ -63,35 +63,35 @@ pub(crate) enum What {
 enum Spoke {
     /// The stream is over.
     Ended(Extent),
-    /// Nobody was asked: there is too much to read.
+    /// The model was not called: the messages are too long.
     NotYet { up_to: i64 },
 }
 
-/// What a model is asked.
+/// A prepared model call.
 struct Question {
     model: Arc<dyn Model>,
     request: ModelRequest,
     seen: Extent,
-    /// Whether people watch the answer: only the turn's own is for them.
+    /// Whether the answer is shown to users: only the turn's own is.
     is_shown: bool,
 }
 
-/// What comes of preparing one.
+/// The result of preparing a model call.
 enum Prepared {
     Ask(Box<Question>),
-    /// There is too much to read: it has to be summarised first.
+    /// The thread is too long: it has to be summarised first.
     Summarise {
         up_to: i64,
     },
 }
 
-/// Everything that an effect may touch.
+/// The dependencies of effects, shared by all effects of a run.
 pub(crate) struct Performer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) store: Store,
-    /// The tools of now: a service may come back while a run waits for it.
+    /// Returns the current tools: a service may come back while a run waits for it.
     pub(crate) tools: Arc<dyn Fn() -> Registry + Send + Sync>,
-    /// What the caller said of the run, for tools that ask for it.
+    /// The caller's metadata of the run, for tools that ask for it.
     pub(crate) metadata: Value,
     pub(crate) models: ModelSource,
     pub(crate) renderers: Renderers,
@@ -103,14 +103,14 @@ pub(crate) struct Performer {
     pub(crate) thread: ThreadId,
     pub(crate) branch: BranchName,
     pub(crate) definition: Arc<Definition>,
-    /// Whether the policy of now forbids a tool that the run's decision allowed.
+    /// Whether the current policy forbids a tool that the run's decision allowed.
     pub(crate) denied_now: Arc<dyn Fn(&str) -> bool + Send + Sync>,
     pub(crate) signals: mpsc::Sender<Signal>,
-    /// What was just written, so that it need not be read back.
+    /// The newest entries, so that they need not be read back.
     pub(crate) recent: Recent,
-    /// What runs left for the next one on their branch.
+    /// The entries that ended runs left for the next one on their branch.
     pub(crate) kept: Arc<Kept>,
-    /// Where the run stands in its trace.
+    /// The run's place in its trace.
     pub(crate) track: Track,
 }
 
@@ -141,7 +141,7 @@ impl Performer {
             biased;
             () = cancel.cancelled() => None,
             reply = AssertUnwindSafe(self.reply(intent, &mut asked, span)).catch_unwind() => {
-                // What the panic said may hold anything, so it is not passed on.
+                // The message of a panic may hold any data, so it is not passed on.
                 let broken = |_| Err(Fault::new(Code::Internal, "what asks the model broke down"));
                 Some(reply.unwrap_or_else(broken))
             }
@@ -181,7 +181,7 @@ impl Performer {
             let delta = delta?;
             asked.collector.push(&delta)?;
             let piece = match delta {
-                // Without this, pieces of nothing would fill the log: no bound counts them.
+                // Without this, empty pieces would fill the log: no bound counts them.
                 Delta::Text(text) | Delta::Reasoning(text) if text.is_empty() => continue,
                 Delta::Text(text) => What::Piece { text, reasoning: false },
                 Delta::Reasoning(text) => What::Piece { text, reasoning: true },
@@ -193,23 +193,23 @@ impl Performer {
             let is_first = !std::mem::replace(&mut asked.seen, true);
             let signal = Signal { n: intent.effect.n, attempt: intent.attempt, what: piece };
             if self.signals.send(signal).await.is_err() {
-                break; // nobody drives the run any more
+                break; // the run is no longer driven here
             }
             point("llm.mid_stream");
             if is_first {
-                // More may come at once: the first piece goes out before that is read.
+                // More may come at once: the first piece is sent before more is read.
                 tokio::task::yield_now().await;
             }
         }
         Ok(Spoke::Ended(seen))
     }
 
-    /// The span that a model is told of, where the operator wants that.
+    /// The trace header sent to a model, where the operator wants that.
     fn told_of(&self, intent: &Intent) -> Option<String> {
         self.settings.telling.propagate.then(|| self.track.outgoing(intent)).flatten()
     }
 
-    /// Who is asked, and what: as far down the ladder as the flow says, with what the model may see.
+    /// Prepares a model call: the model at the flow's place in the fallback ladder, with the messages that it may see.
     async fn question(&self, kind: &EffectKind) -> Result<Prepared, Fault> {
         let EffectKind::Model { role, rung, head, tools, attempt, purpose, view, last_resort, .. } = kind
         else {
@@ -263,7 +263,7 @@ impl Performer {
             wire: wire.to_owned(),
             blocks: raw.reasoning,
         });
-        // What is there and not allowed is refused by the flow, which knows why.
+        // A tool that exists and is not allowed is refused by the flow, which knows why.
         let offered = |name: &str| self.definition.tools.iter().any(|tool| tool.name == name);
         let known = |name: &str| offered(name) || self.definition.decision.would_allow(name).is_some();
         let tools = VisibleTools { known: &known, offered: &offered };
@@ -282,7 +282,7 @@ impl Performer {
     }
 }
 
-/// What is said of an effect that was given up: what changes nothing was stopped, of the rest nobody knows.
+/// The outcome of an effect that was given up: stopped if it has no side effects, otherwise unknown.
 pub(crate) fn given_up(kind: &EffectKind) -> Outcome {
     match kind {
         EffectKind::Model { .. } | EffectKind::Tool { class: EffectClass::SideEffectFree, .. } => {

@@ -1,4 +1,4 @@
-//! What to do about what a flow wants: a decision without I/O.
+//! The plan of a driver, from the effects that a flow wants: a decision without I/O.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use baton_core::run::Verdict;
 use baton_core::time::Timestamp;
 use baton_store::Intent;
 
-/// What follows from one look at the flow.
+/// The result of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Plan {
-    /// Start these (nothing, if it only waits for what is in flight).
+    /// Start these (none, if it only waits for effects in flight).
     Go(Vec<Intent>),
-    /// Only waits are outstanding: let go until then.
+    /// Only waits are outstanding: suspend until then.
     Suspend(Timestamp),
     /// It is over.
     End(Verdict),
@@ -22,12 +22,12 @@ pub(crate) enum Plan {
     Stuck,
 }
 
-/// A look at the flow: what it wants, what already runs, and what the budget covers.
+/// The input of a decision: the wanted effects, those in flight, and the budget's limits.
 pub(crate) struct Look<'a> {
     pub(crate) next: Next,
-    /// The numbers of what is in flight.
+    /// The numbers of the effects in flight.
     pub(crate) flying: &'a BTreeSet<u32>,
-    /// What a crash interrupted and may run again.
+    /// The intents that a crash interrupted and that may run again.
     pub(crate) again: &'a [Intent],
     pub(crate) limits: &'a Limits,
     /// How many tokens a model call may write.
@@ -61,7 +61,7 @@ impl Look<'_> {
 
     fn reserve(&self, effect: &Effect, budget: &mut Budget) -> Result<Intent, Limit> {
         if let Some(before) = self.again.iter().find(|before| before.effect.n == effect.n) {
-            // Its cost was set aside when it started first.
+            // Its cost was reserved when it started first.
             return Ok(Intent { effect: effect.clone(), attempt: before.attempt + 1, shown: false });
         }
         match effect.kind {

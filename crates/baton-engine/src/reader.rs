@@ -1,8 +1,8 @@
 //! Reading a run's log: from any place, on any process, at the reader's own pace.
 //!
-//! A reader is a place, not a channel. It takes what is live from the hub of the process, everything else
-//! from the store. Numbers of an epoch that ended with uncommitted text are withdrawn by `resumed`, which
-//! is made for that reader alone and has no number.
+//! A reader is a place, not a channel. It takes live events from the hub of the process, all others from the store.
+//! Numbers of an epoch that ended with uncommitted text are withdrawn by `resumed`, which is made for that reader alone
+//! and has no number.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,40 +19,40 @@ use crate::error::EngineError;
 use crate::hub::{Found, Hub};
 use crate::patience::patiently;
 
-/// How many events are taken at once.
+/// How many events are read at once.
 const PAGE: usize = 128;
 /// How many transitions are read at once.
 const STEPS: u32 = 32;
-/// For how many events a reader that waits keeps room.
+/// The capacity in events that a waiting reader keeps.
 const KEPT: usize = 8;
 
-/// What a reader sees.
+/// One item of a reader's stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     /// The next event.
     Event(Arc<NumberedEvent>),
-    /// What was seen after this number is void.
+    /// Events after this number are void.
     Resumed {
         /// The last number that counts.
         last_seq: u64,
     },
-    /// The run is suspended: nothing comes until somebody answers, decides, or time passes.
+    /// The run is suspended: no event comes until it is answered or decided, or a deadline passes.
     Suspended,
 }
 
-/// See the module.
+/// A reader of one run's log; see the module.
 pub struct EventReader {
     shared: Arc<Shared>,
     tenant: Tenant,
     run: RunId,
     at: Cursor,
     page: VecDeque<Seen>,
-    /// The live end of the log, while the run is driven here, and what tells that it has moved on.
+    /// The live end of the log, while the run is driven here, and the receiver that signals new events.
     live: Option<(Arc<Hub>, watch::Receiver<u64>)>,
-    /// Whether the present suspension was already told.
+    /// Whether the present suspension was already reported.
     told_suspended: bool,
     ended: bool,
-    /// While somebody else drives it.
+    /// The remote watch, while another process drives it.
     watcher: Option<Watcher>,
 }
 
@@ -65,7 +65,7 @@ impl EventReader {
     ) -> Result<Self, EngineError> {
         let hub = shared.hub(&tenant, run);
         if let (0, Some(hub)) = (from.seq, hub) {
-            // It is driven here, and read from its beginning: there is nothing to ask the store.
+            // It is driven here, and read from its beginning: the store is not needed.
             let at = Cursor { epoch: hub.epoch, seq: 0 };
             return Ok(EventReader::at(shared, tenant, run, at, Some(hub)));
         }
@@ -87,17 +87,17 @@ impl EventReader {
         EventReader { shared, tenant, run, at, page, live, told_suspended, ended, watcher }
     }
 
-    /// Where the reader is.
+    /// The reader's cursor.
     pub fn cursor(&self) -> Cursor {
         self.at
     }
 
-    /// The next thing to see, or none after the last.
+    /// The next item, or none after the last.
     pub async fn next(&mut self) -> Result<Option<Seen>, EngineError> {
         loop {
             if let Some(seen) = self.page.pop_front() {
                 if self.page.is_empty() && self.page.capacity() > KEPT {
-                    self.page = VecDeque::new(); // whoever waits holds nothing
+                    self.page = VecDeque::new(); // a waiting reader holds no memory
                 }
                 self.take(&seen);
                 return Ok(Some(seen));
@@ -115,8 +115,8 @@ impl EventReader {
         }
     }
 
-    /// Waits until what was seen so far is committed: then what comes next is more than text. Where the run is not
-    /// driven here, forever.
+    /// Waits until the events seen so far are committed: then the next ones are more than text. Pends forever where the
+    /// run is not driven here.
     pub async fn kept(&self) {
         match &self.live {
             Some((hub, _)) if hub.epoch == self.at.epoch => hub.is_kept(self.at.seq).await,
@@ -142,7 +142,7 @@ impl EventReader {
         moved.mark_unchanged();
         match hub.after(self.at.seq, PAGE, |event| self.page.push_back(Seen::Event(event))) {
             Found::Events => {}
-            // Reading the store takes room, which whoever waits should not need: here, and below.
+            // Reading the store is boxed, here and below, so that a waiting reader stays small.
             Found::Older => Box::pin(self.read_store()).await.map(|_| ())?,
             Found::Closed => self.read_elsewhere().await?,
             Found::Nothing => {
@@ -152,7 +152,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// Reads what is committed, and waits until there is more if that is nothing new.
+    /// Reads committed events, and waits for more if there are no new ones.
     async fn read_elsewhere(&mut self) -> Result<(), EngineError> {
         self.live = None;
         if !Box::pin(self.read_store()).await? {
@@ -161,7 +161,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// Reads what is committed; answers whether there was anything new.
+    /// Reads committed events; answers whether there was anything new.
     async fn read_store(&mut self) -> Result<bool, EngineError> {
         let (tenant, run, shared) = (self.tenant.clone(), self.run, self.shared.clone());
         let row = patiently!(shared, shared.store.run(&tenant, run))?;
@@ -189,7 +189,7 @@ impl EventReader {
         Ok(is_news)
     }
 
-    /// The epoch has changed: what this reader saw beyond the new one's base is void.
+    /// Moves to the run's new epoch: events that this reader saw beyond the new epoch's base are void.
     async fn enter_epoch(&mut self, row: &RunRow) -> Result<(), EngineError> {
         let (tenant, run, shared) = (self.tenant.clone(), self.run, self.shared.clone());
         let claims = patiently!(shared, shared.store.claims(&tenant, run))?;
@@ -203,12 +203,12 @@ impl EventReader {
         Ok(())
     }
 
-    /// Somebody else drives it, or nobody: waits until it has come further.
+    /// Waits for news of a run that is not driven here.
     async fn wait_elsewhere(&mut self) {
         let (at, told_suspended) = (self.at, self.told_suspended);
         let is_news = |head: &Head| {
             let suspended = head.status == RunStatus::Suspended && !told_suspended;
-            let is_of_now = head.epoch == at.epoch; // what is older than the reader is no news
+            let is_of_now = head.epoch == at.epoch; // a head older than the reader is no news
             let rests = head.status.has_ended() || suspended;
             head.epoch > at.epoch || (is_of_now && (head.seq > at.seq || rests))
         };

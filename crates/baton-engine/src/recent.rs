@@ -1,8 +1,8 @@
 //! The newest entries of a run's branch, as far as this process knows them.
 //!
-//! A model call renders what was just written; this spares reading it back. What a run knew at its end is left for the
-//! next one on its branch ([`Kept`]). It is only a cache: what is not here is read from the store, and forgetting all of
-//! it changes nothing but the time.
+//! A model call renders entries that were just written; this spares reading them back. The entries that a run knew at
+//! its end are left for the next one on its branch ([`Kept`]). It is only a cache: entries that are not here are read
+//! from the store, and dropping all of it costs only time.
 
 mod kept;
 
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 pub(crate) use kept::Kept;
 
-/// What a run may keep here, in bytes of text.
+/// The most that a run may cache, in bytes of text.
 const MOST: usize = 512 << 10;
 
-/// See the module.
+/// The cached entries of one run's branch.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     known: Mutex<Known>,
@@ -43,7 +43,7 @@ impl Known {
 }
 
 impl Recent {
-    /// For a run that begins where its branch ends: at this index, with an entry of that run.
+    /// For a run that begins after the entry `head`, which the run `after` wrote.
     pub(crate) fn begun(head: i64, after: Option<RunId>) -> Recent {
         let begins = head + 1;
         Recent { known: Mutex::new(Known { first: begins, ..Known::default() }), begins, after }
@@ -53,10 +53,11 @@ impl Recent {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up what the run before left, if entries from this one on are wanted and not all of them are known.
+    /// Takes up the entries that the run before left, if entries from `from` on are wanted and not all of them are
+    /// known.
     pub(crate) fn recall(&self, from: i64, kept: &Kept) {
         let mut known = self.lock();
-        // One that has forgotten its own beginning has nothing that the rest could be joined to.
+        // A cache that no longer holds the run's own beginning cannot be joined to them.
         let Some(run) = self.after.filter(|_| from < known.first && known.first == self.begins) else {
             return;
         };
@@ -66,8 +67,8 @@ impl Recent {
         *known = left;
     }
 
-    /// Leaves what is known for the next run. Nobody may ever come back to a thread that was just begun: what would
-    /// be left of those would crowd out the others.
+    /// Leaves the known entries for the next run. A thread's first run leaves none: many threads are never continued,
+    /// and their entries would crowd out the others.
     pub(crate) fn leave(&self, run: RunId, kept: &Kept) {
         let known = std::mem::take(&mut *self.lock());
         if self.begins > 0 && !known.entries.is_empty() {
@@ -75,7 +76,7 @@ impl Recent {
         }
     }
 
-    /// Takes in entries whose last one has the index `head`. What does not join on replaces what is known.
+    /// Adds entries whose last one has the index `head`. Entries that do not join on replace the known ones.
     pub(crate) fn append(&self, head: i64, entries: impl ExactSizeIterator<Item = Entry>) {
         let mut known = self.lock();
         let first = head - entries.len() as i64 + 1;
@@ -91,7 +92,7 @@ impl Recent {
         }
     }
 
-    /// Looks at the entries `first..=last`, if all of them are known.
+    /// Reads the entries `first..=last`, if all of them are known.
     pub(crate) fn look<T>(&self, first: i64, last: i64, look: impl FnOnce(&[Entry]) -> T) -> Option<T> {
         let known = self.lock();
         let from = usize::try_from(first - known.first).ok()?;
@@ -104,7 +105,7 @@ impl Recent {
     }
 }
 
-/// About how much an entry keeps in memory: itself, its ids, and whatever may be long.
+/// About how much memory an entry takes: itself, its ids, and all parts that may be long.
 fn weight(entry: &Entry) -> usize {
     let remarks = |meta: &Option<String>| meta.as_ref().map_or(0, String::len);
     let text = match entry {
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!((recent.look(7, 7, <[Entry]>::len), recent.look(20, 20, <[Entry]>::len)), (None, Some(1)));
     }
 
-    /// Everything that is known from an index on.
+    /// All entries that are known from an index on.
     fn known(recent: &Recent, first: i64, last: i64) -> Option<Vec<Entry>> {
         recent.look(first, last, <[Entry]>::to_vec)
     }

@@ -94,7 +94,7 @@ impl Engine {
         let (from, now) = (Some(&row.branch), shared.clock.now());
         let at = ForkAt::Entry(last.id);
         match patiently!(shared, store.fork(tenant, &row.thread, from, &at, name.clone(), now)) {
-            Err(StoreError::Tree(TreeError::BranchExists(_))) => {} // done before, but the answer was lost: the name is unique
+            Err(StoreError::Tree(TreeError::BranchExists(_))) => {} // done, but the answer was lost: the name is unique
             other => {
                 other?;
             }

@@ -1,4 +1,4 @@
-//! Beginning a run: where its branch ends, what it is pinned to, and its first transition.
+//! Beginning a run: the end of its branch, its pinned definition, and its first transition.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
@@ -26,7 +26,7 @@ use crate::recent::Recent;
 use crate::request::{RunRequest, Submitted};
 use crate::template;
 
-/// The longest message of a person.
+/// The longest message of a user.
 pub(super) const MOST_TEXT: usize = 1 << 20;
 /// How many definitions are kept in memory.
 const MOST_PINNED: usize = 64;
@@ -36,7 +36,7 @@ pub(super) struct Beginning {
     pub(super) run: RunId,
     pub(super) tenant: Tenant,
     pub(super) thread: ThreadId,
-    /// Whether nobody else can know the thread yet.
+    /// Whether the thread's id was made for this request, so that the thread cannot exist yet.
     pub(super) fresh: bool,
     pub(super) branch: Option<BranchName>,
     pub(super) text: String,
@@ -45,15 +45,15 @@ pub(super) struct Beginning {
     pub(super) key: Option<NewKey>,
     /// Whether it waited for its turn.
     pub(super) queued: bool,
-    /// How many messages were posted to it by then.
+    /// How many messages had been posted to it by then.
     pub(super) inbox: u32,
-    /// What of the request was above what is allowed.
+    /// The requested limits that were above the policy's, as warnings.
     pub(super) capped: Vec<String>,
 }
 
 impl Engine {
-    /// Takes a person's message: the answer to the run that waits for one on the branch, or a new run. A
-    /// message whose key was used before is the run that it led to then.
+    /// Takes a user's message: the answer to the run that waits for one on the branch, or a new run. A message whose
+    /// key was used before leads to the same run as then.
     pub async fn submit(&self, request: RunRequest) -> Result<Submitted, EngineError> {
         if let Some(before) = self.before(&request).await? {
             return Ok(before);
@@ -79,7 +79,7 @@ impl Engine {
         self.begin(&beginning).await
     }
 
-    /// What a request comes to, before anything is asked of the store.
+    /// Prepares a run from a request, without I/O on the store.
     pub(super) fn beginning(&self, request: &RunRequest) -> Result<Beginning, EngineError> {
         if self.shared.closing.is_cancelled() {
             return Err(EngineError::ShuttingDown);
@@ -112,13 +112,13 @@ impl Engine {
         })
     }
 
-    /// Begins a run on its branch, wherever that ends by then.
+    /// Begins a run at the current end of its branch.
     pub(super) async fn begin(&self, beginning: &Beginning) -> Result<RunHandle, EngineError> {
         let mut is_new = self.seems_new(beginning);
         let attempt = self.attempt(&beginning.tenant, beginning.run);
         loop {
             match self.try_begin(beginning, is_new).await {
-                // Look again where the branch ends.
+                // The branch moved: its end is read again.
                 Err(EngineError::Store(StoreError::Moved { .. })) => is_new = false,
                 begun => {
                     if begun.is_ok() {
@@ -130,8 +130,8 @@ impl Engine {
         }
     }
 
-    /// Whether a thread is probably made with this run, so that it is not looked for: should it be there, the store
-    /// refuses the run, and it is looked for then.
+    /// Whether a thread is probably made with this run, so that it is not looked for: if it exists, the store refuses
+    /// the run, and it is looked for then.
     fn seems_new(&self, beginning: &Beginning) -> bool {
         let Beginning { tenant, thread, branch, fresh, queued, .. } = beginning;
         let is_main = branch.as_ref().is_none_or(|branch| *branch == BranchName::main());
@@ -143,7 +143,7 @@ impl Engine {
         decision.map_err(|error| EngineError::Invalid(error.to_string()))
     }
 
-    /// Where the branch ends; a thread that is not there is made together with the run.
+    /// The end of the branch; a thread that does not exist is made together with the run.
     async fn end(
         &self,
         beginning: &Beginning,
@@ -169,13 +169,13 @@ impl Engine {
         }
     }
 
-    /// What a request is pinned to. Equal requests share it.
+    /// The definition that a request is pinned to. Equal requests share it.
     fn pinned(&self, request: &RunRequest) -> Result<Arc<Pinned>, EngineError> {
         let known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, pinned)) = known.iter().rev().find(|(like, _)| is_alike(like, request)) {
             return Ok(pinned.clone());
         }
-        drop(known); // a template takes its time
+        drop(known); // rendering a template takes time
         let generation = self.shared.generation.load(SeqCst);
         let pinned = Pinned::new(self.definition(request)?);
         let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -270,7 +270,7 @@ impl Engine {
             queued: beginning.queued,
         };
         let intents = driver.first_intents();
-        // What is posted to a run that waited comes before its first effect.
+        // Messages posted to a queued run come before its first effect.
         let inbox = beginning.queued.then_some(beginning.inbox);
         driver.first(new, record, intents, Some(&beginning.text), inbox).await?;
         Ok(self.spawn(driver))
@@ -282,7 +282,7 @@ pub(crate) fn started(thread: &ThreadId, branch: &BranchName, definition: &Defin
     Event::Started { thread: thread.clone(), branch: branch.clone(), flow: definition.flow.clone() }
 }
 
-/// Whether two requests are pinned to the same: all that a definition is made of.
+/// Whether two requests are pinned to the same definition: compares all parts of one.
 fn is_alike(one: &RunRequest, other: &RunRequest) -> bool {
     let of = |request: &RunRequest| (request.mode, request.last_n, request.narrow);
     of(one) == of(other)
@@ -295,7 +295,7 @@ fn is_alike(one: &RunRequest, other: &RunRequest) -> bool {
         && one.roots == other.roots
 }
 
-/// What became of a run that was to begin: if its key was used meanwhile, the run that it led to.
+/// The result of a run that was to begin: if its key was used meanwhile, the run that the key led to.
 pub(super) fn submitted(
     begun: Result<RunHandle, EngineError>,
     key: Option<&NewKey>,
@@ -306,7 +306,7 @@ pub(super) fn submitted(
     }
 }
 
-/// The run that a key led to before, if the same was asked then.
+/// The run that a key led to before, if the request was the same.
 pub(super) fn repeated(known: &KeyRow, new: &NewKey) -> Result<Submitted, EngineError> {
     match known.run {
         Some(run) if known.body_hash == new.body_hash => Ok(Submitted::Repeated(run)),
@@ -314,7 +314,7 @@ pub(super) fn repeated(known: &KeyRow, new: &NewKey) -> Result<Submitted, Engine
     }
 }
 
-/// The folders as they are stored: exactly those, or none of them.
+/// The folders as they are stored: exactly as given, or an error.
 fn roots_of(request: &RunRequest) -> Result<Vec<String>, EngineError> {
     let stored = |root: &PathBuf| match root.to_str() {
         Some(text) if root.is_absolute() => Ok(text.to_owned()),
@@ -331,7 +331,7 @@ pub(super) fn too_long() -> EngineError {
 }
 
 impl Driver {
-    /// What a new run starts with.
+    /// The first effects of a new run.
     pub(super) fn first_intents(&mut self) -> Vec<Intent> {
         let look = Look {
             next: self.flow.next(),

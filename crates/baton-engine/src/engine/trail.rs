@@ -1,8 +1,8 @@
-//! Bringing the audit trail up to date beside the runs: sealing it, and telling it of tool calls.
+//! Bringing the audit trail up to date beside the runs: sealing it, and adding the rows of tool calls.
 //!
-//! A call is told of when its run was suspended or has ended. Nothing is written for it while the run is driven: what
-//! the trail is told is derived from the run's steps, so a run and its calls are not removed before ([`Engine::delete_thread`],
-//! [`Engine::collect`]).
+//! The rows of a run's calls are added once it was suspended or has ended. Nothing is written for them while the run is
+//! driven: they are derived from the run's steps, so a run and its calls are not removed before
+//! ([`Engine::delete_thread`], [`Engine::collect`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::audit::calls::{CallTrail, called, may_have_effects};
 use crate::error::EngineError;
 use crate::patience::patiently;
 
-/// The most events that are sealed at once, and the most runs whose calls are told of.
+/// The most events that are sealed at once, and the most runs whose calls are added at once.
 const BATCH: u32 = 500;
 /// How many steps are read at once.
 const STEPS: u32 = 128;
-/// How often a thread is removed anew whose runs ended meanwhile.
+/// How often the removal of a thread is tried again when its runs ended meanwhile.
 const TRIES: u32 = 50;
 
-/// Definitions that were read; none: one that cannot be.
+/// Definitions that were read; none: one that cannot be read.
 type Definitions = HashMap<(Tenant, String), Option<Arc<Definition>>>;
 
 impl Engine {
-    /// Adds to the chain of the audit trail all that there is; answers how much.
+    /// Adds all unsealed events to the chain of the audit trail; answers how many.
     pub async fn seal_trail(&self) -> Result<u64, StoreError> {
         let mut count = 0;
         loop {
@@ -39,8 +39,8 @@ impl Engine {
         }
     }
 
-    /// Tells the audit trail of the calls of all runs that were suspended or ended, and adds that to its chain. Where
-    /// another process is at it, it is left to that one.
+    /// Adds the calls of all runs that were suspended or ended to the audit trail, and seals them. If another process
+    /// is doing the same, it is left to that one.
     pub async fn tell_calls(&self) -> Result<(), EngineError> {
         let mut definitions = Definitions::new();
         self.seal_trail().await?;
@@ -52,22 +52,22 @@ impl Engine {
             let derived = self.derive(&page, &mut definitions).await?;
             let is_ours = self.shared.store.add_calls(&page, derived).await?;
             self.seal_trail().await?;
-            // Those that rested meanwhile are for the next time: under load there is no end of them.
+            // Runs that rested meanwhile are left for the next time: under load there is no end of them.
             if !is_ours || page.len() < BATCH as usize {
                 return Ok(());
             }
         }
     }
 
-    /// Removes a thread with its runs. The audit trail is told of it, and of the calls of its runs before. Refused while
-    /// a run is active on it.
+    /// Removes a thread with its runs. The removal is recorded in the audit trail, and the calls of its runs before.
+    /// Refused while a run is active on it.
     pub async fn delete_thread(&self, tenant: &Tenant, id: &ThreadId, by: &str) -> Result<(), EngineError> {
         let source = self.shared.settings.audit.trail_source(by);
         for _ in 0..TRIES {
             self.tell_calls().await?;
             let told = source.thread_deleted(self.shared.clock.now(), id);
             match self.shared.store.delete_thread(tenant, id, Some(told)).await {
-                // A run ended at this moment, or another process is about to tell of its calls.
+                // A run ended at this moment, or another process is about to add its calls.
                 Err(StoreError::Untold { .. }) => tokio::time::sleep(self.shared.settings.poll).await,
                 deleted => return Ok(deleted?),
             }
@@ -75,7 +75,7 @@ impl Engine {
         Err(StoreError::Untold { thread: id.to_string() }.into())
     }
 
-    /// Throws away what has had its time. The audit trail is told of threads that go, and of the calls of all runs before.
+    /// Removes expired data. The removed threads are recorded in the audit trail, and the calls of all runs before.
     pub async fn collect(&self, request: &GcRequest, by: &str) -> Result<Collected, EngineError> {
         if !request.dry_run {
             self.tell_calls().await?;
@@ -112,7 +112,7 @@ impl Engine {
         Ok(DerivedCalls { events, told })
     }
 
-    /// The definition of a run that may have calls with effects; of most runs nothing more has to be read.
+    /// The definition of a run that may have calls with effects; none: nothing more has to be read, as for most runs.
     async fn is_to_be_read(
         &self,
         rested: &RestedRun,
@@ -132,7 +132,7 @@ impl Engine {
         Ok(has_calls.then_some(definition))
     }
 
-    /// What is told of a run's calls that were closed behind a step, and the last step that was read.
+    /// The rows of a run's calls that were closed after a step, and the last step that was read.
     async fn calls_of(
         &self,
         rested: &RestedRun,
@@ -159,7 +159,8 @@ impl Engine {
     }
 }
 
-/// What was read; none: it is gone or damaged, which must not keep the calls of all other runs out of the trail.
+/// The value that was read; none: it is gone or damaged, which must not keep the calls of all other runs out of the
+/// trail.
 fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Ok(value) => Ok(Some(value)),

@@ -1,8 +1,8 @@
-//! Runs that may have become this process's without its knowing: the write that makes a run ours can land long after
-//! whoever waited for it gave up. Then it is ours, we live, and nobody would ever drive it.
+//! Runs that may have become this process's without its knowledge: the write that makes a run ours can land long after
+//! its caller gave up. Then the run is ours, our lease lives, and no process would ever drive it.
 //!
-//! So every such write is an [`Attempt`] until it is known what came of it. One that ends without that is kept in mind,
-//! and as soon as the store names this process as the run's owner, the run is gone on with, or let go of.
+//! So every such write is an [`Attempt`] until its outcome is known. An attempt that ends without an outcome is
+//! remembered, and as soon as the store names this process as the run's owner, the run is resumed or released.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,19 +15,19 @@ use tokio::time::Instant;
 use super::{Engine, Shared};
 use crate::error::EngineError;
 
-/// How long a write that nobody waits for any more may still be on its way to the store.
+/// How long a write that is no longer awaited may still be on its way to the store.
 const ON_ITS_WAY: Duration = Duration::from_secs(3600);
-/// How many are kept in mind.
+/// How many are remembered.
 const MOST: usize = 10_000;
 
-/// Whose a run is that may be ours, and until when that may turn out.
+/// The tenant of a run that may be ours, and until when that may turn out.
 #[derive(Debug)]
 struct Open {
     tenant: Tenant,
     until: Instant,
 }
 
-/// See the module.
+/// The runs with an unknown outcome; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled(Mutex<HashMap<RunId, Open>>);
 
@@ -36,7 +36,7 @@ impl Unsettled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that may be ours.
+    /// All runs that may be ours.
     pub(super) fn all(&self) -> Vec<(Tenant, RunId)> {
         self.open().iter().map(|(run, open)| (open.tenant.clone(), *run)).collect()
     }
@@ -49,7 +49,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// It is known what came of it, unless this is an error that does not say so.
+    /// Ends the attempt if its outcome is known: any result but a transient error of the store.
     pub(super) fn ended<T>(mut self, came: Result<T, EngineError>) -> Result<T, EngineError> {
         let is_open = matches!(&came, Err(EngineError::Store(error)) if error.is_transient());
         if !is_open {
@@ -70,7 +70,7 @@ impl Drop for Attempt {
 }
 
 impl Shared {
-    /// Whether a run may be ours without our knowing.
+    /// Whether a run may be ours without our knowledge.
     pub(super) fn has_unsettled(&self) -> bool {
         let mut open = self.unsettled.open();
         if !open.is_empty() {
@@ -82,17 +82,17 @@ impl Shared {
 }
 
 impl Engine {
-    /// A write begins that may make a run ours.
+    /// Begins a write that may make a run ours.
     pub(super) fn attempt(&self, tenant: &Tenant, run: RunId) -> Attempt {
         Attempt { shared: self.shared.clone(), of: Some((tenant.clone(), run)) }
     }
 
-    /// The store says that a run is ours: if nobody knew, it is gone on with, or let go of where that does not work.
+    /// Takes up a run that the store names as ours: if that was unknown, it is resumed, or released where that fails.
     pub(super) fn take_up(&self, run: RunId) {
         let Some(Open { tenant, .. }) = self.shared.unsettled.open().remove(&run) else { return };
         let engine = self.clone();
         let taking = async move {
-            // What fails because of the store is an attempt that is open again.
+            // A failure because of the store leaves an open attempt again.
             let Err(error) = engine.resume(&tenant, run, ClaimMode::IfFree).await else { return };
             if !matches!(&error, EngineError::Store(error) if error.is_transient()) {
                 tracing::warn!(%run, %error, "this run is let go");
@@ -103,7 +103,7 @@ impl Engine {
         self.shared.before_leaving(taking);
     }
 
-    /// Lets go of a run that is ours and that nobody drives.
+    /// Releases a run that is ours and is not driven.
     async fn let_go(&self, tenant: &Tenant, run: RunId) -> Result<(), EngineError> {
         let store = &self.shared.store;
         let row = store.run(tenant, run).await?;

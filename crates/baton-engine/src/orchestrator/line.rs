@@ -1,21 +1,21 @@
-//! Who waits for a turn in a session: first come, first served, in this process.
+//! The queues of requests that wait for a turn in a session: first come, first served, in this process.
 //!
-//! Between processes nobody keeps an order: whoever begins a run first has the session.
+//! Between processes there is no order: the first process to begin a run has the session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use baton_core::id::ThreadId;
 
-/// One line a session, as long as anybody stands in it.
+/// One queue per session, as long as a request holds or waits for it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lines(Arc<Mutex<HashMap<ThreadId, Weak<Line>>>>);
 
-/// Whoever holds it is the first; those who wait for it get it in the order in which they came.
+/// A fair lock: its holder has the turn, and waiting requests get it in the order in which they came.
 pub(super) type Line = tokio::sync::Mutex<()>;
 
 impl Lines {
-    /// The line of a session; a new session has one of its own.
+    /// The queue of a session; a request without a session gets one of its own.
     pub(super) fn of(&self, session: Option<&ThreadId>) -> Arc<Line> {
         let Some(session) = session else { return Arc::default() };
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);

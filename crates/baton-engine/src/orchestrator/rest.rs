@@ -1,4 +1,4 @@
-//! Waiting for a run to rest, whoever drives it: this process, another one, or nobody yet.
+//! Waiting for a run to rest, whether this process drives it, another one, or none yet.
 
 use baton_core::id::{Cursor, RunId};
 use baton_core::run::RunStatus;
@@ -11,17 +11,17 @@ use crate::error::EngineError;
 use crate::patience::patiently;
 use crate::reader::Seen;
 
-/// What was seen of a run that somebody else drives.
+/// The state of a run that another process drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Elsewhere {
     Rests,
-    /// Whoever drove it is gone.
+    /// The process that drove it is dead.
     Orphaned,
 }
 
 impl Orchestrator {
-    /// Waits until a run has ended or is suspended; false if that did not happen in time. A run that
-    /// nobody drives is driven here.
+    /// Waits until a run has ended or is suspended; false if that did not happen in time. A run that is not driven is
+    /// driven here.
     pub(super) async fn rested(
         &self,
         run: RunId,
@@ -50,8 +50,8 @@ impl Orchestrator {
         }
     }
 
-    /// Reads the log of a run that another process drives until it rests. A log that is silent is asked
-    /// whether anybody still writes it.
+    /// Reads the log of a run that another process drives until it rests. When the log is silent for a while, the store
+    /// is asked whether its owner lives.
     async fn elsewhere(&self, run: RunId) -> Result<Elsewhere, EngineError> {
         let (shared, tenant) = (&self.engine.shared, &self.like.tenant);
         let row = patiently!(shared, shared.store.run(tenant, run))?;

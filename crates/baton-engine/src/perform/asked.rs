@@ -1,4 +1,4 @@
-//! The progress of one model call, and what it used: as its provider reports it, else as it is estimated here.
+//! The progress of one model call, and its usage: as its provider reports it, else as it is estimated here.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use baton_core::tool::ToolSpec;
 use baton_model::{Model, ModelRequest, ReplyCollector};
 use serde_json::Value;
 
-/// The bytes that are taken for one token where nothing counts them better.
+/// The bytes that count as one token where no better count exists.
 const BYTES_A_TOKEN: usize = 4;
 
-/// About how many tokens a request is to read. Four bytes are one: it is for where nobody else counts.
+/// About how many tokens a request has, at four bytes each: used where no better count exists.
 pub(super) fn about_tokens(request: &ModelRequest) -> u64 {
     tokens(request.messages.iter().map(|message| message.content.len()).sum())
 }
@@ -43,8 +43,8 @@ impl Asked {
         if self.seen { self.collector.text().to_owned() } else { String::new() }
     }
 
-    /// What a call that did not end well used: what its provider reported, else an estimate of what was read and
-    /// written, else nothing.
+    /// The usage of a call that did not end well: as its provider reported it, else an estimate of the tokens read and
+    /// written, else none.
     pub(super) fn used(&self) -> Option<TokenUsage> {
         let model = self.model.as_deref()?;
         let told = self.collector.usage();
@@ -54,13 +54,13 @@ impl Asked {
         self.has_written().then(|| self.estimated(model, told))
     }
 
-    /// What an answer that ended well used. A model that is asked over no wire and reports nothing used nothing.
+    /// The usage of an answer that ended well. A model without a wire protocol that reports no usage used nothing.
     pub(super) fn used_in_all(&self) -> TokenUsage {
         let told = self.collector.usage();
         self.model.as_deref().map_or(told, |model| self.completed(model, told))
     }
 
-    /// A report, with what it lacks estimated: a provider that was asked over a wire always reads something.
+    /// A reported usage, with missing parts estimated: a provider that was called over a wire always reads something.
     fn completed(&self, model: &dyn Model, told: TokenUsage) -> TokenUsage {
         let is_whole = told.prompt_tokens > 0 && (told.completion_tokens > 0 || !self.has_written());
         if is_whole || model.wire().is_empty() { told } else { self.estimated(model, told) }
@@ -74,7 +74,7 @@ impl Asked {
         TokenUsage { cost_micro_usd: model.cost(&usage), ..usage }
     }
 
-    /// Whether anything came of the call yet.
+    /// Whether the call has produced any output yet.
     fn has_written(&self) -> bool {
         self.seen || !self.collector.text().is_empty() || self.collector.bytes_beside_text() > 0
     }

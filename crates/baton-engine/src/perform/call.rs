@@ -1,4 +1,4 @@
-//! Calling a tool: with its exact arguments, under the policy of now, and not without the run.
+//! Calling a tool: with its exact arguments, under the current policy, and only while the run is held.
 
 use std::path::PathBuf;
 use std::task::Poll;
@@ -20,7 +20,7 @@ use crate::patience::patiently;
 use crate::spans::CallSpan;
 
 impl Performer {
-    /// Calls a tool; none: it may not be called twice, and somebody else may see to it by now.
+    /// Calls a tool; none: it may not be called twice, and another process may own the run by now.
     pub(super) async fn call(
         &self,
         intent: &Intent,
@@ -74,14 +74,14 @@ impl Performer {
             }
         };
         if held.is_lost() {
-            return None; // it was found out with the connection in hand
+            return None; // the loss was noticed with the connection in hand
         }
         let outcome = ToolOutcome { private: shows_private, ..ran.outcome };
         Some(self.ran(name, ToolCallResult { outcome, ..ran }, *class, cancel).await)
     }
 
-    /// Whether a call shows more of a long output that is private. It is as private as the result on this branch that it
-    /// was kept for; of one that is not found there nothing is known.
+    /// Whether a call shows more of a long output that is private. It is as private as the result on this branch that
+    /// it was kept for; an output that is not found there counts as private.
     async fn shows_private(&self, name: &str, arguments: &Value, entry: i64) -> bool {
         if !BLOB_TOOLS.contains(&name) {
             return false;
@@ -107,7 +107,7 @@ impl Performer {
         cancel: &CancellationToken,
     ) -> Outcome {
         point("tool.post_reply");
-        // What the run is pinned to may trust a tool that is no longer trusted.
+        // The run's pinned definition may trust a tool that is no longer trusted.
         let trust = (self.tools)().get(name).map(|tool| tool.spec().trust).unwrap_or_default();
         ran.outcome.untrusted = trust.untrusted_output;
         ran.outcome.private |= trust.private_output;
@@ -130,7 +130,7 @@ impl Performer {
         Outcome::Tool(ran.outcome)
     }
 
-    /// The exact arguments of a call: those that a person put in their place, or the entry's.
+    /// The exact arguments of a call: those that a user's edit put in their place, or the entry's.
     pub(crate) async fn arguments(&self, entry: i64, edited_by: Option<&str>) -> Result<Value, StoreError> {
         if let Some(approval) = edited_by {
             return Ok(patiently!(self, Box::pin(self.store.approval(&self.tenant, approval)))?.args);
@@ -153,7 +153,8 @@ impl Performer {
     }
 }
 
-/// A tool that is not reached. One that a crash interrupted was reached before: it is given up.
+/// The outcome of a tool that could not be reached. After a crash an earlier attempt may have reached it: then it is
+/// given up.
 fn unrun(intent: &Intent, status: Closing, why: String) -> Outcome {
     match intent.attempt {
         0 | 1 => Outcome::Tool(ToolOutcome::unrun(status, why)),

@@ -1,4 +1,4 @@
-//! Which calls send something out: an address that a search of the same run found is no message to anybody.
+//! Which calls send data out: an address that a search of the same run found carries no data of the run.
 
 use baton_core::effect::{Admission, CheckedCall, EffectKind, Reply};
 use baton_core::thread::{Closing, Entry};
@@ -14,7 +14,7 @@ use crate::patience::patiently;
 pub(super) const RESULTS_PAGE: u32 = 256;
 
 impl Performer {
-    /// A call whose address was among the results of a search of this run sends nothing out.
+    /// Marks calls as sending nothing out whose address was among the search results of this run.
     pub(super) async fn without_found(&self, mut reply: Reply, kind: &EffectKind) -> Reply {
         let spec = |name: &str| self.definition.tools.iter().find(|tool| tool.name == name);
         let depends = |call: &CheckedCall| {
@@ -24,7 +24,7 @@ impl Performer {
         if !reply.calls.iter().any(depends) {
             return reply;
         }
-        // If what was found cannot be read, nothing was found: then a person is asked.
+        // If the search results cannot be read, the address counts as not found: then the user is asked.
         let found = Box::pin(self.results_of(WEB_SEARCH, *head)).await.unwrap_or_default();
         for call in reply.calls.iter_mut().filter(|call| depends(call)) {
             let url = call.arguments.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -35,7 +35,7 @@ impl Performer {
         reply
     }
 
-    /// What a tool returned in this run, up to an entry.
+    /// The results of a tool in this run, up to an entry.
     async fn results_of(&self, tool: &str, head: i64) -> Result<Vec<Value>, StoreError> {
         let (mut results, mut before) = (Vec::new(), head + 1);
         loop {

@@ -1,10 +1,10 @@
-//! Whether a run is still this process's at the moment at which something is sent that may not be sent twice.
+//! Checks that this process still owns a run just before a call that may not be made twice.
 //!
-//! Between the commit of an intent and the call lies time in which the process may have been stopped: for longer than
-//! its lease, so that another took its runs, or until a person took the run by name. A commit that went through says that
-//! the run was ours then. It still is where nobody can have taken this process for dead since, which is known without
-//! asking anybody, and too little time went by for a person. Otherwise the store is asked; and where that does not say
-//! so either, nothing is sent.
+//! Between the commit of an intent and the call, the process may have been suspended: for longer than its lease, so
+//! that another process took its runs, or until an operator moved the run by name. A commit that went through proves
+//! that the run was ours then. It still is if the lease cannot have lapsed since, which is known without a query, and
+//! too little time went by for an operator. Otherwise the store is asked; and where that does not confirm it either,
+//! nothing is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use crate::engine::Shared;
 use crate::patience::patiently;
 
-/// How long a commit is believed without another look.
+/// How long a commit counts as proof without another check.
 const BELIEVED: Duration = Duration::from_millis(100);
 
-/// That a run was held, as of a moment.
+/// The proof that a run was held at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hold {
     epoch: u32,
@@ -30,12 +30,12 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// What is to be remembered from before a commit: if it goes through, the run was held then.
+    /// Taken before a commit: if the commit goes through, the run was held at this moment.
     pub(crate) fn of(shared: &Shared, epoch: u32) -> Hold {
         Hold { epoch, at: Instant::now(), lapses: shared.owner.lapses() }
     }
 
-    /// Whether nobody can have taken this process for dead since, as far as is known without asking.
+    /// Whether the lease cannot have lapsed since, as far as is known without a query.
     fn is_unbroken(&self, shared: &Shared) -> bool {
         shared.owner.is_current() && shared.owner.lapses() == self.lapses
     }
@@ -44,7 +44,7 @@ impl Hold {
         if self.is_unbroken(shared) && self.at.elapsed() < BELIEVED {
             return true;
         }
-        // However long the store takes to answer, what it says is not asked again because of that.
+        // An answer of the store counts however long it took, unless the lease may have lapsed meanwhile.
         loop {
             let now = Hold::of(shared, self.epoch);
             if !shared.owner.is_current() {
@@ -84,7 +84,7 @@ impl Held {
         Held { permit, is_lost }
     }
 
-    /// For one that does no harm when it is made twice.
+    /// For a call that does no harm when it is made twice.
     pub(crate) fn freely() -> Held {
         Held { permit: CallPermit::default(), is_lost: Arc::default() }
     }

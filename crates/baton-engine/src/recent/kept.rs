@@ -1,8 +1,8 @@
-//! What runs knew of their branches when they ended, for the next run on each.
+//! The entries that runs knew of their branches when they ended, for the next run on each.
 //!
-//! What leads up to the last entry of a run that is over never changes, so that run and the index of the entry tell
-//! whether this is what a branch holds: a branch that ends with that entry goes on from here. A thread that was deleted and comes back by an
-//! import, perhaps with other words in it, has entries that no run wrote.
+//! The entries up to the last one of an ended run never change, so that run and the index of the entry identify them: a
+//! branch that ends with that entry goes on from here. A thread that was deleted and comes back by an import, perhaps
+//! with other texts, has entries that no run wrote.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,16 @@ use baton_core::id::RunId;
 
 use super::Known;
 
-/// What all runs together may leave, in bytes of text.
+/// The most that all runs together may leave, in bytes of text.
 const MOST: usize = 8 << 20;
 
-/// See the module.
+/// The entries left by ended runs; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<Shelf>);
 
 #[derive(Debug, Default)]
 struct Shelf {
-    /// What each run left, and its place in the order.
+    /// The entries that each run left, and their place in the order.
     left: HashMap<RunId, (u64, Known)>,
     in_order: BTreeMap<u64, RunId>,
     next: u64,
@@ -32,7 +32,7 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what a run leaves; where that is too much, what was left the longest ago goes.
+    /// Keeps the entries that a run leaves; above the limit the oldest are dropped.
     pub(super) fn put(&self, run: RunId, known: Known) {
         let mut shelf = self.lock();
         shelf.take(run);
@@ -49,7 +49,7 @@ impl Kept {
         }
     }
 
-    /// Takes what a run left.
+    /// Takes the entries that a run left.
     pub(super) fn take(&self, run: RunId) -> Option<Known> {
         self.lock().take(run)
     }
