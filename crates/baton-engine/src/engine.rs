@@ -1,4 +1,4 @@
-//! The engine: what a process has one of. It starts runs, goes on with them, and finds those that need it.
+//! The engine: one per process. It starts runs, resumes them, and finds runs that no process drives.
 
 mod adopt;
 mod attention;
@@ -52,25 +52,25 @@ const CLAIMS_AT_ONCE: usize = 32;
 /// How many decisions are kept in memory.
 const MOST_DECISIONS: usize = 256;
 
-/// What an engine is made of.
+/// The dependencies of an engine.
 pub struct Parts {
-    /// Where everything is kept.
+    /// The store of all durable state.
     pub store: Store,
-    /// What can be called.
+    /// The tools.
     pub tools: Registry,
-    /// Who can be asked.
+    /// Finds models by name.
     pub models: ModelSource,
-    /// The rendering policies that somebody registered, by name.
+    /// The registered rendering policies, by name.
     pub renderers: Renderers,
-    /// What is allowed.
+    /// The policy that decides about modes, channels and tools.
     pub policy: Policy,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Times and limits.
     pub settings: Settings,
 }
 
-/// See the module. Cheap to clone.
+/// The handle of a process's engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
@@ -83,35 +83,35 @@ pub(crate) struct Shared {
     pub(crate) renderers: Renderers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Shared by all runs: they hold names, which nobody copies for each.
+    /// Shared by all runs: they hold lists of names, which are not copied for each run.
     pub(crate) settings: Arc<Settings>,
     pub(crate) owner: Owner,
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
-    /// What requests are pinned to, by what they ask for.
+    /// The definitions that requests are pinned to, by request.
     pinned: Mutex<Vec<(RunRequest, Arc<Pinned>)>>,
-    /// Threads that are there.
+    /// Threads that are known to exist.
     threads: Known<(Tenant, ThreadId)>,
-    /// What runs knew of their branches when they ended.
+    /// The entries that runs knew of their branches when they ended.
     pub(crate) kept: Arc<Kept>,
-    /// Single calls that are being made.
+    /// Tool calls outside runs that are under way.
     executing: AtomicU64,
     pub(crate) loads: Loads,
-    /// How often the tools were changed: what was made of older ones is not kept.
+    /// How often the tools were changed: a definition that was made of older tools is not cached.
     generation: AtomicU64,
-    /// What the policy of now decides, by mode and channel.
+    /// The decisions of the current policy, by mode and channel.
     decisions: Mutex<BTreeMap<(Mode, String), Arc<Decision>>>,
-    /// Runs that this process put in line, and that may still wait for their turn.
+    /// Runs that this process enqueued, and that may still wait for their turn.
     waiting: Mutex<HashSet<RunId>>,
     turn_came: Notify,
     unsettled: Unsettled,
-    /// How often what drives a run broke down in this process.
+    /// How often the driver of a run panicked in this process.
     broken: Mutex<HashMap<RunId, u32>>,
     making: Mutex<Making>,
     pub(crate) figures: Counters,
     pub(crate) afar: Afar,
-    /// Held from the look at `live` to the entry in it, so that a process claims a run only once.
+    /// Held from the lookup in `live` to the entry in it, so that a process claims a run only once.
     claiming: [tokio::sync::Mutex<()>; CLAIMS_AT_ONCE],
-    /// Cancelled when the process goes down.
+    /// Cancelled when the process shuts down.
     pub(crate) closing: CancellationToken,
     closing_at: OnceLock<Instant>,
     tasks: TaskTracker,
@@ -120,7 +120,7 @@ pub(crate) struct Shared {
 /// A run that is driven in this process.
 pub(crate) struct Live {
     pub(crate) hub: Arc<Hub>,
-    /// Whose it is: nobody else learns that it is driven here.
+    /// Its tenant: other tenants do not learn that it is driven here.
     pub(crate) tenant: Tenant,
     thread: ThreadId,
     wake: Arc<Notify>,
@@ -147,7 +147,7 @@ pub struct RunHandle {
 }
 
 impl RunHandle {
-    /// Whose it is.
+    /// Its tenant.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine, and with it a living owner of runs.
+    /// Starts an engine, and with it the lease of an owner of runs.
     pub fn new(parts: Parts) -> Result<Engine, EngineError> {
         let owner = parts.store.enlist()?;
         let shared = Shared {
@@ -210,13 +210,13 @@ impl Engine {
         &self.shared.store
     }
 
-    /// The tools of now.
+    /// The current tools.
     pub fn tools(&self) -> Registry {
         self.shared.tools()
     }
 
-    /// Puts other tools in place of those of now: runs that begin from now on are offered them, and runs
-    /// that are under way find them when they call.
+    /// Replaces the current tools: runs that begin from now on are offered the new ones, and runs that are under way
+    /// use them for their next calls.
     pub fn set_tools(&self, tools: Registry) {
         *self.shared.tools.write().unwrap_or_else(PoisonError::into_inner) = tools;
         self.shared.generation.fetch_add(1, SeqCst);
@@ -224,19 +224,19 @@ impl Engine {
         self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What this process has done so far.
+    /// The metrics of this process.
     pub fn figures(&self) -> Figures {
         let live = self.shared.lives().len();
         let executing = self.shared.executing.load(SeqCst);
         Figures { executing, ..self.shared.figures.read(live) }
     }
 
-    /// This process, as the holder of runs.
+    /// The owner id of this process.
     pub fn owner(&self) -> OwnerId {
         self.shared.owner.id
     }
 
-    /// Goes on with a run that nobody living drives, or takes it from whoever does.
+    /// Resumes a run without a living owner, or takes it from its owner, depending on `mode`.
     pub async fn resume(
         &self,
         tenant: &Tenant,
@@ -269,7 +269,7 @@ impl Engine {
             patiently!(shared, shared.store.steps(tenant, run, row.step.saturating_sub(1), 1))?.pop()
         {
             let setting = Setting { run, path: FramePath::root(), definition: Arc::new(definition) };
-            Flow::restore(setting, last.checkpoint.state)?; // one that is not known here is left alone
+            Flow::restore(setting, last.checkpoint.state)?; // an unknown flow is refused before the claim
         }
         point("recover.pre_claim");
         let claimed = shared.claim(tenant, run, mode).await?;
@@ -285,7 +285,7 @@ impl Engine {
         Ok(self.spawn(driver))
     }
 
-    /// Whether the tools of a run are here, or come from a service that is configured here.
+    /// Checks that the tools of a run are here, or come from a service that is configured here.
     pub(super) fn has_tools(&self, run: RunId, definition: &Definition) -> Result<(), EngineError> {
         let (tools, services) = (self.shared.tools(), &self.shared.settings.services);
         let known = |tool: &&ToolSpec| {
@@ -297,13 +297,13 @@ impl Engine {
         if missing.is_empty() { Ok(()) } else { Err(EngineError::MissingTools { run, missing }) }
     }
 
-    /// Whether a run was asked to stop: that needs none of its tools.
+    /// Whether a run was asked to stop: stopping needs none of its tools.
     pub(super) async fn is_cancelled(&self, tenant: &Tenant, run: RunId) -> Result<bool, EngineError> {
         let posted = patiently!(self.shared, self.shared.store.inbox(tenant, run, 0))?;
         Ok(posted.iter().any(|posted| posted.message == Message::Cancel))
     }
 
-    /// Reads a run's events from a place on, whoever drives it.
+    /// Reads a run's events after a cursor, on any process.
     pub async fn events(
         &self,
         tenant: &Tenant,
@@ -315,19 +315,19 @@ impl Engine {
 }
 
 impl Shared {
-    /// The tools of now.
+    /// The current tools.
     pub(crate) fn tools(&self) -> Registry {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the policy of now decides, where these are the tools.
+    /// The decision of the current policy for the current tools.
     pub(crate) fn decision(&self, mode: Mode, channel: &str) -> Result<Arc<Decision>, TableError> {
         let key = (mode, channel.to_owned());
         let mut known = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(decision) = known.get(&key) {
             return Ok(decision.clone());
         }
-        // Under the lock: what is made of tools that are replaced meanwhile is cleared after it.
+        // Under the lock: a decision made of tools that are replaced meanwhile is cleared after it.
         let decision = self.policy.evaluate(&Request { mode, channel }, &self.tools().specs())?;
         let decision = Arc::new(decision);
         if known.len() >= MOST_DECISIONS {
@@ -361,17 +361,17 @@ impl Shared {
         }
     }
 
-    /// What drives a run broke down: it may do so again, and is not tried for ever.
+    /// Counts a panic of a run's driver: it may panic again, and is not retried for ever.
     pub(crate) fn broke_down(&self, run: RunId) {
         *self.broken.lock().unwrap_or_else(PoisonError::into_inner).entry(run).or_default() += 1;
     }
 
-    /// A run is over: what broke down on the way does not matter any more.
+    /// Forgets the panics of a run that is over.
     pub(crate) fn mended(&self, run: RunId) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
     }
 
-    /// How often that happened in this process.
+    /// How often the run's driver panicked in this process.
     pub(crate) fn breakdowns(&self, run: RunId) -> u32 {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).get(&run).copied().unwrap_or_default()
     }
@@ -380,7 +380,7 @@ impl Shared {
         self.lives().get(&run)?.pulse
     }
 
-    /// Whether a run that is driven here seems to be somebody else's; asked once.
+    /// Whether the store no longer names this process as the owner of a run that is driven here; reading it resets it.
     pub(crate) fn seems_lost(&self, run: RunId) -> bool {
         self.lives().get_mut(&run).is_some_and(|live| std::mem::take(&mut live.missed))
     }

@@ -1,4 +1,4 @@
-//! What is asked of the engine, and what it shows of a run.
+//! Requests to the engine, and its view of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,49 +17,49 @@ use serde_json::Value;
 use crate::engine::RunHandle;
 use crate::narrow::Narrow;
 
-/// A message of a person, to be answered by a run.
+/// A message of a user, to be answered by a run.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: Tenant,
-    /// On which thread; absent: a new one. An unknown one is made.
+    /// The thread; absent: a new one. An unknown one is made.
     pub thread: Option<ThreadId>,
-    /// On which branch; absent: the current one.
+    /// The branch; absent: the current one.
     pub branch: Option<BranchName>,
-    /// What was said.
+    /// The message.
     pub text: String,
-    /// Which model answers in every role that has no list of its own, as `provider/name`.
+    /// The model of every role that has no list of its own, as `provider/name`.
     pub model: String,
-    /// Who answers in which role.
+    /// The models of each role.
     pub roles: Roles,
     /// The agent's instructions.
     pub system: String,
     /// A template that the instructions are rendered from instead; see [`crate::template`].
     pub behavior_template: Option<String>,
-    /// How much the caller allows.
+    /// The mode that the caller allows.
     pub mode: Mode,
-    /// The most that a run may be allowed which this message answers; see [`Engine::may_steer`](crate::Engine::may_steer).
+    /// The highest mode of a run that this message may answer; see [`Engine::may_steer`](crate::Engine::may_steer).
     pub most: Mode,
-    /// Where it came in.
+    /// The channel that it came in by.
     pub channel: String,
     /// How many entries the model sees; absent: all.
     pub last_n: Option<u32>,
     /// How the thread is rendered for a model.
     pub render: Rendering,
-    /// The folders that its file tools look at, absolute; none: those that the tools were made with. Only
-    /// whoever runs the process says this, never a caller from outside, a model or a tool.
+    /// The folders that its file tools read, absolute; none: those that the tools were made with. Only the operator of
+    /// the process sets this, never a caller from outside, a model or a tool.
     pub roots: Vec<PathBuf>,
-    /// The span that it was made in, in somebody else's trace.
+    /// The caller's span in whose trace the run is started.
     pub traceparent: Option<TraceParent>,
-    /// What belongs together in logs and audit trails; absent: the run's own id.
+    /// The id that groups records in logs and audit trails; absent: the run's own id.
     pub correlation: Option<String>,
-    /// How much less than the policy allows is wanted.
+    /// The limits that the caller requests below those of the policy.
     pub narrow: Narrow,
     /// The caller's key: the same request is begun only once.
     pub key: Option<NewKey>,
-    /// What is done if a run is active on the branch.
+    /// How the message is handled if a run is active on the branch.
     pub on_busy: OnBusy,
-    /// Free remarks, kept with the run.
+    /// The caller's metadata, kept with the run.
     pub metadata: Value,
 }
 
@@ -91,7 +91,7 @@ impl RunRequest {
     }
 }
 
-/// What is done with a message to a branch on which a run is active.
+/// How a message to a branch with an active run is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBusy {
     /// It is refused.
@@ -103,14 +103,14 @@ pub enum OnBusy {
     Interrupt,
 }
 
-/// What became of a message.
+/// The result of submitting a message.
 #[derive(Debug)]
 pub enum Submitted {
     /// It began a run.
     Started(RunHandle),
-    /// It answered the question that a run was waiting with.
+    /// It answered the question that a run was waiting for.
     Answered(RunHandle),
-    /// It answered the question of a run that another process drives on.
+    /// It answered the question of a run that another process drives.
     AnsweredElsewhere(RunId),
     /// It waits for its turn as this run.
     Queued(RunId),
@@ -128,51 +128,51 @@ impl Submitted {
     }
 }
 
-/// A tool that is called outside any run.
+/// A tool call outside any run.
 #[derive(Debug, Clone)]
 pub struct Execute {
-    /// Whose call it is.
+    /// The tenant.
     pub tenant: Tenant,
-    /// How much the caller allows.
+    /// The mode that the caller allows.
     pub mode: Mode,
     /// The tool.
     pub name: String,
     /// Its arguments.
     pub arguments: Value,
-    /// How long it may take, if less than the tool's own time.
+    /// The time limit, if shorter than the tool's own.
     pub timeout: Option<Duration>,
     /// The caller's key: the call is made only once.
     pub key: Option<NewKey>,
-    /// Free remarks, for tools that want to know where a call comes from.
+    /// The caller's metadata, for tools that want to know where a call comes from.
     pub metadata: Value,
-    /// Who calls, for the audit trail.
+    /// The caller's name, for the audit trail.
     pub by: Option<String>,
 }
 
-/// What came of it.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Executed {
     /// Whether it worked.
     pub is_ok: bool,
-    /// What the tool returned, or what was wrong.
+    /// The result of the tool, or the error.
     pub output: Value,
     /// How long it took.
     pub execution_time_ms: f64,
 }
 
-/// A run as people see it.
+/// A run as users see it.
 #[derive(Debug, Clone)]
 pub struct RunView {
     /// Its row.
     pub row: RunRow,
-    /// What it is pinned to.
+    /// Its pinned definition.
     pub definition: Option<Definition>,
     /// Why it failed.
     pub error: Option<Fault>,
     /// Its last answer.
     pub result: Option<String>,
-    /// Whom it waits for.
+    /// The questions and approvals that it waits for.
     pub waiting: Vec<WaitingOn>,
-    /// What it says of itself.
+    /// Its account.
     pub steps: Vec<Step>,
 }

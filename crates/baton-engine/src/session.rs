@@ -1,7 +1,7 @@
-//! A session as people see it: what was said, the plan that holds, and what it has used.
+//! A session as users see it: its messages, its current plan, and its usage.
 //!
-//! Nothing of it is stored as such. Messages are rendered from the entries of a branch each time, without
-//! the instructions, which belong to each run; figures are summed over the runs of the thread.
+//! A session is not stored as such. Messages are rendered from the entries of a branch each time, without the
+//! instructions, which belong to each run; usage is summed over the runs of the thread.
 
 use baton_core::chat::ChatMessage;
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
@@ -17,14 +17,14 @@ use crate::orchestrator::told;
 use crate::patience::patiently;
 use crate::request::RunView;
 
-/// See the module.
+/// A session on one branch; see the module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// What was said on the branch. A summary that stood for some of it is left out.
+    /// The messages of the branch. A summary that replaced some of them for models is left out.
     pub messages: Vec<ChatMessage>,
     /// The last plan that was made on the branch.
     pub last_plan: Option<Value>,
-    /// What all runs of the thread have used, whatever their branch.
+    /// The usage of all runs of the thread, on any branch.
     pub metrics: SessionMetrics,
 }
 
@@ -57,8 +57,8 @@ impl Engine {
         Ok(Session { messages: messages("", shown), last_plan, metrics })
     }
 
-    /// What a run came to at its last rest, as [`crate::Orchestrator`] tells it, without what its account
-    /// told before a claim: with the claim under which it was taken up, what was told since.
+    /// The result of a run at its last rest, in the form of [`crate::Orchestrator`], without the account's lines from
+    /// before the claim `epoch`: for the claim under which the run was taken up, these are the lines since then.
     pub async fn result(
         &self,
         tenant: &Tenant,

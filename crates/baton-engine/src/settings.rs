@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::spans::Telling;
 
-/// See the fields.
+/// The times and limits of one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Effects of one run that are performed side by side; the others queue without an intent.
     pub effects_at_once: usize,
-    /// How long effects that were told to stop are waited for.
+    /// How long effects that were cancelled are waited for.
     pub grace: Duration,
-    /// How long a shutdown waits for what is in flight before it lets go of the runs.
+    /// How long a shutdown waits for effects in flight before it releases the runs.
     pub shutdown: Duration,
     /// Pieces of text are committed alone when the oldest is this old.
     pub flush_after: Duration,
-    /// The same, while somebody on another process watches.
+    /// The same, while a reader on another process watches.
     pub flush_watched: Duration,
     /// Pieces of text are committed alone when they are this many bytes.
     pub flush_bytes: usize,
@@ -27,61 +27,61 @@ pub struct Settings {
     pub poll: Duration,
     /// How often orphaned and due runs are looked for.
     pub adopt_every: Duration,
-    /// How long a store that does not answer is tried.
+    /// How long a store call is retried while the store does not answer.
     pub store_patience: Duration,
-    /// How often a run may bring its process down before it is given up: times at which it was driven alone, as it is
-    /// after two others.
+    /// How often a run may bring its process down before it is given up: counts only times at which it was driven
+    /// alone, which it is after two other crashes.
     pub most_attempts: u32,
-    /// How long such a run has to live until it is not to blame.
+    /// How long a suspect has to run until it is not to blame.
     pub cleared_after: Duration,
-    /// How long such a run is left alone before it is tried again, at most.
+    /// The longest pause before a suspect is tried again.
     pub most_back_off: Duration,
-    /// Events that are kept in memory for readers that keep up; the others read the store.
+    /// Events that are kept in memory for readers that keep up; slower readers read the store.
     pub ring: usize,
-    /// The services whose tools may be missing for a while: runs that use them are taken up all the same.
+    /// The services whose tools may be missing for a while: runs that use them are adopted all the same.
     pub services: Vec<String>,
-    /// What the audit trail is told.
+    /// Settings of the audit trail.
     pub audit: Audit,
-    /// How long a run that is first in line and cannot be begun here is left to other processes, which may have what it
-    /// needs; then it ends, and the next one has its turn.
+    /// How long a run that is first in line and cannot be begun here is left to other processes, which may have the
+    /// missing tools; then it ends, and the next one has its turn.
     pub turn_grace: Duration,
     /// How many runs may wait for one branch.
     pub most_queued: u32,
-    /// What telemetry tells, beside names, ids and times.
+    /// Which data telemetry holds beside names, ids and times.
     pub telling: Telling,
-    /// Drop everything that is remembered after every transition, and read it back. For tests.
+    /// Drops all state that can be read back after every transition, and reads it back. For tests.
     pub reload: bool,
-    /// A planted fault. For tests of the checker.
+    /// A planted fault. For tests of the test suites themselves.
     #[cfg(feature = "failpoints")]
     pub bug: Option<crate::bug::EngineBug>,
 }
 
-/// What the audit trail is told of a run.
+/// The settings of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audit {
-    /// Who says it.
+    /// The source that events name.
     pub source: String,
-    /// Whether somebody else is told, too.
+    /// Whether events are sent to a receiver, too.
     pub send: bool,
-    /// Whether that holds what people and models said.
+    /// Whether events hold the texts of users and models.
     pub with_text: bool,
-    /// What is taken out of arguments.
+    /// The secrets that are removed from arguments.
     pub secrets: KnownSecrets,
 }
 
-/// Secrets that are looked for only when something is to be shown without them. Cheap to clone.
+/// Secrets that are looked up only when a value is redacted. Cheap to clone.
 #[derive(Clone)]
 pub struct KnownSecrets(Arc<LazyLock<Vec<Redactor>, Search>>);
 
 type Search = Box<dyn FnOnce() -> Vec<Redactor> + Send>;
 
 impl KnownSecrets {
-    /// Those that `search` finds; asked once at most.
+    /// The secrets that `search` finds; it is called at most once.
     pub fn new(search: impl FnOnce() -> Vec<Redactor> + Send + 'static) -> KnownSecrets {
         KnownSecrets(Arc::new(LazyLock::new(Box::new(search))))
     }
 
-    /// A value without them.
+    /// A value without the secrets.
     pub(crate) fn redact(&self, value: &Value) -> Value {
         redact_json(value, &self.0)
     }

@@ -1,12 +1,12 @@
-//! What telemetry sees of a run: every span with its name, its ids and its attributes, in one place.
+//! The telemetry of a run: every span with its name, its ids and its attributes, in one place.
 //!
-//! The names ([`names`]) follow OpenTelemetry's conventions for generative AI, which are still being
-//! developed: what they rename is renamed here. The ids follow from those of the run and its effects
-//! (`baton_core::trace`), so they are the same in the account, in another process and in `runs trace`.
+//! The names ([`names`]) follow OpenTelemetry's conventions for generative AI, which are still being developed: a name
+//! that they change is changed here. The ids follow from those of the run and its effects (`baton_core::trace`), so
+//! they are the same in the account, in another process and in `runs trace`.
 //!
-//! It promises to cost next to nothing where nobody wants the target [`TARGET`], and to hold back what was
-//! said: neither messages nor the words of a failure are in a span unless the operator asked for content.
-//! It does not send anything; whoever listens to the target does.
+//! It promises to cost next to nothing where the target [`TARGET`] has no subscriber, and to hold back content: neither
+//! messages nor the texts of failures are in a span unless the operator asked for content. It does not send anything;
+//! subscribers of the target do.
 
 mod content;
 pub mod names;
@@ -28,32 +28,32 @@ use tracing::{Level, Span, info_span};
 use crate::driver::Rested;
 use crate::error::EngineError;
 
-/// What all spans of runs are emitted under.
+/// The tracing target of all spans of runs.
 pub const TARGET: &str = "baton::span";
 
-/// What is told beyond names, ids and times.
+/// Which data spans hold beyond names, ids and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Telling {
-    /// Whether spans hold what was said: messages, arguments, results.
+    /// Whether spans hold content: messages, arguments, results.
     pub content: bool,
-    /// Whether models are told which span asks them.
+    /// Whether the trace header is sent to models.
     pub propagate: bool,
 }
 
-/// Where a run's metadata keep the span that it was started in.
+/// The metadata key of the span that a run was started in.
 pub(crate) const PARENT: &str = "traceparent";
 
-/// The trace that a run belongs to: that of whoever started it, else its own.
+/// The trace that a run belongs to: the caller's if it gave one, else the run's own.
 pub fn trace_id_of(row: &RunRow) -> String {
     parent_of(row).map_or_else(|| row.id.trace_id(), |parent| parent.trace_id)
 }
 
-/// The span that a run was started in. What cannot be read counts as none, as the standard has it.
+/// The span that a run was started in. A header that cannot be parsed counts as none, as the standard has it.
 pub(crate) fn parent_of(row: &RunRow) -> Option<TraceParent> {
     row.metadata.get(PARENT)?.as_str()?.parse().ok()
 }
 
-/// This moment as spans have it: in nanoseconds since 1970.
+/// The time now as spans have it: in nanoseconds since 1970.
 #[allow(
     clippy::disallowed_methods,
     reason = "spans of many processes meet by the time of day, finer than ours"
@@ -76,7 +76,7 @@ impl Track {
         Track { run: row.id, epoch: row.epoch, parent: parent_of(row) }
     }
 
-    /// Whether anybody looks. Whoever started the run decided whether its trace is recorded.
+    /// Whether spans are made: the target has a subscriber, and the caller's trace, if any, is recorded.
     fn is_seen(&self) -> bool {
         let is_recorded = self.parent.as_ref().is_none_or(|parent| parent.sampled);
         is_recorded && tracing::enabled!(target: TARGET, Level::INFO)
@@ -86,24 +86,24 @@ impl Track {
         self.parent.as_ref().map_or_else(|| self.run.trace_id(), |parent| parent.trace_id.clone())
     }
 
-    /// The span of what this process does for the run.
+    /// The id of the span of this process's work on the run.
     fn span_id(&self) -> String {
         self.run.span_id(self.epoch)
     }
 
-    /// The span of one try of an effect.
+    /// The id of the span of one try of an effect.
     fn span_of(&self, intent: &Intent) -> String {
         let effect = EffectId { run: self.run, path: FramePath::root(), n: intent.effect.n };
         effect.span_id_of(intent.effect.kind.again())
     }
 
-    /// This moment, if anybody looks.
+    /// The time now, if spans are made.
     pub(crate) fn now(&self) -> Option<u64> {
         self.is_seen().then(now)
     }
 
-    /// What a model is told of the span that asks it. Where nothing is recorded here, the caller's own span
-    /// is passed on, if there is one.
+    /// The trace header for a model call. Where no span is made here, the caller's own header is passed on, if there is
+    /// one.
     pub(crate) fn outgoing(&self, intent: &Intent) -> Option<String> {
         if !self.is_seen() {
             return self.parent.as_ref().map(TraceParent::to_string);
@@ -171,8 +171,8 @@ impl Track {
         CallSpan { span, is_over: false }
     }
 
-    /// The span of a commit, once it is known what came of it. One that only found unread messages is none:
-    /// the same step is committed after they were read.
+    /// The span of a commit, once its outcome is known. A commit that only found unread messages has no span: the same
+    /// step is committed after they were read.
     pub(crate) fn committed(&self, since: Option<u64>, step: u32, error: Option<&EngineError>) {
         let error = match error {
             Some(EngineError::Store(StoreError::Unread { .. })) => return,
@@ -195,7 +195,7 @@ impl Track {
     }
 }
 
-/// The span of what one process does for a run, from one claim to the next rest.
+/// The span of one process's work on a run, from one claim to the next rest.
 #[derive(Debug)]
 pub(crate) struct RunSpan {
     since: Option<u64>,
@@ -203,12 +203,12 @@ pub(crate) struct RunSpan {
 }
 
 impl RunSpan {
-    /// One that begins now, if it begins at all: a run that is refused leaves no span.
+    /// A span that starts now and is made only when the run is driven: a run that is refused leaves no span.
     pub(crate) fn planned(track: &Track) -> RunSpan {
         RunSpan { since: track.now(), span: Span::none() }
     }
 
-    /// It is driven.
+    /// Makes the span, as the run is driven.
     pub(crate) fn begin(&mut self, track: &Track, row: &RunRow, definition: &Definition) {
         let Some(since) = self.since else { return };
         self.span = info_span!(
@@ -232,12 +232,12 @@ impl RunSpan {
         );
     }
 
-    /// Why the run failed.
+    /// Records why the run failed.
     pub(crate) fn failed(&self, code: Code) {
         self.span.record(names::ERROR_TYPE, code.as_str());
     }
 
-    /// How it came to rest here.
+    /// Records how the run came to rest here.
     pub(crate) fn rested(&self, rested: &Rested) {
         let status = match rested {
             Rested::Ended(status) => status.as_str(),
@@ -253,7 +253,7 @@ impl RunSpan {
     }
 }
 
-/// The span of one call while it lasts. Dropped before its outcome is known, it says so.
+/// The span of one call while it lasts. Dropped without an outcome, it is recorded as interrupted.
 #[derive(Debug)]
 pub(crate) struct CallSpan {
     span: Span,
@@ -261,7 +261,7 @@ pub(crate) struct CallSpan {
 }
 
 impl CallSpan {
-    /// What a model is asked.
+    /// Records the request to a model.
     pub(crate) fn asked(&self, request: &ModelRequest, model: &dyn Model, telling: Telling) {
         if self.span.is_disabled() {
             return;
@@ -279,14 +279,14 @@ impl CallSpan {
         }
     }
 
-    /// What a tool is called with.
+    /// Records the arguments of a tool call.
     pub(crate) fn called(&self, arguments: &Value, telling: Telling) {
         if telling.content && !self.span.is_disabled() {
             self.span.record(names::TOOL_ARGUMENTS, content::value(arguments));
         }
     }
 
-    /// What came of it.
+    /// Records the outcome and ends the span.
     pub(crate) fn ended(mut self, outcome: &Outcome, telling: Telling) {
         self.is_over = true;
         if self.span.is_disabled() {
@@ -327,7 +327,7 @@ impl Drop for CallSpan {
     }
 }
 
-/// What kind of failure an outcome is, if it is one.
+/// The kind of failure of an outcome, if it is one.
 fn error_type(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Tool(ran) if ran.status != Closing::Ok => Some(names::closing(ran.status)),
@@ -339,7 +339,7 @@ fn error_type(outcome: &Outcome) -> Option<&'static str> {
     }
 }
 
-/// `provider/name` in its parts. What has no provider is its own.
+/// Splits `provider/name`. A name without a provider stands for both.
 pub(crate) fn parts(model: &str) -> (&str, &str) {
     model.split_once('/').unwrap_or((model, model))
 }

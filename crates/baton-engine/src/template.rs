@@ -1,46 +1,46 @@
 //! The agent's instructions, rendered from its `behavior_template`.
 //!
-//! A template is minijinja: `{{ system }}`, `{{ mode }}`, `{{ channel }}` and `{% for tool in tools %}`
-//! with `tool.name` and `tool.description`. Nothing else can be named, so a mistyped name is an error and
-//! never an empty space; there is no clock and no randomness in it, so the same definition gives the same
-//! bytes; and its steps are bounded. What one step may grow to is not: a template is the operator's own text.
+//! A template is minijinja: `{{ system }}`, `{{ mode }}`, `{{ channel }}` and `{% for tool in tools %}` with
+//! `tool.name` and `tool.description`. No other name exists, so a mistyped name is an error and never an empty space;
+//! there is no clock and no randomness in it, so the same definition gives the same bytes; and its steps are bounded.
+//! The output of one step is not: a template is the operator's own text.
 
 use baton_core::policy::Mode;
 use baton_core::tool::ToolSpec;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 
-/// How much work one rendering may be.
+/// The most steps of one rendering.
 const FUEL: u64 = 1_000_000;
-/// How long instructions may be.
+/// The longest instructions, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What a template may name.
+/// The values that a template may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// The plain instructions.
     pub system: &'a str,
-    /// How much the caller allows.
+    /// The mode that the caller allows.
     pub mode: Mode,
-    /// Where the request came in.
+    /// The channel of the request.
     pub channel: &'a str,
     /// The tools that are offered.
     pub tools: &'a [ToolSpec],
 }
 
-/// Why a template gives no instructions.
+/// Why a template could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTemplate {
-    /// It cannot be read, or names something that there is not.
+    /// It cannot be parsed, or uses a name that does not exist.
     #[error(
         "the behavior_template is not right, line {line}: {why}; it may name system, mode, channel and tools"
     )]
     Wrong {
-        /// Where.
+        /// The line.
         line: usize,
-        /// What.
+        /// The reason.
         why: String,
     },
-    /// It computes for too long, or gives too much.
+    /// It takes too many steps, or its output is too long.
     #[error("the behavior_template is too much work, or gives more than 1 MiB: make it simpler")]
     TooMuch,
 }

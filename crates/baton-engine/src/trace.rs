@@ -1,9 +1,9 @@
-//! A run as a tree of spans with times, made from what is stored.
+//! A run as a tree of spans with times, made from stored transitions.
 //!
-//! It needs no telemetry and works for every run, whoever drove it and however it ended. Ids and names are
-//! those that telemetry exports. Times are those of transitions: a call lasts from the transition that holds
-//! its intent to the first one that no longer does. Nobody knows when a process died, so what it was doing
-//! ends, as `interrupted`, with the last thing that it committed.
+//! It needs no telemetry and works for every run, on any process and with any end. Ids and names are those that
+//! telemetry exports. Times are those of transitions: a call lasts from the transition that holds its intent to the
+//! first one that no longer does. When a process died is not stored, so its unfinished calls end, as `interrupted`,
+//! with the last transition that it committed.
 
 mod build;
 
@@ -22,9 +22,9 @@ const PAGE: u32 = 128;
 /// The trace of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// Its id: that of whoever started the run, else the run's own.
+    /// Its id: the caller's if it gave one, else the run's own.
     pub trace_id: String,
-    /// What each process did for the run, and what was waited for in between, in order.
+    /// The work of each process on the run, and the waits in between, in order.
     pub spans: Vec<TraceSpan>,
 }
 
@@ -34,7 +34,7 @@ pub struct TraceSpan {
     /// Its id. A call that was interrupted and ran again has the same one each time; one that was tried
     /// again has one of its own.
     pub span_id: String,
-    /// The span that it is a part of.
+    /// The span's parent.
     pub parent_span_id: Option<String>,
     /// Its name.
     pub name: String,
@@ -44,14 +44,14 @@ pub struct TraceSpan {
     pub start: Timestamp,
     /// When it ended; none: it has not.
     pub end: Option<Timestamp>,
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: Map<String, Value>,
-    /// Its parts, in order.
+    /// Its child spans, in order.
     pub children: Vec<TraceSpan>,
 }
 
 impl Engine {
-    /// The trace of a run, from what is stored.
+    /// The trace of a run, from its stored transitions.
     pub async fn trace(&self, tenant: &Tenant, run: RunId) -> Result<Trace, EngineError> {
         let (shared, store) = (&self.shared, &self.shared.store);
         let row = patiently!(shared, store.run(tenant, run))?;
@@ -63,7 +63,7 @@ impl Engine {
         while read < last {
             let page = patiently!(shared, store.steps(tenant, run, read, PAGE))?;
             let Some(newest) = page.last().map(|step| step.step) else { break };
-            // What was committed after the run was read belongs to another look at it.
+            // Transitions committed after the run was read are left to another trace of it.
             page.iter().filter(|step| step.step <= last).for_each(|step| build.step(step));
             read = newest;
         }

@@ -1,9 +1,7 @@
-//! A branch takes one run at a time: what is done with a message that finds it busy, and runs that wait for
-//! their turn.
+//! A branch takes one run at a time: how a message to a busy branch is handled, and runs that wait for their turn.
 //!
-//! A run that waits has a row and no log. It begins on whichever process finds its branch free first; who is
-//! first is decided by the write that begins it. What can never begin ends with a log of its own, like any
-//! other run.
+//! A queued run has a row and no log. It begins on the first process that finds its branch free; the write that begins
+//! it decides which one is first. A run that can never begin ends with a log of its own, like any other run.
 
 use std::sync::Arc;
 
@@ -23,8 +21,8 @@ use crate::recent::Recent;
 use crate::request::{OnBusy, RunRequest, Submitted};
 
 impl Engine {
-    /// What a request with a key that was used before led to then; none if it was not. An answer that was noted
-    /// and perhaps never posted is posted now: that happens only once.
+    /// The earlier result of a request whose key was used before; none if it was not. An answer that was noted and
+    /// perhaps never posted is posted now: that happens only once.
     pub(super) async fn before(&self, request: &RunRequest) -> Result<Option<Submitted>, EngineError> {
         let Some(new) = &request.key else { return Ok(None) };
         let (shared, tenant, now) = (&self.shared, &request.tenant, self.shared.clock.now());
@@ -40,8 +38,8 @@ impl Engine {
         Ok(Some(submitted))
     }
 
-    /// A message to a branch that a run holds: the answer to its question, or whatever the caller wants then;
-    /// none if the branch may be free by now.
+    /// Handles a message to a branch that a run holds: it answers the run's question, or `on_busy` decides; none if the
+    /// branch may be free by now.
     pub(super) async fn when_busy(
         &self,
         request: &RunRequest,
@@ -55,7 +53,8 @@ impl Engine {
         if waiting.iter().any(asks) {
             let is_overdue = waiting.iter().any(|waiting| asks(waiting) && waiting.deadline <= now);
             if status == RunStatus::Suspended && is_overdue {
-                // Nobody answered in time: it goes on without an answer, and this is a message of its own.
+                // The deadline of the question has passed: the run goes on without an answer, and this is a message of
+                // its own.
                 if let Some(mut handle) = self.drive(tenant, run).await? {
                     handle.rested().await;
                 }
@@ -76,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Answers the question that a run waits with, and goes on with it.
+    /// Answers the question that a run waits for, and resumes it.
     async fn answer(&self, request: &RunRequest, run: RunId) -> Result<Submitted, EngineError> {
         let RunRequest { tenant, text, key, most, .. } = request;
         self.may_steer(tenant, run, *most).await?;
@@ -86,13 +85,13 @@ impl Engine {
             }
             Some(key) => self.input_once(tenant, run, text, key).await?,
         }
-        // Once it is posted it counts, whoever goes on with the run.
+        // Once it is posted it counts, on any process that resumes the run.
         let driven = self.drive(tenant, run).await?;
         Ok(driven.map_or(Submitted::AnsweredElsewhere(run), Submitted::Answered))
     }
 
-    /// Sends text to a run only once for a key: the input's id follows from it, and stores take an id once. The
-    /// key is noted first, with an owner, by which it is known to be an answer's.
+    /// Sends text to a run only once for a key: the input's id follows from it, and stores take an id once. The key is
+    /// noted first, with an owner, which marks it as the key of an answer.
     pub(crate) async fn input_once(
         &self,
         tenant: &Tenant,
@@ -134,16 +133,16 @@ impl Engine {
         match patiently!(shared, shared.store.enqueue(&tenant, new.clone())) {
             Err(StoreError::KeyUsed(known)) => match beginning.key {
                 Some(new) if known.run != Some(run) => return repeated(&known, &new),
-                _ => {} // done, but not told
+                _ => {} // done before, but the answer was lost
             },
-            Err(StoreError::Exists { .. }) => {} // done, but not told
+            Err(StoreError::Exists { .. }) => {} // done before, but the answer was lost
             other => other?,
         }
         shared.wait_for_turn(run);
         Ok(Submitted::Queued(run))
     }
 
-    /// Begins a run that waited for its turn; one that was cancelled meanwhile ends instead.
+    /// Begins a queued run; one that was cancelled meanwhile ends instead.
     pub(super) async fn begin_queued(
         &self,
         tenant: &Tenant,
@@ -157,11 +156,11 @@ impl Engine {
         loop {
             let row = patiently!(shared, shared.store.run(tenant, run))?;
             if row.status != RunStatus::Queued {
-                shared.waits_no_longer(run); // somebody was faster
+                shared.waits_no_longer(run); // another process was faster
                 return Ok(None);
             }
             match self.try_begin_queued(tenant, row).await {
-                Err(EngineError::Store(StoreError::Unread { .. })) => {} // somebody wrote to it meanwhile
+                Err(EngineError::Store(StoreError::Unread { .. })) => {} // a message was posted to it meanwhile
                 Err(EngineError::Store(StoreError::Busy { branch, run })) => {
                     return Err(StoreError::Busy { branch, run }.into()); // it still waits
                 }
@@ -198,7 +197,7 @@ impl Engine {
             capped: queued.capped,
         };
         match self.begin(&beginning).await {
-            // The thread does not take it any more: it was finished, or its branch is gone.
+            // The thread does not accept it any more: it was finished, or its branch is gone.
             Err(EngineError::Store(error @ (StoreError::Order(_) | StoreError::Tree(_)))) => {
                 let verdict = Verdict::Error(Fault::new(Code::Internal, error.to_string()));
                 self.never_begun(tenant, row, pinned, verdict).await.map(|()| None)
@@ -207,8 +206,8 @@ impl Engine {
         }
     }
 
-    /// Ends a run that is first in line and that no process began for as long as there is patience for: those behind it
-    /// have their turn.
+    /// Ends a run that is first in line and that no process began within `turn_grace`: the runs behind it have their
+    /// turn.
     pub(super) async fn cannot_begin(&self, due: &Due, why: &EngineError) {
         let _claiming = self.shared.claiming(due.run).await;
         match self.try_give_up_turn(due, why).await {
@@ -232,7 +231,7 @@ impl Engine {
         self.never_begun(tenant, row, pinned, Verdict::Error(Fault::new(Code::ActionFailed, message))).await
     }
 
-    /// Ends a run that waits for its turn, without its ever having had it.
+    /// Ends a queued run that never began.
     async fn never_begun(
         &self,
         tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! What a person is told of a request: results made of what is known, without I/O.
+//! The replies to a user's request: results made from stored state, without I/O.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::error::EngineError;
 use crate::request::RunView;
 use crate::spans::trace_id_of;
 
-/// How much of a call's arguments stands in a reply.
+/// The most bytes of a call's arguments in a reply.
 const MOST_ARGUMENTS: usize = 500;
 
-/// What a run came to, without the first lines of its account. `asked` are the approvals that it waits for.
+/// The result of a run, without the first `lines` lines of its account. `asked` are the approvals that it waits for.
 pub(crate) fn result(view: &RunView, lines: usize, asked: &[Approval]) -> OrchestratorResult {
     let trace_id = Some(trace_id_of(&view.row));
     let mut steps = view.steps.get(lines..).unwrap_or_default().to_vec();
@@ -26,7 +26,7 @@ pub(crate) fn result(view: &RunView, lines: usize, asked: &[Approval]) -> Orches
         return OrchestratorResult { reply: waiting.reply, steps, trace_id };
     }
     let mut reply = said(view);
-    // What a run told a person before it was answered is told with the answer.
+    // Notes to the user from before the answered question are repeated with the answer.
     for note in view.steps.iter().filter(|step| is_for_person(step)) {
         if !reply.to_lowercase().contains(&note.description.to_lowercase()) {
             reply = format!("{reply}\n\n{}", sentence(&note.description));
@@ -53,7 +53,7 @@ fn said(view: &RunView) -> String {
     }
 }
 
-/// What a run waits for, and nothing else of it: one question, and one step, for each.
+/// The open questions and approvals of a run, and nothing else of it: one question, and one step, for each.
 pub(super) fn pending(view: &RunView, asked: &[Approval]) -> OrchestratorResult {
     let (mut questions, mut steps) = (Vec::new(), Vec::new());
     for waiting in &view.waiting {
@@ -93,7 +93,7 @@ fn may_it(approval: &Approval) -> String {
     format!("{asks} {} {warnings}{decided_by}", sentence(&visible.reason))
 }
 
-/// What the commands come to where it is not asked whether a call may run, but whether it happened.
+/// The effects of the commands where the approval asks not whether a call may run, but whether it happened.
 fn found_out_by(approval_id: &str) -> String {
     format!(
         "No message decides this: `baton approvals approve {approval_id}` runs it again with the same key, \
@@ -108,7 +108,7 @@ fn decided_by(approval_id: &str) -> String {
     )
 }
 
-/// The session was busy for too long. Nothing came of the message.
+/// The session was busy for too long. The message was not taken.
 pub(super) fn busy(with: Option<RunId>, waited: Duration) -> OrchestratorResult {
     let cancel = with.map(|run| format!(", or end the other one with `baton runs cancel {}`", run.short()));
     let reply = format!(
@@ -119,7 +119,7 @@ pub(super) fn busy(with: Option<RunId>, waited: Duration) -> OrchestratorResult 
     OrchestratorResult { reply, steps: vec![step], trace_id: None }
 }
 
-/// The message, or the run that came of it, could not be dealt with.
+/// The message, or the run that it began, failed with an error.
 pub(super) fn refused(error: &EngineError, run: Option<RunId>) -> OrchestratorResult {
     let (code, helps) = trouble(error);
     let why = error.to_string();
@@ -129,7 +129,7 @@ pub(super) fn refused(error: &EngineError, run: Option<RunId>) -> OrchestratorRe
     OrchestratorResult { reply, steps: vec![step], trace_id: None }
 }
 
-/// A fault of ours.
+/// An internal fault.
 pub(super) fn broken() -> OrchestratorResult {
     let reply = "Something went wrong inside Baton. What was committed is safe; `baton runs ls` shows how far it came.";
     let step =
@@ -137,7 +137,7 @@ pub(super) fn broken() -> OrchestratorResult {
     OrchestratorResult { reply: reply.to_owned(), steps: vec![step], trace_id: None }
 }
 
-/// The code of a refusal, and what helps beside what its own words say.
+/// The code of a refusal, and a hint beside its own message.
 fn trouble(error: &EngineError) -> (&'static str, &'static str) {
     match error {
         EngineError::Invalid(_) => ("invalid_request", ""),
@@ -171,11 +171,11 @@ fn is_for_person(step: &Step) -> bool {
     step.metadata.get("escalated_to").and_then(Value::as_str) == Some("person")
 }
 
-/// Words as a sentence of their own.
+/// A text as a sentence of its own.
 fn sentence(words: &str) -> String {
     let words = words.trim();
     let mut rest = words.chars();
-    // The name of a tool is not a word.
+    // The name of a tool is not capitalised.
     let is_name = words.split(' ').next().is_some_and(|first| first.contains(['_', '.']));
     let first: String = match rest.next() {
         Some(first) if is_name => first.to_string(),

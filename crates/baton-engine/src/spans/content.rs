@@ -1,18 +1,18 @@
-//! What was said, in the shape that the conventions give it. Only for operators who asked for it.
+//! The content of messages, in the form of the conventions. Only for operators who asked for it.
 //!
-//! A text is cut, and of a long conversation the end is told: a span is no archive.
+//! A text is cut, and of a long conversation only the end is recorded: a span is no archive.
 
 use baton_core::chat::{ChatMessage, Role};
 use baton_core::effect::Reply;
 use baton_core::json::cut;
 use serde_json::{Value, json};
 
-/// How much of one text is told.
+/// The most bytes of one text.
 const MOST_TEXT: usize = 8 << 10;
-/// How much of a conversation is told.
+/// The most bytes of a conversation.
 const MOST: usize = 64 << 10;
 
-/// The instructions, and what was said under them.
+/// The instructions, and the other messages.
 pub(super) fn asked(messages: &[ChatMessage]) -> (Option<String>, String) {
     let (system, said): (Vec<_>, Vec<_>) = messages.iter().partition(|message| message.role == Role::System);
     let system: Vec<Value> = system.iter().map(|message| text(&message.content)).collect();
@@ -30,7 +30,7 @@ pub(super) fn asked(messages: &[ChatMessage]) -> (Option<String>, String) {
     ((!system.is_empty()).then(|| Value::from(system).to_string()), Value::from(told).to_string())
 }
 
-/// What a model answered.
+/// The answer of a model.
 pub(super) fn answered(reply: &Reply) -> String {
     let calls = reply.calls.iter().map(|call| {
         let arguments = value(&call.arguments);

@@ -1,4 +1,4 @@
-//! The tree, transition by transition. Without I/O.
+//! Builds the tree, transition by transition. Without I/O.
 
 use std::collections::BTreeSet;
 
@@ -16,18 +16,18 @@ use serde_json::{Map, Value};
 use super::{Trace, TraceSpan};
 use crate::spans::{names, parent_of, parts, trace_id_of};
 
-/// How a run stands when it is looked at.
+/// The state of a run when it is read.
 pub(super) struct Standing {
     pub(super) status: RunStatus,
-    /// Whether somebody living holds it.
+    /// Whether a living process holds it.
     pub(super) is_held: bool,
 }
 
-/// A tree that grows.
+/// A tree under construction.
 pub(super) struct Build<'a> {
     row: &'a RunRow,
     definition: &'a Definition,
-    /// Claims and waits, as they came.
+    /// Claims and waits, in the order in which they came.
     top: Vec<Top>,
     /// Calls, each with the epoch that it began in.
     calls: Vec<(u32, Call)>,
@@ -37,12 +37,11 @@ pub(super) struct Build<'a> {
 enum Top {
     /// A claim: its number, and the times of its first and last transition.
     Claim { epoch: u32, first: Timestamp, last: Timestamp, is_waiting: bool, error: Option<&'static str> },
-    /// Somebody was waited for.
+    /// A wait for a user.
     Wait { on: WaitingOn, start: Timestamp, end: Option<Timestamp> },
 }
 
-/// What tells one start of an effect from another: its number, which try of the flow it is, and how often a
-/// crash interrupted that.
+/// Identifies one start of an effect: the effect's number, the flow's try, and the attempt, which a crash increases.
 type Start = (u32, u32, u32);
 
 fn start_of(intent: &Intent) -> Start {
@@ -60,7 +59,7 @@ impl<'a> Build<'a> {
         Build { row, definition, top: Vec::new(), calls: Vec::new(), seen: BTreeSet::new() }
     }
 
-    /// Takes in the next transition.
+    /// Adds the next transition.
     pub(super) fn step(&mut self, step: &StepRow) {
         let (at, point) = (step.checkpoint.at, &step.checkpoint);
         self.claim(step.epoch, at);
@@ -86,13 +85,13 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// A claim that may have committed nothing.
+    /// Adds a claim that may have committed nothing.
     pub(super) fn claimed(&mut self, epoch: u32) {
         let is_there = |top: &Top| matches!(top, Top::Claim { epoch: there, .. } if *there == epoch);
         if self.top.iter().any(is_there) {
             return;
         }
-        // When it was is not stored: not before what the claim before it committed last.
+        // Its time is not stored: not before the last transition of the claim before it.
         let before =
             self.top.iter().rposition(|top| matches!(top, Top::Claim { epoch: e, .. } if *e < epoch));
         let at = match before.map(|before| &self.top[before]) {
@@ -107,7 +106,7 @@ impl<'a> Build<'a> {
         self.top.iter_mut().rfind(|top| matches!(top, Top::Claim { .. }))
     }
 
-    /// With the first transition of a claim, what the one before left in flight is known to be interrupted.
+    /// Adds a claim with its first transition. Calls that the claim before left in flight are known to be interrupted.
     fn claim(&mut self, epoch: u32, at: Timestamp) {
         let last = match self.current() {
             Some(Top::Claim { epoch: current, .. }) if *current == epoch => return,
@@ -181,7 +180,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// What the account says of a call: it stands in the transition that ends it, or in a later one.
+    /// Adds the account's data about a call: its line stands in the transition that ends the call, or in a later one.
     fn said(&mut self, step: &Step) {
         let Some(id) = step.metadata.get("span_id").and_then(Value::as_str) else { return };
         let Some((_, call)) = self.calls.iter_mut().rfind(|(_, call)| call.span.span_id == id) else {
@@ -195,7 +194,7 @@ impl<'a> Build<'a> {
         {
             attributes.extend(used(key).map(|tokens| (name.to_owned(), tokens)));
         }
-        // Of a tool the account has the words; the kind of failure is in the log, unless it was tried again.
+        // For a tool the account has the message; the kind of failure is in the log, unless it was tried again.
         let is_model = attributes.contains_key(names::REQUEST_MODEL);
         let is_retried = step.metadata.get("reason").is_some_and(|reason| reason == "retry");
         let kind = match step.metadata.get("error") {
@@ -211,7 +210,7 @@ impl<'a> Build<'a> {
             Event::ToolResult { call_id, status, .. } if *status != Closing::Ok => {
                 self.closed(call_id, *status);
             }
-            // Of a call that ran already a person is asked only whether it did.
+            // An approval for a call that ran already only asks whether it did.
             Event::ApprovalRequired { call_id, .. } => self.closed(call_id, Closing::Unknown),
             Event::Ended { error: Some(fault), .. } => {
                 if let Some(Top::Claim { error, .. }) = self.current() {
@@ -222,7 +221,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// How the last try of a call ended, if there was one.
+    /// Records how the last try of a call ended, if there was one.
     fn closed(&mut self, call_id: &str, status: Closing) {
         let is_it = |call: &Call| {
             call.span.attributes.get(names::TOOL_CALL_ID).and_then(Value::as_str) == Some(call_id)
@@ -232,7 +231,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// The tree as it stands.
+    /// Finishes the tree.
     pub(super) fn finish(mut self, standing: Standing) -> Trace {
         let goes_on = standing.status == RunStatus::Running && standing.is_held;
         let newest = self.current().map(|top| match top {
