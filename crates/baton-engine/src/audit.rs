@@ -101,7 +101,7 @@ pub(crate) fn decided(
 pub(crate) enum Told<'a> {
     /// The run began with a message, or goes on from another.
     Started(Option<&'a str>),
-    /// It waits for people.
+    /// It waits for users.
     Suspended,
     /// It is over.
     Ended(&'a Verdict, Usage),

@@ -39,18 +39,18 @@ use crate::plan::{Look, Plan};
 use crate::spans::RunSpan;
 use commit::Draft;
 
-/// How a run came to rest in this process.
+/// How the driving of a run ended in this process.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rested {
     /// It is over.
     Ended(RunStatus),
-    /// It waits for people or a moment.
+    /// It waits for users until a deadline.
     Suspended,
-    /// This process let go of it; it goes on elsewhere.
+    /// This process released it; another one resumes it.
     Released,
     /// Another process took it.
     Lost,
-    /// It could not be driven on; what is committed is safe.
+    /// It could not be driven on; committed transitions are safe.
     Failed(EngineError),
 }
 

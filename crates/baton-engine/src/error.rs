@@ -33,7 +33,7 @@ pub enum EngineError {
     /// The caller's key was used before, for another request.
     #[error("this idempotency key was used before with another body: choose another key")]
     KeyMismatch,
-    /// It is outside what the caller may do.
+    /// The caller lacks the permission.
     #[error("{0}")]
     Forbidden(String),
     /// The run is allowed more than the caller may allow.

@@ -7,7 +7,7 @@ use baton_core::policy::Decision;
 pub struct Narrow {
     /// Rounds of one model call and the tools it asked for.
     pub iterations: Option<u32>,
-    /// Time spent on anything but waiting for people.
+    /// Time spent on anything but waiting for users.
     pub active_ms: Option<u64>,
     /// The most tokens of one answer.
     pub answer_tokens: Option<u64>,

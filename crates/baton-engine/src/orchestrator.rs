@@ -1,9 +1,8 @@
 //! The personal agent's one call: a user's message in, a structured result out, also when something fails.
 //!
 //! A session is a thread, and a request is a run on its current branch, or the answer to the run that asks there.
-//! Models, tools, people and stores may fail; the call does not. A failure is a `warning` step, and the reply says how
+//! Models, tools, users and stores may fail; the call does not. A failure is a `warning` step, and the reply says how
 //! to go on.
-//! step, and the reply says what helps.
 //!
 //! It never decides an approval, never cancels anything, and keeps no state but the queues of waiting requests: all of
 //! a session is in the store.

@@ -18,7 +18,7 @@ pub(crate) enum Plan {
     Suspend(Timestamp),
     /// It is over.
     End(Verdict),
-    /// The flow wants nothing and nothing is in flight: a fault of ours.
+    /// The flow wants nothing and nothing is in flight: an internal fault.
     Stuck,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Decides, and reserves what the decision costs. The second answer is the effect that the budget
+    /// Decides, and reserves the decision's cost. The second answer is the effect that the budget
     /// does not cover, if there is one.
     pub(crate) fn decide(self, budget: &mut Budget) -> (Plan, Option<(Limit, u32)>) {
         let wanted = match self.next {

@@ -51,7 +51,7 @@ pub struct Settings {
     pub telling: Telling,
     /// Drops all state that can be read back after every transition, and reads it back. For tests.
     pub reload: bool,
-    /// A planted fault. For tests of the test suites themselves.
+    /// A planted fault. For tests of the checker.
     #[cfg(feature = "failpoints")]
     pub bug: Option<crate::bug::EngineBug>,
 }

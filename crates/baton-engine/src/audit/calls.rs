@@ -1,4 +1,4 @@
-//! The tool calls of a run that have effects, as the audit trail tells them: derived from stored steps, without I/O.
+//! The audit rows of a run's tool calls that have effects: derived from stored steps, without I/O.
 //!
 //! A row is made where a call was closed, for any reason. Its arguments are those that ran, or were asked for if
 //! nothing ran, without secrets and up to [`MOST_ARGUMENTS`] bytes; the digest is that of all of them.
@@ -42,15 +42,15 @@ pub(crate) struct CallTrail<'a> {
     closed: Vec<ClosedCall>,
 }
 
-/// A call that is asked for, asked about or made.
+/// A call that is requested, awaiting approval or under way.
 #[derive(Debug, Default)]
 struct OpenCall {
     name: String,
     arguments: Value,
     class: Option<EffectClass>,
-    /// Which tries of the flow and of the engine were started.
+    /// The started tries, by the numbers of the flow and of the engine.
     starts: BTreeSet<(u32, u32)>,
-    /// The approval that it was asked about by last.
+    /// Its last approval request.
     approval: Option<String>,
 }
 

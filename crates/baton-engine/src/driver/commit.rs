@@ -1,4 +1,4 @@
-//! Writing a transition down, and showing it only then.
+//! Commits transitions, and publishes each only after its commit.
 
 use std::pin::pin;
 
@@ -53,7 +53,7 @@ enum Meanwhile {
 }
 
 impl Driver {
-    /// Commits a draft with what the plan adds to it, and publishes it.
+    /// Commits a draft with the plan's additions, and publishes it.
     pub(super) async fn write(&mut self, draft: Draft<'_>, plan: &Plan) -> Result<(), EngineError> {
         let Draft { mut record, state, mut budget, queued, leaving, held } = draft;
         if record.asked.iter().any(|asked| asked.kind == ApprovalKind::Outcome) {
@@ -365,7 +365,7 @@ async fn commit(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Re
     }
 }
 
-/// Whether a transition of ours is in the store.
+/// Whether a transition of this process is in the store.
 async fn is_written(shared: &Shared, tenant: &Tenant, transition: &Transition) -> Result<bool, EngineError> {
     let back = patiently!(shared, shared.store.steps(tenant, transition.run, transition.step - 1, 1))?;
     let is_it = |step: &StepRow| step.epoch == transition.epoch && step.step == transition.step;

@@ -19,7 +19,7 @@ use crate::request::Submitted;
 
 impl Engine {
     /// Begins a run that goes on from a step of another, on a branch of its own that ends where that step
-    /// left it. Calls that were open there are asked about again: they may have happened since.
+    /// left it. Calls that were open there need approval again: they may have happened since.
     pub async fn fork_run(
         &self,
         tenant: &Tenant,
@@ -80,7 +80,7 @@ impl Engine {
         submitted(begun.map(|()| self.spawn(driver)), key.as_ref())
     }
 
-    /// A branch that ends at an entry of a run, if the run's branch still holds what the run wrote.
+    /// A branch that ends at an entry of a run, if the run's branch still holds the run's entries.
     async fn fork_branch(&self, tenant: &Tenant, row: &RunRow, head: i64) -> Result<BranchName, EngineError> {
         let (shared, store) = (&self.shared, &self.shared.store);
         let slice = Slice { before: Some(head + 1), last_n: Some(1) };
