@@ -1,4 +1,5 @@
-//! Faults of the engine that the checker of the promises (`tests/it/check.rs`) has to find. Only with `--features failpoints`.
+//! Faults of the engine that the checker of the promises (`tests/it/check.rs`) has to find. Only with
+//! `--features failpoints`.
 
 use crate::settings::Settings;
 

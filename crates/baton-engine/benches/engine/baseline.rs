@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 
 type Row = Vec<Value>;
 
-/// What one transition wrote: rows to insert, and the run that it advanced.
+/// The writes of one transition: rows to insert, and the run that it advanced.
 struct Written {
     inserts: Vec<(&'static str, Row)>,
     run: Value,
@@ -63,7 +63,7 @@ impl Sample {
                 let marks: Vec<String> = (1..=row.len()).map(|i| format!("?{i}")).collect();
                 let sql = format!("INSERT INTO {table} VALUES ({})", marks.join(", "));
                 let row = row.iter().enumerate().map(|(at, value)| match value {
-                    // Where a number comes first, it is that of a thread or a run.
+                    // A number in the first column is that of a thread or a run.
                     Value::Integer(n) if at == 0 => Value::Integer(n + pass as i64 * 1_000_000),
                     _ if *value == written.run || *value == written.thread => renewed(value, pass),
                     _ => value.clone(),
@@ -96,7 +96,7 @@ impl Sample {
 }
 
 impl Written {
-    /// A step, its entries, and with the first one everything that a run begins with.
+    /// A step, its entries, and with the first one all rows that a run begins with.
     fn of(step: Row, run: &Row, thread_number: i64, entries: &mut Vec<Row>) -> Written {
         let (number, id, thread) = (step[1].clone(), run[2].clone(), run[3].clone());
         let (first, ends) = (number == Value::Integer(1), number == Value::Integer(8));

@@ -1,4 +1,4 @@
-//! What history costs: nothing. Commits at turn 10,000 against turn 100, and forks of long threads.
+//! The cost of history: none. Commits at turn 10,000 against turn 100, and forks of long threads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

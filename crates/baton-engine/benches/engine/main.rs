@@ -1,4 +1,4 @@
-//! `cargo bench`: what the engine costs beside the same SQLite without it, and what history costs.
+//! `cargo bench`: the cost of the engine beside the same SQLite without it, and the cost of history.
 //!
 //! Every figure is a ratio of two measurements in one run, taken in turns, because machines are noisy.
 //! `BENCH_SECONDS` sets how long each measurement takes (2).
@@ -38,7 +38,7 @@ fn main() {
     });
 }
 
-/// Transitions a second at 1, 16 and 64 runs, and what share of plain SQLite that is.
+/// Transitions a second at 1, 16 and 64 runs, and their share of plain SQLite.
 async fn transitions(time: Duration) {
     println!("transitions a second (median of 3, in turns)");
     println!(

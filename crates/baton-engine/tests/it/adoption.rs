@@ -1,4 +1,4 @@
-//! Taking up what nobody drives: what cannot be driven here is in nobody's way, and tenants take turns.
+//! Adopting runs without an owner: a run that cannot be driven here blocks no other, and tenants take turns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn queued(world: &World, engine: &Engine, text: &str) -> RunId {
     }
 }
 
-/// Waits for a run's end, whoever drives it; answers how it ended.
+/// Waits for a run's end, on any process; answers how it ended.
 async fn end(engine: &Engine, run: RunId) -> String {
     let mut reader = engine.events(&TENANT, run, baton_core::id::Cursor { epoch: 1, seq: 0 }).await.unwrap();
     let mut events = Vec::new();
@@ -107,7 +107,7 @@ async fn a_run_that_another_process_can_begin_is_left_to_it() {
     assert_eq!(end(&new, second).await, "ended ok");
 }
 
-/// To end it needs nothing of what is missing.
+/// Ending it needs none of the missing parts.
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_model_is_gone_can_be_cancelled() {
     let world = World::on(Store::memory(), quick(), tempfile::tempdir().unwrap());
@@ -161,7 +161,7 @@ async fn many_runs_that_may_not_be_driven_here_starve_nobody_and_cost_little() {
     let engine = world.engine();
     engine.adopt(|_| Ok(()));
     assert_eq!(end(&engine, healthy).await, "ended ok");
-    // After the first looks nothing is done but to look: six pages each time, and a try now and then.
+    // After the first looks only reads are left: six pages each time, and a try now and then.
     let looked_by_then = async |pages: u64| {
         while counting.called("due_page") < pages {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -176,7 +176,7 @@ async fn many_runs_that_may_not_be_driven_here_starve_nobody_and_cost_little() {
     assert!(more <= 100, "{more} questions in 100 looks at 1,500 runs");
 }
 
-/// Lets go of so many runs of a tenant.
+/// Releases so many runs of a tenant.
 async fn let_go(world: &World, tenant: &str, count: usize) -> BTreeSet<RunId> {
     let engine = world.engine();
     let mut runs = BTreeSet::new();

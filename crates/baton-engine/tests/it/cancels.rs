@@ -90,7 +90,7 @@ async fn time_is_up(mut world: World) {
     check(&world, handle.run, &[]).await.unwrap();
 }
 
-/// Cancels at random moments: whatever happened, the receipt is the ledger's, and nothing started after.
+/// Cancels at random moments: in every case the receipt matches the ledger, and no call started after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_cancels() {
     let world = std::sync::Arc::new(World::new(Kept::Sqlite, Mode::Plain));
@@ -116,7 +116,7 @@ async fn random_cancels() {
                 let acked_at = insist(|| world.store.run(&TENANT, handle.run)).await.step;
                 handle.rested().await;
                 let mut history = History::of(&world, handle.run, &[]).await;
-                // A step may be committed between the acknowledgement and our look at it.
+                // A step may be committed between the acknowledgement and the read below.
                 history.cancelled_at = Some(acked_at);
                 history.check().unwrap_or_else(|error| panic!("after {after}: {error}"));
             }));

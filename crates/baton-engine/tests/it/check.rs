@@ -1,4 +1,4 @@
-//! The checker: the promises as predicates over the store, the effect ledger and what readers saw.
+//! The checker: the promises as predicates over the store, the effect ledger and the items that readers saw.
 //!
 //! It is itself tested: `planted.rs` builds engines and stores with faults, and it has to find each.
 
@@ -13,7 +13,7 @@ use baton_store::{ClaimRow, RunRow, StepRow};
 
 use crate::world::{TENANT, World, insist};
 
-/// Everything that is known of a run that has come to rest.
+/// The whole stored and observed history of a run that has come to rest.
 pub(crate) struct History {
     pub(crate) row: RunRow,
     pub(crate) steps: Vec<StepRow>,
@@ -22,7 +22,7 @@ pub(crate) struct History {
     pub(crate) approvals: Vec<Approval>,
     pub(crate) ledger: Vec<(String, String)>,
     pub(crate) seen: Vec<Seen>,
-    /// The last step when a cancel was acknowledged.
+    /// The number of the last step when a cancel was acknowledged.
     pub(crate) cancelled_at: Option<u32>,
 }
 
@@ -148,7 +148,7 @@ impl History {
         Ok(())
     }
 
-    /// Nothing with effects runs twice, unless a person said that it had not happened and may run again.
+    /// A call with effects runs only once, unless a user stated that it had not happened and may run again.
     fn effects_happened_once(&self) -> Result<(), String> {
         let mut counts: HashMap<&(String, String), u32> = HashMap::new();
         for call in self.ours() {
@@ -161,7 +161,7 @@ impl History {
         }
     }
 
-    /// How often a person let a call run again whose outcome nobody knew.
+    /// How often a user let a call with an unknown outcome run again.
     fn let_run_again(&self, key: &str) -> u32 {
         let n = key.rsplit('/').next();
         let is_it = |approval: &&Approval| {
@@ -178,7 +178,7 @@ impl History {
         self.ledger.iter().filter(move |(key, _)| key.starts_with(&run))
     }
 
-    /// What a reader saw, with what was withdrawn left out, is the log, each event once and in order.
+    /// The events that a reader saw, without those withdrawn, are the log, each event once and in order.
     fn what_was_seen_is_stored(&self) -> Result<(), String> {
         let stored: Vec<&Event> = self.events().collect();
         let mut kept: BTreeMap<u64, &Event> = BTreeMap::new();
@@ -211,7 +211,7 @@ impl History {
         Ok(())
     }
 
-    /// The pieces of a message, after what was withdrawn, are the message.
+    /// The pieces of a message, without those withdrawn, are the message.
     fn text_is_what_was_said(&self) -> Result<(), String> {
         let mut pieces: Vec<(&str, String)> = Vec::new();
         for event in self.events() {
@@ -236,7 +236,7 @@ impl History {
         for placed in self.entries.iter().filter(|placed| placed.run == Some(self.row.id)) {
             let Entry::AssistantMessage(message) = &placed.entry else { continue };
             if message.meta.as_deref() == Some("revision") {
-                said.pop(); // it stands in the place of the one before it
+                said.pop(); // it replaces the one before it
             }
             said.extend((!message.content.is_empty()).then_some(&message.content));
         }

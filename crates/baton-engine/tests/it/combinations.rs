@@ -1,10 +1,9 @@
-//! Random combinations of everything that can go wrong in a session: models that fail over real sockets,
-//! tools that fail, people who decide, answer or do not, cancels, limits, time that passes.
+//! Random combinations of everything that can go wrong in a session: models that fail over real sockets, tools that
+//! fail, users who decide, answer or do not, cancels, limits, time that passes.
 //!
-//! Whatever comes together, each request has one structured result, its steps are those of its run and in
-//! the order of what happened, the log ends once or the run waits, and the session's figures are those that
-//! the servers and the tools counted. A combination follows from its seed, which a failure names;
-//! `BATON_SEED` plays one alone.
+//! In every combination, each request has one structured result, its steps are those of its run and in the order of
+//! events, the log ends once or the run waits, and the session's metrics are those that the servers and the tools
+//! counted. A combination follows from its seed, which a failure names; `BATON_SEED` plays one alone.
 
 mod audit;
 mod dice;
@@ -41,9 +40,9 @@ use shop::Shop;
 
 /// How many combinations are played at a time: most of each is waiting.
 const AT_ONCE: usize = 128;
-/// Nothing takes that long unless it hangs.
+/// A time that is exceeded only by a hang.
 const HANGS: Duration = Duration::from_secs(60);
-/// A day and an hour: longer than people have to decide.
+/// A day and an hour: longer than users have to decide.
 const TOO_LATE_MS: i64 = 25 * 60 * 60 * 1000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,7 +88,7 @@ async fn every_combination_has_one_result_and_true_figures() {
     assert!(enough || only.is_some(), "too little went wrong, or too much: {sum:?}");
 }
 
-/// Time that passes by itself, and faster when it is told to.
+/// A clock that moves by itself, and can be moved ahead.
 struct Moving {
     since: Instant,
     ahead: AtomicI64,
@@ -111,7 +110,7 @@ struct Session {
     clock: Arc<Moving>,
     book: Arc<Book>,
     shop: Arc<Shop>,
-    /// How many events are seen before the run of a request is cancelled; none: it is not.
+    /// How many events are seen before the run of a request is cancelled; none: it is not cancelled.
     cancels: Option<u64>,
 }
 
@@ -196,7 +195,7 @@ impl Session {
         self.audited(&result, run.as_ref()).await
     }
 
-    /// The promises hold of the run that a result is of, and the result is its own.
+    /// Checks the promises for the run of a result, and that the result belongs to it.
     async fn audited(&self, result: &OrchestratorResult, run: Option<&RunView>) -> Result<(), String> {
         if let Some(view) = run
             && let Err(broken) = check(&self.world, view.row.id, &[]).await
@@ -212,7 +211,7 @@ impl Session {
         Some(self.engine.view(&TENANT, last.id).await.unwrap())
     }
 
-    /// Cancels the run of the request that is just being handled, once so many of its events were seen.
+    /// Cancels the run of the current request, once so many of its events were seen.
     fn cancel(&self, after: u64) -> impl Future<Output = ()> + Send + 'static {
         let (world, engine, book) = (self.world.clone(), self.engine.clone(), self.book.clone());
         async move {
@@ -229,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Decides, answers, lets time pass, or leaves it; says whether there may be more to do.
+    /// Decides, answers, lets time pass, or leaves it; answers whether there may be more to do.
     async fn people_do_something(&mut self) -> Result<bool, String> {
         let Some(view) = self.view().await.filter(|view| view.row.status == RunStatus::Suspended) else {
             return Ok(false);
@@ -264,7 +263,7 @@ impl Session {
         self.audited(&result, now.as_ref()).await
     }
 
-    /// Drives a run on that was decided about; answers what it came to.
+    /// Resumes a run after a decision; answers its result.
     async fn driven(&self, run: RunId) -> Result<OrchestratorResult, String> {
         if let Some(mut handle) = self.engine.drive(&TENANT, run).await.map_err(|error| error.to_string())? {
             handle.rested().await;
@@ -273,7 +272,7 @@ impl Session {
     }
 }
 
-/// What the operator allows at most: mostly anything.
+/// The operator's limits: mostly none.
 fn limits(dice: &mut Dice) -> Row {
     let mut row = Row::default();
     match dice.below(20) {
@@ -297,7 +296,7 @@ fn catalog(url: &str) -> Catalog {
     Catalog::new(vec![provider], ["lab/big", "lab/mid", "lab/small", "lab/code"].map(entry).to_vec()).unwrap()
 }
 
-/// Who answers in which role, and how threads are rendered.
+/// The models of each role, and how threads are rendered.
 fn like(dice: &mut Dice) -> RunRequest {
     let window = dice.chance(20).then_some(3_000);
     let of = |names: &[&str]| -> Vec<Candidate> {
@@ -315,7 +314,7 @@ fn like(dice: &mut Dice) -> RunRequest {
     RunRequest { roles, render, ..RunRequest::new("", "lab/big") }
 }
 
-/// What people say: short, complex, to look something up, about code.
+/// Messages of users: short, complex, to look something up, about code.
 const MESSAGES: &[&str] = &[
     "Hi",
     "What is the capital of France?",

@@ -1,4 +1,4 @@
-//! Dying at every point and going on: the same result as if nothing had happened.
+//! Crashes at every point: the resumed run has the same result as without one.
 
 mod governed;
 mod loops;
@@ -135,7 +135,7 @@ async fn a_run_that_kills_its_process_is_given_up(mut world: World) {
     check(&world, run, &[]).await.unwrap();
 }
 
-/// What was done is accounted for; what was only planned is not.
+/// The usage so far is accounted for; effects that were only planned are not.
 async fn a_fault_of_ours_is_told_and_counted(mut world: World) {
     world.settings.bug = Some(EngineBug::GrowState);
     let usage = json!({"usage": {"prompt_tokens": 7, "completion_tokens": 3}});

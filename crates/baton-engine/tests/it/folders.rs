@@ -1,4 +1,4 @@
-//! A run looks at the files of the folder that it was begun in, wherever those stand who go on with it.
+//! A run reads the files of the folder that it was begun in, whichever folder the resuming process runs in.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::world::{NOW, TENANT, World, insist};
 
 everywhere!(an_approved_call_reads_where_it_was_asked_for, a_folder_that_is_gone_is_not_replaced);
 
-/// An engine as a process has it that stands in this folder.
+/// An engine of a process whose working folder is this one.
 fn standing_in(world: &World, folder: &Path) -> Engine {
     let options =
         Builtin { secrets: Default::default(), roots: vec![folder.to_owned()], blobs: None, now: || NOW };
@@ -34,8 +34,8 @@ fn two() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (all, a, b)
 }
 
-/// Begins a run in `a` that wants to read a file, lets `meanwhile` happen, and approves in `b`; answers what the
-/// model was told.
+/// Begins a run in `a` that wants to read a file, lets `meanwhile` happen, and approves in `b`; answers the result that
+/// the model was given.
 async fn approved_elsewhere(world: &mut World, a: &Path, b: &Path, meanwhile: impl FnOnce()) -> String {
     world.decision.approvals = vec!["read_file".to_owned()];
     world.script(json!([

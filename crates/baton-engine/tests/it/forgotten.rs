@@ -1,4 +1,4 @@
-//! A store that fails so often that nobody has the patience: what was written although nobody was told is not forgotten.
+//! A store that fails for longer than any retry: a write that was done and reported as failed is not forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the decision makes of a turn, in the engine: choices, checks, revisions, doubts about outcomes.
+//! Policy decisions in a turn, in the engine: choices, checks, revisions, unknown outcomes.
 
 use baton_core::chat::Role;
 use baton_core::policy::{OnUnknown, SelfCheck, ToolRule};
@@ -98,7 +98,7 @@ async fn an_answer_is_checked_and_given_once_more(mut world: World) {
     assert_eq!(seen, ["How long?", "It is 7 m.", "Bye"], "and later turns do not see it");
 }
 
-/// A run that died in a call with effects, and that asks a person about it.
+/// A run that died in a call with effects, and that asks the user about it.
 pub(crate) async fn doubtful(world: &mut World) -> (Engine, baton_core::id::RunId, String) {
     world.decision.on_unknown = OnUnknown::AskPerson;
     world.script(json!([

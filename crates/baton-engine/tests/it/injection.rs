@@ -1,11 +1,11 @@
-//! Text that tells a model what to do, and a model that does it: what the policy did not allow never runs,
-//! and what needs a person's word waits for it.
+//! Prompt injection with a model that obeys it: a call that the policy did not allow never runs, and a call that needs
+//! approval waits for it.
 //!
-//! The corpus is `injection/attacks.json`; how it is written is said in [`corpus`]. Each attack runs under
-//! the policy that is built in (with what its row says of it), in each of its modes. The calls that reached
-//! a tool, the approvals that were asked for and what the model was told are compared with what is written
-//! beside the attack. Where a person was asked because of untrusted content, a fork before that content
-//! asks nobody about the same call, and a fork behind it does.
+//! The corpus is `injection/attacks.json`; [`corpus`] describes its format. Each attack runs under the built-in policy
+//! (with the changes of its row), in each of its modes. The calls that reached a tool, the approvals that were asked
+//! for and the results that the model was given are compared with those written beside the attack. Where approval was
+//! asked because of untrusted content, a fork before that content needs no approval for the same call, and a fork
+//! behind it does.
 
 mod corpus;
 mod house;
@@ -51,7 +51,7 @@ async fn an_injected_call_runs_once_and_exactly_as_approved() {
     }
 }
 
-/// What came of injected calls, counted.
+/// The outcomes of injected calls, counted.
 #[derive(Debug, Default)]
 struct Played {
     ran: usize,
@@ -168,7 +168,7 @@ impl<'a> Scene<'a> {
         asked
     }
 
-    /// What is asked is what the corpus says, exactly; nothing of it ran yet; and no text decides it.
+    /// The approvals are exactly those of the corpus; none of the calls ran yet; and no text decides them.
     async fn decide(&self, run: RunId, choice: Choice) {
         let asked = self.pending().await;
         let expected: Vec<(String, Value, &str)> =
@@ -189,7 +189,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Why an approval was asked for, as the corpus has it.
+    /// The reason of an approval, as the corpus names it.
     fn why(&self, asked: &Approval) -> &'static str {
         let rule = format!("rule {:?} asks before {} runs", self.rule(), asked.name);
         let tool = format!("[tools.{}] asks before it runs", asked.name);
@@ -209,7 +209,7 @@ impl<'a> Scene<'a> {
         format!("{}/{}", self.attack.channel, self.mode.as_str())
     }
 
-    /// The calls that reached a tool are those that may, and no others.
+    /// Exactly the allowed calls reached a tool.
     fn what_reached_a_tool(&self, approved: bool) {
         let may = |end: &str| end == "ran" || (approved && end.starts_with("asked"));
         let injected = self.calls().into_iter().filter(|(_, _, end)| may(end));
@@ -217,7 +217,7 @@ impl<'a> Scene<'a> {
         let mut expected: Vec<(String, Value)> =
             lead.chain(injected.map(|(name, arguments, _)| (name, arguments))).collect();
         let mut reached = self.reached.lock().unwrap().clone();
-        // What a rule runs, it runs in the end.
+        // The calls of a rule run in the end.
         let by_rule = self.attack.by_rule.iter().filter(|call| reached.contains(call));
         expected.extend(by_rule.cloned());
         for calls in [&mut expected, &mut reached] {
@@ -280,7 +280,7 @@ impl<'a> Scene<'a> {
             }
             "question" => told == (Closing::Ok, "I will not say."),
             "over" => told == (Closing::Cancelled, "the limit of tool calls was reached"),
-            // It ran, or a person let it, or a person said no.
+            // It ran, or a user decided about it.
             _ => {
                 matches!(told.0, Closing::Ok | Closing::Error)
                     || told == (Closing::Denied, "a person said no")
@@ -294,7 +294,7 @@ impl<'a> Scene<'a> {
         );
     }
 
-    /// A summary of the earlier turn, which says what its untrusted result said.
+    /// Adds a summary of the earlier turn, which repeats its untrusted result.
     async fn summarise(&self) {
         let up_to = self.entries(None).await.last().unwrap().index;
         let text = self.attack.filled("So far we spoke about tea.\n{CALLS}");
@@ -303,7 +303,7 @@ impl<'a> Scene<'a> {
         self.world.store.push(&TENANT, &thread(), None, new).await.unwrap();
     }
 
-    /// Where untrusted content made somebody ask, a fork before it is clean and a fork behind it is not.
+    /// Where untrusted content led to an approval, a fork before it is clean and a fork behind it is not.
     async fn forks(&self) -> usize {
         let asked = self.calls().into_iter().find(|(_, _, end)| *end == "asked: untrusted");
         let Some((name, arguments, _)) = asked else { return 0 };

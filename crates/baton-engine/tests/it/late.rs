@@ -1,5 +1,5 @@
-//! Writes that land after whoever waited for them gave up, and drivers that break down: what this process holds it drives,
-//! or lets go of.
+//! Writes that land after their callers gave up, and drivers that panic: this process drives or releases every run that
+//! it holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn follow(world: &World, engine: &Engine) -> RunId {
     open[0]
 }
 
-/// The commit of a start, or of a fork, is held up for so long; its caller gave up long before.
+/// The commit of a start, or of a fork, is delayed for so long; its caller gave up long before.
 #[tokio::test(start_paused = true)]
 async fn a_start_or_a_fork_that_lands_late_is_driven_all_the_same() {
     let delays: &[u64] = if rounds(0, 1) == 0 { &[1, 40, 150] } else { &[0, 1, 40, 61, 150, 1800] };
@@ -66,7 +66,7 @@ async fn a_start_or_a_fork_that_lands_late_is_driven_all_the_same() {
     }
 }
 
-/// Whoever asked goes away in the middle of the start.
+/// The caller disconnects in the middle of the start.
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_caller_goes_away_is_driven_all_the_same() {
     let (world, faulty) = world(quick());
@@ -110,7 +110,7 @@ async fn a_driver_that_breaks_down_leaves_its_run_to_another_but_not_for_ever() 
     }
 }
 
-/// The first try is neither known to have been done nor found, and lands before the second one.
+/// The first try is neither reported as done nor found, and lands before the second one.
 #[tokio::test(start_paused = true)]
 async fn a_decision_that_landed_unseen_is_no_other_one() {
     let (mut world, faulty) = world(quick());
@@ -121,7 +121,7 @@ async fn a_decision_that_landed_unseen_is_no_other_one() {
     assert_eq!(handle.rested().await, Rested::Suspended);
     let asked = world.store.approvals(&TENANT, Some(ApprovalStatus::Pending), None, 9).await.unwrap();
     let id = asked[0].id.clone();
-    // The first try is not done; what is done before the second is the same decision.
+    // The first try is not done; the write that lands before the second try is the same decision.
     faulty.plan("decide", 1, Mishap::Undone);
     let (store, decided, run) = (world.store.clone(), id.clone(), handle.run);
     let lands = move || -> futures_util::future::BoxFuture<'static, ()> {

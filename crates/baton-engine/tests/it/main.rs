@@ -1,4 +1,4 @@
-//! The engine's suite: every scenario on every store and in every mode, then what only some need.
+//! The engine's suite: every scenario on every store and in every mode, then tests for a single store or mode.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 

@@ -1,8 +1,8 @@
-//! What strangers send: models and tools that break every rule.
+//! Malformed input: models and tools that break every rule.
 //!
-//! Each case has exactly one outcome, written down beside it: which events, whether a tool ran, what the
-//! model or the person is told. After each the promises hold and the thread takes the next turn, and no
-//! model ever sees a history that a provider would refuse.
+//! Each case has exactly one outcome, written down beside it: the events, whether a tool ran, the text that the model
+//! or the user gets. After each the promises hold and the thread takes the next turn, and no model ever sees a history
+//! that a provider would refuse.
 
 mod arguments;
 mod calls;
@@ -32,19 +32,19 @@ use serde_json::{Value, json};
 use crate::check::check;
 use crate::world::{Kept, Mode, TENANT, World, kinds, watch};
 
-/// What a model sends in one call.
+/// The stream of a model in one call.
 type Reply = Vec<Result<Delta, Fault>>;
 
-/// One malformed thing and what has to come of it.
+/// One malformed input and its expected outcome.
 struct Case {
     name: String,
-    /// What the model sends, a list a call; after the last one it answers in words.
+    /// The model's streams, a list a call; after the last one it answers in words.
     replies: Vec<Reply>,
     /// The kinds of events, all of them.
     kinds: Vec<String>,
     /// How many calls reached a tool.
     ran: usize,
-    /// What a result of a tool or the error says, among other things.
+    /// A text that a tool's result or the error contains.
     told: String,
 }
 
@@ -60,14 +60,14 @@ impl Case {
         Case::new(name, reply, &[&kinds[..], &["delta", "ended ok"]].concat(), 1)
     }
 
-    /// A call that never runs; the model is told why, and goes on.
+    /// A call that never runs; the model gets the reason, and goes on.
     fn refused(name: impl Into<String>, tool: &str, reply: Reply, told: &str) -> Case {
         let kinds = ["started", &format!("tool_start {tool}"), &format!("tool_result {tool} Error")];
         Case::new(name, reply, &[&kinds[..], &["delta", "ended ok"]].concat(), 0).told(told)
     }
 
-    /// A reply that cannot stand: the turn ends with an error, and nothing ran. One that was not
-    /// understood, and of which nobody read a word, gets one more try; the model does the same again.
+    /// A reply that cannot stand: the turn ends with an error, and nothing ran. A reply that could not be parsed, and
+    /// of which no text was shown, gets one more try; the model does the same again.
     fn fails(name: impl Into<String>, reply: Reply, shows: bool, code: &str, told: &str) -> Case {
         let ended = format!("ended error {code}");
         let has_words =
@@ -118,7 +118,7 @@ fn call(name: &str, written: &str) -> Reply {
     vec![start(0, name), arguments(0, written), finish(FinishReason::ToolCalls)]
 }
 
-/// A model that plays what it was given, and notes what it was shown.
+/// A model that plays its given replies, and records its requests.
 struct Played {
     replies: Mutex<VecDeque<Reply>>,
     heard: Mutex<Vec<Vec<ChatMessage>>>,
@@ -129,7 +129,7 @@ impl Played {
         Arc::new(Played { replies: Mutex::new(replies.into()), heard: Mutex::default() })
     }
 
-    /// What it was shown, a history a call.
+    /// Its requests, a history a call.
     fn heard(&self) -> Vec<Vec<ChatMessage>> {
         self.heard.lock().unwrap().clone()
     }
@@ -152,7 +152,7 @@ impl Model for Played {
     }
 }
 
-/// A tool that takes any object, counts its calls, and answers with whatever it was made for.
+/// A tool that takes any object, counts its calls, and returns a configured output.
 pub(crate) struct Anything {
     spec: ToolSpec,
     answer: Box<dyn Fn() -> Output + Send + Sync>,
@@ -226,7 +226,7 @@ async fn play_one(kept: Kept, case: Case) {
     goes_on(&world, &engine, &model, &name).await;
 }
 
-/// The thread takes the next turn, and every history that was shown on the way is one.
+/// The thread takes the next turn, and every history that a model saw on the way is valid.
 async fn goes_on(world: &World, engine: &Engine, model: &Played, name: &str) {
     model.replies.lock().unwrap().clear();
     let (handle, _, events) = world.turn(engine, "go on").await;
@@ -239,7 +239,7 @@ async fn goes_on(world: &World, engine: &Engine, model: &Played, name: &str) {
     }
 }
 
-/// What the results of tools and the end said.
+/// The texts of the tools' results and of the run's end.
 fn what_was_told(events: &[NumberedEvent]) -> Vec<String> {
     let told = |event: &NumberedEvent| match &event.event {
         Event::ToolResult { result, .. } => Some(result.clone()),
@@ -249,11 +249,11 @@ fn what_was_told(events: &[NumberedEvent]) -> Vec<String> {
     events.iter().filter_map(told).collect()
 }
 
-/// The one instruction that Baton gives of its own accord: after an answer that nobody understood.
+/// The one instruction that Baton adds by itself: after an answer that could not be parsed.
 const PLAINLY: &str = "Your last answer could not be read. Answer in plain text";
 
-/// What every provider asks of a history: each call has an object for its arguments, a plain name and an
-/// id of its own, and right after its message come the results, one each.
+/// The rules of all providers for a history: each call has an object for its arguments, a plain name and an id of its
+/// own, and right after its message come the results, one each.
 fn is_history(messages: &[ChatMessage]) -> Result<(), String> {
     let mut ids = HashSet::new();
     let mut open: Vec<&str> = Vec::new();

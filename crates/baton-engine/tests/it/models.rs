@@ -1,4 +1,4 @@
-//! Who is asked, what they are shown, and what is done when they fail.
+//! The choice of models, the messages that they see, and the fallbacks when they fail.
 
 pub(crate) mod cast;
 mod earlier;
@@ -32,8 +32,7 @@ fn down() -> Fault {
     Fault::new(Code::LlmConnection, "connection refused")
 }
 
-/// What a run says of itself, without the times.
-/// What a run says of itself, without spans: those depend on its id.
+/// The account of a run, without spans: those depend on its id.
 async fn account(engine: &baton_engine::Engine, run: baton_core::id::RunId) -> Value {
     let mut view = crate::world::insist(|| async {
         engine.view(&TENANT, run).await.map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! The policy and the tools of now, held against what a run is pinned to.
+//! The current policy and tools, compared with a run's pinned definition.
 
 use baton_core::run::{Choice, RunStatus};
 use baton_core::thread::Closing;
@@ -31,7 +31,7 @@ fn script(world: &World) {
     world.script(json!([[{"call": {"name": "page", "arguments": {}}}], [{"text": "so be it"}]]));
 }
 
-/// How the one call was closed: status, result, and whether it and the branch are untrusted; what is untrusted here is
+/// How the one call was closed: status, result, and whether it and the branch are untrusted; untrusted content here is
 /// private, too.
 async fn closed(world: &World) -> (Closing, String, bool, bool) {
     let results = world.entries().await.into_iter().filter_map(|placed| match placed.entry {
@@ -47,7 +47,7 @@ async fn closed(world: &World) -> (Closing, String, bool, bool) {
     (result.status, text, result.untrusted, end.untrusted.is_some())
 }
 
-/// A run whose call of `page` was approved by a person and has not started. The engine is gone.
+/// A run whose call of `page` was approved by a user and has not started. The engine is gone.
 async fn approved(world: &mut World, trust: Trust) -> baton_core::id::RunId {
     world.decision.approvals = vec!["page".to_owned()];
     script(world);

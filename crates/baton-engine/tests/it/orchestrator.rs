@@ -1,4 +1,4 @@
-//! `handle_user_request`: whatever happens, there is one structured result.
+//! `handle_user_request`: in every case, there is one structured result.
 
 mod modes;
 mod refused;
@@ -181,7 +181,7 @@ async fn an_approval_is_named_and_no_message_decides_it(mut world: World) {
     assert_eq!(world.ledger.calls(), []);
     let approvals = insist(|| world.store.approvals(&TENANT, None, None, 9)).await;
     engine.decide(&TENANT, &approvals[0].id, Choice::Approve, None, None, None).await.unwrap();
-    // It was decided and nobody drove it on: the next message does, and has its turn after it.
+    // It was decided and the run was not resumed: the next message does that, and has its turn after it.
     let next = seen(&world, ask(&engine, "and now?").await).await;
     assert_eq!(next, told("You said and now?", vec![llm("answered")], 1));
     assert_eq!(world.ledger.count("once"), 1);
@@ -250,7 +250,7 @@ async fn a_session_that_stays_busy_says_so(mut world: World) {
     let step = warning("the session is busy with another request", json!({"reason": "busy"}));
     let busy = json!({"reply": reply, "steps": [step], "trace_id": null});
     assert_eq!(seen(&world, ask(&two, "next").await).await, busy);
-    // Those who come later stand in line behind those who wait, and no longer than they may.
+    // Requests that come later queue behind those that wait, and no longer than their limit.
     let agent = orchestrator(&two);
     let all = (0..5).map(|_| agent.handle_user_request("t", "next", Mode::Moderate, "CHAT"));
     for result in futures_util::future::join_all(all).await {

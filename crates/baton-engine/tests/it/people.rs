@@ -187,7 +187,7 @@ async fn a_question_is_answered_by_the_next_message(world: World) {
     check(&world, handle.run, &[]).await.unwrap();
 }
 
-/// It is an entry, and no part of the flow's state; only what waits for its turn there is bounded tightly.
+/// It is an entry, and no part of the flow's state; only messages that wait in the state are bounded tightly.
 async fn an_answer_may_be_as_long_as_a_message(world: World) {
     let ask = json!({"call": {"name": "ask_user", "arguments": {"question": "Which text?"}}});
     let hold = json!({"call": {"name": "safe", "arguments": {"do": "hold"}}});
@@ -261,7 +261,7 @@ async fn a_suspended_run_can_be_cancelled(mut world: World) {
     check(&world, run, &[]).await.unwrap();
 }
 
-/// What was declared of a call was declared of its arguments: with others, nobody knows what a repeat does.
+/// The declared class of a call holds for its arguments only: with others, the effect of a repeat is unknown.
 async fn an_edited_call_is_never_repeated(mut world: World) {
     world.decision.approvals = vec!["safe".to_owned()];
     world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "ok"}}}], [{"text": "so be it"}]]));

@@ -1,4 +1,4 @@
-//! Places among what a process does at once: each is kept until what it was taken for counts by itself.
+//! Places in the limit of concurrent work: each is kept until the run or call that it was taken for counts by itself.
 
 use baton_core::id::Tenant;
 use baton_core::policy::Mode;
@@ -15,7 +15,7 @@ everywhere!(
     the_place_of_a_call_is_kept_until_the_call_counts,
 );
 
-/// A place that says, when it is given back, how much its engine does by then.
+/// A place that reports the engine's load at the moment when it is given back.
 struct Place {
     engine: Engine,
     given_back: UnboundedSender<u64>,
@@ -42,7 +42,7 @@ fn holds() -> Value {
     json!([{"call": {"name": "safe", "arguments": {"do": "hold"}}}])
 }
 
-/// Sends a message; answers how much the engine did when its place was given back, and the reply.
+/// Sends a message; answers the engine's load when its place was given back, and the reply.
 async fn sent(world: &World, engine: &Engine, message: &str) -> (Option<u64>, String) {
     let (place, mut loads) = Place::new(engine);
     let agent = orchestrator(engine);
@@ -70,7 +70,7 @@ async fn the_place_of_an_answer_is_kept_until_the_run_that_asked_counts(world: W
     let mut handle = engine.start(world.request("paint")).await.unwrap();
     assert_eq!(handle.rested().await, Rested::Suspended);
     while engine.load(&TENANT).own > 0 {
-        tokio::task::yield_now().await; // its driver is about to go
+        tokio::task::yield_now().await; // its driver is about to end
     }
     assert_eq!(sent(&world, &engine, "blue").await, (Some(1), "It is blue".to_owned()));
 }

@@ -51,7 +51,7 @@ async fn watched(world: World) -> History {
 
 /// A run is taken from its owner, which does not notice until it writes.
 async fn taken(mut world: World) -> History {
-    world.settings.poll = std::time::Duration::from_secs(60); // only the store tells the old owner that it is one
+    world.settings.poll = std::time::Duration::from_secs(60); // only the store reports the loss to the old owner
     world.script(json!([[{"call": {"name": "safe", "arguments": {"do": "hold"}}}], [{"text": "the end"}]]));
     let (first, second) = (world.engine(), world.engine());
     let mut old = first.start(world.request("go")).await.unwrap();
@@ -99,7 +99,7 @@ async fn cancelled(world: World) -> History {
     let engine = world.engine();
     let mut handle = engine.start(world.request("go")).await.unwrap();
     world.ledger.arrived(1).await;
-    // Posted from elsewhere: the owner hears of it only when it writes.
+    // Posted by another process: the owner reads it only when it writes.
     let message = baton_core::run::Message::Cancel;
     world.store.post(&TENANT, handle.run, message, None, crate::world::NOW).await.unwrap();
     let acked_at = world.store.run(&TENANT, handle.run).await.unwrap().step;
@@ -110,7 +110,7 @@ async fn cancelled(world: World) -> History {
     history
 }
 
-/// The run is taken while its call is held; whoever watches the old owner sees only what is committed.
+/// The run is taken while its call is held; a reader of the old owner sees only committed events.
 async fn watched_and_taken(world: World) -> History {
     world.script(json!([[{"call": {"name": "once", "arguments": {"do": "hold"}}}], [{"text": "the end"}]]));
     let (first, second) = (world.engine(), world.engine());
@@ -164,7 +164,7 @@ async fn a_wrong_receipt() {
     assert!(History::of(&world, handle.run, &[]).await.check().is_err());
 }
 
-/// Without a fault the same scenarios are clean: the checker does not cry wolf.
+/// Without a fault the same scenarios are clean: the checker has no false alarms.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault_nothing_is_found() {
     for history in [

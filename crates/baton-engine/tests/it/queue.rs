@@ -1,4 +1,4 @@
-//! A branch takes one run at a time: what becomes of messages that find it busy, and of those sent twice.
+//! A branch takes one run at a time: the handling of messages that find it busy, and of those sent twice.
 
 use baton_core::id::RunId;
 use baton_core::run::{Message, RunStatus};
@@ -49,7 +49,7 @@ async fn busy(world: &World) -> (Engine, RunId) {
     (engine, first.run)
 }
 
-/// Waits for a run's end, whoever drives it.
+/// Waits for a run's end, on any process.
 async fn ended(engine: &Engine, run: RunId) -> Vec<String> {
     let mut reader = engine.events(&TENANT, run, baton_core::id::Cursor { epoch: 1, seq: 0 }).await.unwrap();
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! What a service adds to an engine: single calls, forks of runs, the audit trail, tools that come and go.
+//! The engine's functions for a service: single calls, forks of runs, the audit trail, tools that come and go.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn call(name: &str, arguments: Value, key: Option<&str>) -> Execute {
     Execute { tenant, mode, name, arguments, timeout: None, key, metadata, by }
 }
 
-/// What came of a call, without how long it took.
+/// The result of a call, without how long it took.
 fn told(executed: Executed) -> (bool, Value) {
     (executed.is_ok, executed.output)
 }
@@ -224,7 +224,8 @@ async fn the_audit_trail_tells_of_every_run(mut world: World) {
     assert_eq!(last.first().map(|(kind, ..)| kind.as_str()), Some("agent.started"));
 }
 
-/// Of two calls one is edited and one denied; each decision is told once, with what was asked for and what runs.
+/// Of two calls one is edited and one denied; each decision is recorded once, with the arguments asked for and those
+/// that run.
 async fn the_audit_trail_tells_what_was_decided(mut world: World) {
     world.settings.audit.send = true;
     world.decision.approvals = vec!["once".to_owned()];

@@ -1,4 +1,4 @@
-//! A process that was stopped between the commit of an intent and the call: others may have taken its run meanwhile.
+//! A process that was suspended between the commit of an intent and the call: others may have taken its run meanwhile.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use serde_json::json;
 use crate::check::check;
 use crate::world::{NOW, TENANT, World, quick};
 
-/// What becomes of the run while its first owner is stopped.
+/// The change to the run while its first owner is suspended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Meanwhile {
     /// The owner counts as dead.
     Buried,
-    /// Somebody takes the run by its name.
+    /// An operator takes the run by its name.
     Taken,
-    /// Nothing: it is still the owner's.
+    /// None: it is still the owner's.
     Nothing,
 }
 
-/// A world whose first engine is stopped for so long right after the commit that holds the intent of a call.
+/// A world whose first engine is suspended for so long right after the commit that holds the intent of a call.
 fn world(tool: &str, meanwhile: Meanwhile, stop: Duration) -> (World, Arc<OnceLock<(Engine, RunId)>>) {
     let (inner, first) = (Store::memory(), Arc::new(OnceLock::<(Engine, RunId)>::new()));
     let faulty = FaultyStore::new(inner.clone(), 0, 0);
@@ -55,7 +55,7 @@ fn world(tool: &str, meanwhile: Meanwhile, stop: Duration) -> (World, Arc<OnceLo
 async fn an_owner_that_may_have_lost_its_run_makes_no_call_that_must_not_be_made_twice() {
     let (short, long) = (Duration::ZERO, Duration::from_secs(1));
     let table = [
-        // Who calls: the first owner, then whoever goes on.
+        // The numbers of calls: by the first owner, then by the resuming one.
         ("once", Meanwhile::Buried, short, (0, 0), "(unknown)"),
         ("once", Meanwhile::Taken, long, (0, 0), "(unknown)"),
         ("once", Meanwhile::Nothing, long, (1, 1), "\"did\":\"ok\""),

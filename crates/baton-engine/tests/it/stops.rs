@@ -1,5 +1,5 @@
-//! A process that goes down in order: it finishes or lets go of what it has, whenever it was told to, and hears of cancels
-//! for as long as it takes.
+//! An orderly shutdown: a process finishes or releases its runs, at whatever moment it begins to stop, and receives
+//! cancels for as long as it takes.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -17,15 +17,15 @@ use tokio::time::timeout;
 use crate::check::check;
 use crate::world::{NOW, TENANT, World, quick};
 
-/// The engine that is told to stop, once it is there.
+/// The engine that is to stop, once it exists.
 type Stopped = Arc<OnceLock<Engine>>;
 
-/// Tells an engine to stop; does not wait for it.
+/// Begins the shutdown of an engine; does not wait for it.
 fn tell(stopped: &Stopped) {
     assert!(stopped.get().unwrap().shutdown().now_or_never().is_none(), "it has runs");
 }
 
-/// A clock that tells an engine to stop when it is looked at for the n-th time.
+/// A clock that begins an engine's shutdown when it is read for the n-th time.
 struct Stopping {
     stopped: Stopped,
     at: u64,
@@ -46,7 +46,7 @@ fn world_on(store: Store, settings: Settings) -> World {
     World::on(store, settings, tempfile::tempdir().unwrap())
 }
 
-/// Has a process stop when its clock is looked at for the n-th time after a run began; whether that came.
+/// Stops a process when its clock is read for the n-th time after a run began; answers whether that happened.
 async fn stops_at(nth: u64) -> bool {
     let mut world = world_on(Store::memory(), quick());
     world.decision.approvals = vec!["once".to_owned()];
@@ -70,7 +70,7 @@ async fn stops_at(nth: u64) -> bool {
     true
 }
 
-/// Also between the driver's look whether there is a stop and its sleep: it looks at its clock in between.
+/// Also between the driver's check for a shutdown and its sleep: it reads its clock in between.
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_heard_whenever_it_comes() {
     let mut nth = 0;
@@ -80,7 +80,7 @@ async fn a_stop_is_heard_whenever_it_comes() {
     assert!(nth > 5, "a driver that waits looks at its clock: {nth}");
 }
 
-/// A run that waits for a tool, in a process that was told to stop and gives it an hour.
+/// A run that waits for a tool, in a process that is shutting down and gives it an hour.
 async fn stopping(world: &World) -> (Engine, RunHandle) {
     world.script(json!([[{"call": {"name": "once", "arguments": {"do": "hold"}}}], [{"text": "never"}]]));
     let engine = world.engine();
@@ -102,7 +102,7 @@ async fn a_run_whose_owner_goes_down_is_cancelled_from_another_process_at_once()
     check(&world, handle.run, &[]).await.unwrap();
 }
 
-/// Does something and then goes on, in the middle of a call to a store.
+/// Runs a hook and then goes on, in the middle of a call to a store.
 fn then(happens: impl Fn() + Send + Sync + 'static) -> Mishap {
     let happens = Arc::new(happens);
     Mishap::Then(Arc::new(move || -> BoxFuture<'static, ()> {
@@ -114,8 +114,8 @@ fn then(happens: impl Fn() + Send + Sync + 'static) -> Mishap {
     }))
 }
 
-/// What is claimed while the process is told to stop, and a driver that breaks down then: nobody else could have it while
-/// the process lives.
+/// A run that is claimed while the shutdown begins, and a driver that panics then: no other process could take the run
+/// while this one lives.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_goes_down_keeps_no_run_that_it_does_not_drive() {
     let (faulty, stopped) = (Arc::new(FaultyStore::new(Store::memory(), 0, 0)), Stopped::default());

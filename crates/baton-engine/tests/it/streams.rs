@@ -1,4 +1,4 @@
-//! Reading: from any place, live or late, across owners, and never at the run's expense.
+//! Readers: from any place, live or late, across owners, and never at the run's expense.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -75,7 +75,7 @@ async fn a_reader_of_another_process_follows(world: World) {
     check(&world, handle.run, &seen).await.unwrap();
 }
 
-/// The owner dies with text shown and not committed: readers are told which number counts.
+/// The owner dies with text shown and not committed: readers get the number of the last event that counts.
 async fn lost_text_is_withdrawn(mut world: World) {
     world.settings.flush_after = std::time::Duration::from_secs(600);
     world.script(json!([[{"text": "these words are never stored"}, {"stall": true}]]));
@@ -146,7 +146,7 @@ async fn a_reader_that_never_reads_delays_nobody(mut world: World) {
     check(&world, handle.run, &seen).await.unwrap();
 }
 
-/// Says what it is told, when it is told.
+/// A model that streams the given deltas, as they are sent.
 struct Dictated(Mutex<Option<UnboundedReceiver<Delta>>>);
 
 impl Model for Dictated {
@@ -177,7 +177,7 @@ async fn piece(reader: &mut EventReader, seen: &mut Vec<Seen>) -> String {
     }
 }
 
-/// A store that takes its time silences nobody: text that is being saved is followed by text that is shown.
+/// A slow store does not hold up readers: while text is being saved, further text is shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_goes_on_while_nobody_can_write() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs as trees with times, from what is stored: finished, waiting, taken up again, killed.
+//! Runs as trees with times, from stored transitions: finished, waiting, resumed, killed.
 
 use baton_core::id::{EffectId, FramePath, RunId};
 use baton_core::policy::OnUnknown;
@@ -21,7 +21,7 @@ everywhere!(
     a_parent_outlives_the_process,
 );
 
-/// A tree as lines: depth, name, when it began and ended after the run did, and what is worth knowing.
+/// A tree as lines: depth, name, start and end relative to the run's start, and the main attributes.
 async fn lines(world: &World, engine: &Engine, run: RunId) -> Vec<String> {
     let mut spans = engine.trace(&TENANT, run).await.unwrap().spans;
     if matches!(world.store, Store::Faulty(_)) {

@@ -1,4 +1,4 @@
-//! The tool calls of runs, as the audit trail is told of them beside the runs.
+//! The tool calls of runs in the audit trail, which are added beside the runs.
 
 use baton_core::id::ThreadId;
 use baton_core::redact::Redactor;
@@ -22,7 +22,7 @@ everywhere!(
 );
 
 async fn tell(engine: &Engine) {
-    // Where the store fails now and then, what it did not do is done the next time.
+    // Where the store fails now and then, rows that are missing are added the next time.
     while let Err(error) = engine.tell_calls().await {
         assert!(matches!(&error, EngineError::Store(error) if error.is_transient()), "{error:?}");
     }
@@ -52,7 +52,7 @@ fn call(name: &str, arguments: Value) -> Value {
     json!({"call": {"name": name, "arguments": arguments}})
 }
 
-/// The fields of a row by which one call is told from another.
+/// The fields of a row that identify a call.
 fn brief(row: &Value) -> Value {
     json!([row["name"], row["class"], row["arguments"]["n"], row["outcome"], row["attempts"]])
 }
@@ -74,7 +74,7 @@ async fn a_call_with_effects_leaves_one_row(mut world: World) {
     let rows = called(&world, &engine).await;
     let expected = [
         json!(["once", "unsafe", 1, "ok", 1]),
-        // Arguments that do not fit are no call that was made.
+        // A call whose arguments do not fit was not made.
         json!(["once", "unsafe", 3, "error", 0]),
         json!(["idem", "idempotent", 2, "error", 2]),
     ];
@@ -112,7 +112,8 @@ async fn a_call_is_told_of_when_its_run_waits_and_not_again_when_it_ends(mut wor
     };
     let (rested, _) = decide(Choice::Deny, None).await;
     assert_eq!(rested, Rested::Suspended);
-    // The denied one is told of only after the run has rested again; then the last one, with what ran.
+    // The row of the denied one is added only after the run has rested again; then that of the last one, with its
+    // arguments.
     let (rested, approval) = decide(Choice::Edit, Some(json!({"do": "ok", "n": 9}))).await;
     assert_eq!(rested, Rested::Ended(RunStatus::Ok));
     let rows = called(&world, &engine).await;
@@ -179,11 +180,11 @@ async fn a_thread_goes_after_its_calls_are_told_of(mut world: World) {
     let id: ThreadId = "t".parse().unwrap();
     while let Err(error) = engine.delete_thread(&TENANT, &id, "ann").await {
         if matches!(error, EngineError::Store(StoreError::NotFound { .. })) {
-            break; // it was done, and not told
+            break; // done before, but the answer was lost
         }
         assert!(matches!(&error, EngineError::Store(error) if error.is_transient()), "{error:?}");
     }
-    // And one whose time is over.
+    // And a thread that has expired.
     let store = sure(&world.store);
     let mortal = NewThread { id: id.clone(), at: NOW, ttl_at: Some(NOW), meta: json!({}) };
     store.create_thread(&TENANT, mortal).await.unwrap();
@@ -224,7 +225,7 @@ async fn a_call_outside_a_run_is_told_of_before_and_after(mut world: World) {
     engine.execute(execute("idem", json!({"do": "fail", "n": 2}), Some("k"))).await.unwrap();
     engine.execute(execute("idem", json!({"do": "fail", "n": 2}), Some("k"))).await.unwrap();
     let mut rows = called(&world, &engine).await;
-    rows.dedup(); // a store that does not know whether it wrote is told again
+    rows.dedup(); // a write with an unknown outcome is made again
     let told: Vec<Value> = rows
         .iter()
         .map(|row| json!([row["name"], row["arguments"]["n"], row["outcome"], row["by"]]))

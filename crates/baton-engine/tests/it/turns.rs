@@ -1,4 +1,4 @@
-//! What a turn leaves behind, on every store and in every mode.
+//! The entries and events that a turn leaves, on every store and in every mode.
 
 use baton_core::run::RunStatus;
 use baton_engine::Rested;
@@ -221,7 +221,7 @@ async fn two_turns_see_each_other(world: World) {
     );
 }
 
-/// The branch that new threads begin with is as empty as if there were none.
+/// The rewound main branch is as empty as that of a thread that does not exist yet.
 async fn a_process_that_has_not_seen_a_thread_finds_where_it_goes_on(world: World) {
     world.script(json!([[{"text": "one"}], [{"text": "two"}]]));
     world.turn(&world.engine(), "first").await;

@@ -19,7 +19,7 @@ fn frame(choice: serde_json::Value) -> String {
     format!("data: {}\n\n", json!({"choices": [choice]}))
 }
 
-/// What a server that works says: a call first, and words once it has the call's result.
+/// The answer of a server that works: a call first, and words once it has the call's result.
 fn works(request: &Request) -> Answer {
     let (delta, reason) = if request.body.contains("\"role\":\"tool\"") {
         (json!({"content": "Done."}), "stop")
@@ -34,7 +34,7 @@ fn works(request: &Request) -> Answer {
         .end()
 }
 
-/// One of the ways to fail before a word was said.
+/// One of the ways to fail before any text was sent.
 fn broken(way: u64) -> Answer {
     match way % 6 {
         0 => Answer::json(500, r#"{"error":{"message":"boom"}}"#),

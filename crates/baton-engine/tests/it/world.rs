@@ -1,4 +1,4 @@
-//! What a scenario needs: a store, engines on it, a scripted model, and tools whose effects are counted.
+//! The environment of a scenario: a store, engines on it, a scripted model, and tools whose effects are counted.
 
 mod source;
 
@@ -36,9 +36,9 @@ pub(crate) enum Kept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Plain,
-    /// Everything in memory is dropped after every transition.
+    /// All state that can be read back is dropped after every transition.
     Forgetting,
-    /// One store call in a hundred fails, or works and says that it does not know.
+    /// One store call in a hundred fails, or is done and reports that the outcome is unknown.
     Failing,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) clock: Arc<ManualClock>,
-    /// What engines have instead of that clock.
+    /// The clock of engines instead of that one.
     pub(crate) other_clock: Option<Arc<dyn Clock>>,
     pub(crate) settings: Settings,
     pub(crate) decision: Decision,
-    /// What decides instead of that decision.
+    /// The policy that decides instead of that decision.
     pub(crate) policy: Option<Policy>,
     script: Mutex<String>,
     _folder: tempfile::TempDir,
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// What the model says, one list of things to do a call.
+    /// Sets the model's script, one list of things to do a call.
     pub(crate) fn script(&self, replies: Value) {
         let replies: Vec<Value> = replies.as_array().unwrap().iter().map(|r| json!({ "do": r })).collect();
         *self.script.lock().unwrap() = json!({"v": 1, "replies": replies}).to_string();
@@ -142,7 +142,7 @@ impl World {
         RunRequest { thread: Some("t".parse().unwrap()), ..RunRequest::new(text, "scripted") }
     }
 
-    /// Runs one message to its rest; answers how it rested and what was seen.
+    /// Runs one message to its rest; answers how it rested and its events.
     pub(crate) async fn turn(&self, engine: &Engine, text: &str) -> (RunHandle, Rested, Vec<NumberedEvent>) {
         let mut handle = engine.start(self.request(text)).await.unwrap();
         let rested = handle.rested().await;
@@ -194,8 +194,8 @@ pub(crate) fn quick() -> Settings {
 
 pub(crate) static TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::local);
 
-/// The store under one that fails on purpose: for what a test writes itself, which nobody is there to look after if it is
-/// done and told as failed.
+/// The store below one that fails on purpose: for a test's own writes, which are not recovered if they are done and
+/// reported as failed.
 pub(crate) fn sure(store: &Store) -> &Store {
     match store {
         Store::Faulty(faulty) => faulty.inner(),
@@ -216,7 +216,7 @@ pub(crate) async fn insist<T, F: Future<Output = Result<T, baton_store::StoreErr
     }
 }
 
-/// What a reader sees from a place to the end or the next suspension.
+/// The items that a reader sees from a place to the end or the next suspension.
 pub(crate) async fn watch(engine: &Engine, run: RunId, from: Cursor) -> Vec<Seen> {
     let mut reader = engine.events(&TENANT, run, from).await.unwrap();
     let mut seen = Vec::new();
@@ -271,7 +271,7 @@ impl Ledger {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Takes note of a call; one that may run again counts once for each key.
+    /// Records a call; one that may run again counts once for each key.
     pub(crate) fn note(&self, key: &str, tool: &str, class: EffectClass) {
         let mut calls = self.calls.lock().unwrap();
         if !class.may_run_again() || !calls.iter().any(|(there, _)| there == key) {
@@ -318,9 +318,8 @@ impl Ledger {
     }
 }
 
-/// A tool that notes its call first and then does as its arguments say: `ok`, `fail`, `hold` (until the
-/// gate opens or it is told to stop), `flaky` (fails the first time, then holds), `deaf` (holds and does not
-/// listen), `panic`, `long`.
+/// A tool that records its call first and then does as its arguments say: `ok`, `fail`, `hold` (until the gate opens or
+/// it is cancelled), `flaky` (fails the first time, then holds), `deaf` (holds and ignores cancels), `panic`, `long`.
 struct Probe {
     spec: ToolSpec,
     ledger: Arc<Ledger>,

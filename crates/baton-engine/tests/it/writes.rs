@@ -1,5 +1,6 @@
-//! Every write of the engine fails once, in every way, each time that it is made: refused, not done and unknown, done and
-//! unknown. The process lives, so each scenario comes to the same end as undisturbed: nothing twice, nothing lost, no hang.
+//! Every write of the engine fails once, in every way, each time that it is made: refused, not done and unknown, done
+//! and unknown. The process lives, so each scenario has the same end as undisturbed: nothing twice, nothing lost, no
+//! hang.
 
 mod scenes;
 
@@ -15,7 +16,7 @@ use crate::rounds;
 use crate::world::{Kept, TENANT, World, kinds, quick};
 use scenes::{Scene, scenes};
 
-/// The writes that the engine makes. What else writes is asked for by a person or by a service of the binary.
+/// The writes that the engine makes by itself or for its callers. All others are requested by a service of the binary.
 const OF_THE_ENGINE: [&str; 18] = [
     "add_calls",
     "answer_call",
@@ -50,7 +51,7 @@ fn world(kept: Kept) -> (World, Arc<FaultyStore>) {
     (World::on(Store::Faulty(faulty.clone()), settings, folder), faulty)
 }
 
-/// What is there in the end, in any order: what was said, what happened in every run, and what reached a tool.
+/// The final state, in any order: the messages, the events of every run, and the calls that reached a tool.
 async fn end(world: &World) -> Vec<String> {
     let filter = RunFilter { limit: 99, ..RunFilter::default() };
     let runs = world.store.runs(&TENANT, &filter).await.unwrap(); // newest first
@@ -100,7 +101,7 @@ async fn sweep(kept: Kept, most: u64, ways: &[Mishap]) {
                     let at = format!("{}, {write} {nth} {mishap:?}", scene.name);
                     let (ended, faulty) = play(kept, &scene, Some((write, nth, mishap.clone()))).await;
                     assert_eq!(ended, expected, "{at}");
-                    // How often text is written, and how often somebody watches from elsewhere, depends on the clock.
+                    // How often text is written, and how often a reader watches from elsewhere, depends on the clock.
                     struck.extend((faulty.called(write) >= nth).then_some(write));
                 }
             }
@@ -121,7 +122,7 @@ async fn every_write_of_the_engine_may_fail_in_every_way_on_sqlite() {
     sweep(Kept::Sqlite, most, ways).await;
 }
 
-/// A write that the engine comes to make has to be in a scene.
+/// A write that the engine makes has to be in a scene.
 #[test]
 fn the_writes_of_the_engine_are_those_of_its_source() {
     let mut source = String::new();

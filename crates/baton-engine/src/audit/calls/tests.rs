@@ -77,7 +77,7 @@ fn calls_without_effects_and_of_tools_that_there_are_not_leave_no_row() {
         ),
     ];
     assert_eq!(closed(&steps), []);
-    // What ran is what counts: a person put other arguments in the place of those that were declared harmless.
+    // The class of the call that ran counts: a user's edit replaced the arguments that were declared harmless.
     let edited = [
         step(1, vec![flies("free", EffectClass::Unsafe, 0, 1)], vec![start("free")]),
         step(2, vec![], vec![end("free", Closing::Ok)]),

@@ -17,7 +17,7 @@ fn suspect(n: u128, attempts: u32) -> Due {
     Due { attempts, ..due(n) }
 }
 
-/// Somebody who looks at what is due, at some milliseconds.
+/// A process that looks at due runs, at some milliseconds.
 struct Looker {
     attention: Attention,
     settings: Settings,
@@ -33,7 +33,7 @@ impl Looker {
         self.start + Duration::from_millis(ms)
     }
 
-    /// Which runs are tried.
+    /// The runs that are tried.
     fn looks(&mut self, ms: u64, all: &[Due], is_alone: bool) -> Vec<u128> {
         let now = self.at(ms);
         let chosen = self.attention.choose(all.to_vec(), is_alone, &self.settings, now);
@@ -138,7 +138,7 @@ fn a_run_that_is_first_in_line_is_given_up_after_a_grace() {
     let first = Due { is_queued: true, ..due(1) };
     let mut tried = Vec::new();
     for ms in (0..=130_000).step_by(500) {
-        // Somebody writes to it, which is a reason to try it at once and none to wait longer.
+        // A message is posted to it, which is a reason to try it at once and none to wait longer.
         let first = Due { inbox: u32::from(ms > 40_000), ..first.clone() };
         if !looker.looks(ms, &[first.clone(), due(2)], true).contains(&1) {
             continue;

@@ -1,4 +1,4 @@
-//! What holds of every session, whatever happened in it.
+//! Checks that hold for every session.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::endpoint::Book;
 use super::shop::Shop;
 use crate::world::{TENANT, World};
 
-/// What a session came to, for the sum of all.
+/// The counts of a session, for the sum of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally {
     pub(super) runs: u64,
@@ -53,7 +53,7 @@ pub(super) async fn runs(world: &World) -> Vec<RunRow> {
     runs
 }
 
-/// A result says something, and its steps are those of its run, beginning with one of them.
+/// A result has a reply, and its steps are those of its run, beginning with one of them.
 pub(super) fn result(result: &OrchestratorResult, run: Option<&RunView>) -> Result<(), String> {
     if result.reply.trim().is_empty() {
         return Err(format!("nothing was replied: {result:?}"));
@@ -75,7 +75,7 @@ pub(super) fn result(result: &OrchestratorResult, run: Option<&RunView>) -> Resu
     Ok(())
 }
 
-/// Everything that holds of the session now that nothing happens in it.
+/// All checks of a session after its last request.
 pub(super) async fn session(
     world: &World,
     engine: &Engine,
@@ -119,13 +119,13 @@ pub(super) async fn session(
     Ok(tally)
 }
 
-/// What was started and stopped at once, by a cancel or a limit of time, may not have reached anybody.
+/// Calls that were started and stopped at once, by a cancel or a limit of time, may not have reached a server or tool.
 struct Slack {
     models: usize,
     tools: usize,
 }
 
-/// The figures of the session are those of the servers and the tools.
+/// The metrics of the session are those of the servers and the tools.
 fn figures(
     metrics: &SessionMetrics,
     said: &[u64],
@@ -169,7 +169,7 @@ fn span(run: RunId, (n, again): Try) -> String {
     EffectId { run, path: FramePath::root(), n }.span_id_of(again)
 }
 
-/// How many effects were started of which the account says nothing.
+/// How many effects were started that are missing from the account.
 fn unaccounted(run: RunId, steps: &[StepRow], of: impl Fn(&EffectKind) -> bool) -> usize {
     let lines: Vec<&Step> = steps.iter().flat_map(|step| &step.checkpoint.account).collect();
     let told =
@@ -177,8 +177,8 @@ fn unaccounted(run: RunId, steps: &[StepRow], of: impl Fn(&EffectKind) -> bool) 
     started(steps, of).iter().filter(|of| !told(of)).count()
 }
 
-/// Each model call is in the account when its outcome is, and each call of a tool not before; all by the
-/// spans of what this run has started.
+/// Each model call is in the account as soon as its outcome is, and each call of a tool not before; all by the spans of
+/// this run's effects.
 fn in_order(run: RunId, steps: &[StepRow]) -> Result<(), String> {
     let all = started(steps, |_| true);
     let (mut before, mut over, mut last_model) = (BTreeSet::new(), BTreeSet::<Try>::new(), None);

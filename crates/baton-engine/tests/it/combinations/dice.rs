@@ -1,11 +1,11 @@
-//! Chance that can be repeated: the same seed and purpose, the same throws.
+//! Repeatable random numbers: the same seed and purpose, the same throws.
 
 /// A sequence of throws.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// The throws of a combination for one purpose; what happens elsewhere does not change them.
+    /// The throws of a combination for one purpose, independent of those for other purposes.
     pub(super) fn new(seed: u64, purpose: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03))
     }
@@ -22,7 +22,7 @@ impl Dice {
         self.next() % most
     }
 
-    /// Whether something happens that happens so often in a hundred.
+    /// Whether an event with this chance in percent happens.
     pub(super) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

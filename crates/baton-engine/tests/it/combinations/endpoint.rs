@@ -1,7 +1,7 @@
 //! The model servers: one socket for all combinations, an address for each, and every way to answer.
 //!
-//! Each combination has a book in which stands what reached its servers and what they said it used. What
-//! is answered depends on the combination and on the number of the request alone.
+//! Each combination has a book that records the requests to its servers and the usage that they reported. Each answer
+//! depends only on the combination and the number of the request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,18 +12,18 @@ use tokio::sync::Notify;
 use super::dice::Dice;
 use crate::server::{Answer, Request, Server};
 
-/// What the servers of one combination saw and said.
+/// The requests to the servers of one combination, and their reported usage.
 #[derive(Debug)]
 pub(super) struct Book {
     seed: u64,
     /// Faults in a hundred answers.
     faults: u64,
-    /// Whether usage is told before anything else: where calls may be cut off at any moment, what was said of
-    /// it later may or may not have been heard.
+    /// Whether usage is reported before anything else: where calls may be cut off at any moment, usage that is reported
+    /// later may or may not have been received.
     early: bool,
-    /// The tokens that each request was said to use.
+    /// The tokens that were reported for each request.
     said: Mutex<Vec<u64>>,
-    /// Something reached a server or a tool.
+    /// Notified when a request reaches a server or a tool.
     pub(super) arrived: Notify,
 }
 
@@ -76,7 +76,7 @@ impl Servers {
         format!("{}/{}", self.server.url(), book.seed)
     }
 
-    /// Closes it: nothing more is written down.
+    /// Closes it: nothing more is recorded.
     pub(super) fn close(&self, book: &Book) {
         self.books.lock().unwrap().remove(&book.seed);
     }
@@ -96,7 +96,7 @@ struct Speech {
     early: bool,
     /// Tokens read and written.
     used: [u64; 2],
-    /// Whether the client will be told.
+    /// Whether the usage will be reported to the client.
     told: bool,
 }
 
@@ -128,7 +128,7 @@ impl Speech {
         self.spoken(pieces, reason)
     }
 
-    /// What a server that works says.
+    /// The answer of a server that works.
     fn answer(&mut self, body: &str) -> Answer {
         if body.contains("\"response_format\"") {
             let found = [r#"{"ok": true, "missing": ""}"#, r#"{"ok": false, "missing": "a fact"}"#, "hm"];
@@ -191,7 +191,7 @@ impl Speech {
     }
 }
 
-/// What models ask for: what there is, what there is not, and what does not fit.
+/// The calls that models make: of tools that exist, of tools that do not, and with arguments that do not fit.
 const CALLS: &[(&str, &str)] = &[
     ("web_search", r#"{"query": "green tea"}"#),
     ("web_search", r#"{"query": ""}"#),

@@ -1,4 +1,4 @@
-//! The tools: they note that they were reached, and then work, fail in every way, hang or break down.
+//! The tools: they record their calls, and then work, fail in every way, hang or panic.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::world::Ledger;
 /// How long a tool may take, in milliseconds.
 const TIMEOUT_MS: u64 = 150;
 
-/// What reached the tools of one combination.
+/// The calls that reached the tools of one combination.
 pub(super) struct Shop {
     pub(super) seed: u64,
     /// Faults in a hundred calls.
@@ -85,7 +85,7 @@ fn works(name: &str, arguments: Value, dice: &mut Dice) -> Output {
     }
 }
 
-/// What is on offer.
+/// The tools on offer.
 pub(super) fn tools(shop: &Arc<Shop>) -> Vec<Arc<dyn Tool>> {
     use EffectClass::{Idempotent, SideEffectFree, Unsafe};
     let text = json!({"type": "string", "minLength": 1});

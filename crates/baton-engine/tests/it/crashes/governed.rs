@@ -1,4 +1,4 @@
-//! Dying in the middle of what the decision makes of a turn: other tries, checks, revisions, calls by rule.
+//! Crashes in the middle of turns with policy decisions: retries, checks, revisions, calls by rule.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn a_second_try_that_is_interrupted_is_made_again(world: World) {
     check(&world, run, &[]).await.unwrap();
 }
 
-/// The process dies after a person approved and before anybody went on.
+/// The process dies after a user approved and before the run was resumed.
 async fn an_approved_outcome_is_not_lost(mut world: World) {
     let (engine, run, id) = doubtful(&mut world).await;
     engine.decide(&TENANT, &id, Choice::Approve, None, None, None).await.unwrap();
@@ -59,7 +59,7 @@ async fn an_approved_outcome_is_not_lost(mut world: World) {
     check(&world, run, &[]).await.unwrap();
 }
 
-/// The process dies in the run that the person asked for: what came of that nobody knows, either.
+/// The process dies in the repeated run of the call that the user allowed: its outcome is unknown, too.
 async fn a_second_run_that_is_interrupted_is_asked_about_again(mut world: World) {
     let (engine, run, first) = doubtful(&mut world).await;
     world.ledger.shut();
@@ -81,7 +81,7 @@ async fn a_second_run_that_is_interrupted_is_asked_about_again(mut world: World)
     check(&world, run, &[]).await.unwrap();
 }
 
-/// What a rule calls has its intent in the first transition, before any model was asked.
+/// A call by rule has its intent in the first transition, before any model was called.
 async fn a_call_by_rule_with_effects_is_never_repeated(mut world: World) {
     world.decision.search_first = Some("search".to_owned());
     world.script(json!([[{"text": "never"}], [{"text": "{last_result}"}]])); // the rule speaks first
@@ -99,7 +99,7 @@ async fn a_call_by_rule_with_effects_is_never_repeated(mut world: World) {
     check(&world, run, &[]).await.unwrap();
 }
 
-/// A model that answers by what it is asked alone: whoever asks again is told the same.
+/// A model whose answer depends only on the request: the same request gets the same answer.
 struct Mind(fn(&ModelRequest) -> Line);
 
 impl Model for Mind {
@@ -121,7 +121,7 @@ struct Turn {
     text: &'static str,
     decision: fn(&mut Decision),
     model: fn(&ModelRequest) -> Line,
-    /// What it shows.
+    /// The kinds of its events.
     kinds: &'static [&'static str],
     /// How many calls of models and tools it makes.
     calls: (u32, u32),
@@ -131,7 +131,7 @@ fn last(request: &ModelRequest) -> &str {
     request.messages.last().map_or("", |message| message.content.as_str())
 }
 
-/// Checks for a unit, and adds it when asked once more.
+/// Checks for a unit, and adds it in a revision.
 fn measuring(request: &ModelRequest) -> Line {
     match last(request) {
         said if request.schema.is_some() && said.ends_with("7 m.") => says(r#"{"ok": true, "missing": ""}"#),
@@ -141,7 +141,7 @@ fn measuring(request: &ModelRequest) -> Line {
     }
 }
 
-/// Calls what always fails, and says so.
+/// Calls a tool that always fails, and reports that.
 fn failing(request: &ModelRequest) -> Line {
     match last(request) {
         "go" => wants("safe", json!({"do": "fail"})),
@@ -205,13 +205,13 @@ impl Turn {
     }
 }
 
-/// What a run used, without the time that it took.
+/// The usage of a run, without the time that it took.
 async fn used(world: &World, run: baton_core::id::RunId) -> Budget {
     Budget { active_ms: 0, ..insist(|| world.store.run(&TENANT, run)).await.budget }
 }
 
-/// The committed log is cut after each transition, and the run goes on from there: the same answer, the same
-/// account, the same figures, and no tool runs whose outcome was written down.
+/// The committed log is cut after each transition, and the run goes on from there: the same answer, the same account,
+/// the same metrics, and no tool runs whose outcome was recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_prefix_of_a_governed_turn_goes_on_to_the_same_end() {
     for turn in turns() {

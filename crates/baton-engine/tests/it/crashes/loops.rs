@@ -1,4 +1,4 @@
-//! A process that dies with many runs, again and again: who is to blame is found out.
+//! A process that dies with many runs, repeatedly: the run to blame is identified.
 
 use baton_core::id::RunId;
 use baton_engine::{Engine, RunRequest};
@@ -23,7 +23,7 @@ async fn ten(world: &World) -> Vec<RunId> {
     runs
 }
 
-/// Which of some runs a process holds.
+/// The runs among `runs` that a process holds.
 async fn held(world: &World, engine: &Engine, runs: &[RunId]) -> Vec<RunId> {
     let mut held = Vec::new();
     for run in runs {
@@ -33,7 +33,7 @@ async fn held(world: &World, engine: &Engine, runs: &[RunId]) -> Vec<RunId> {
     held
 }
 
-/// An engine that adopts what it may, once it holds enough of some runs.
+/// Starts an engine that adopts due runs; returns it once it holds at least `at_least` of `runs`.
 async fn adopting(world: &World, runs: &[RunId], at_least: usize) -> Engine {
     let engine = world.engine();
     engine.adopt(|_| Ok(()));
@@ -43,7 +43,7 @@ async fn adopting(world: &World, runs: &[RunId], at_least: usize) -> Engine {
     engine
 }
 
-/// Whoever goes on with them all, and how they end.
+/// Resumes all of them; answers how they end.
 async fn ends(world: &World, runs: &[RunId]) -> Vec<String> {
     world.script(json!([[{"text": "done"}]]));
     let engine = world.engine();

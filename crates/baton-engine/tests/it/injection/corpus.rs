@@ -1,16 +1,16 @@
 //! The attacks, as `attacks.json` writes them.
 //!
-//! An attack goes along a path of calls that the person's request leads to; what they return, or what a
-//! person or a tool's description says, tells the model to make `calls`. `{CALLS}` in a text stands for the
-//! lines that say so: those of the next call of the path, and at its end those of the attack. What has to
-//! come of each call is written beside it, once for all modes or for each, the strictest first:
+//! An attack goes along a path of calls that the user's request leads to; their results, or the words of a user or a
+//! tool's description, tell the model to make `calls`. `{CALLS}` in a text stands for the lines with those
+//! instructions: those of the next call of the path, and at its end those of the attack. The expected end of each call
+//! is written beside it, once for all modes or for each, the strictest first:
 //!
-//! - `ran`: nobody was asked;
-//! - `asked: untrusted`, `asked: approve`, `asked: tool`: a person was asked, because of untrusted content, of a rule,
-//!   or of what is said of the tool itself;
+//! - `ran`: without approval;
+//! - `asked: untrusted`, `asked: approve`, `asked: tool`: it needed approval, because of untrusted content, of a rule,
+//! or of the tool's own configuration;
 //! - `refused: denied`, `refused: unknown`, `refused: arguments`, `refused: beside`: it is outside the
 //!   decision, there is no such tool, its arguments do not fit, it stands beside a question;
-//! - `question`: the person was asked a question; `over`: the limit of calls was reached;
+//! - `question`: the user was asked a question; `over`: the limit of calls was reached;
 //! - `ignored`: no tools were offered, so it is no call.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +20,7 @@ use baton_core::policy::{Mode, Policy, Table};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A tool and its arguments; those that are text are sent as they are.
+/// A tool and its arguments; arguments that are text are sent unchanged.
 type Call = (String, Value);
 
 /// One attack.
@@ -32,36 +32,36 @@ pub(super) struct Attack {
     pub(super) channel: String,
     #[serde(default = "all_modes")]
     pub(super) modes: Vec<Mode>,
-    /// What the operator says everywhere; absent: the built-in table holds.
+    /// The policy for all modes and channels; absent: the built-in table holds.
     policy: Option<Everywhere>,
     /// The tools whose results the operator trusts.
     #[serde(default)]
     pub(super) trusts: Vec<String>,
-    /// What tools say of themselves.
+    /// The descriptions of tools.
     #[serde(default)]
     pub(super) describes: BTreeMap<String, String>,
-    /// What the person says; absent: the first call.
+    /// The user's message; absent: the first call.
     says: Option<String>,
-    /// The calls that lead to the attack, and what they return.
+    /// The calls that lead to the attack, and their results.
     #[serde(default)]
     path: Vec<(String, Value, Value)>,
     /// Whether the path is an earlier turn, and the attack a later one.
     #[serde(default)]
     pub(super) later: bool,
-    /// Whether what the earlier turn left is a summary with the attack in it.
+    /// Whether the earlier turn was replaced by a summary with the attack in it.
     #[serde(default)]
     pub(super) summarised: bool,
     calls: Vec<(String, Value, Ends)>,
-    /// How often the calls are told.
+    /// How often the calls are repeated.
     #[serde(default = "once")]
     times: usize,
-    /// What runs in the end because of a rule.
+    /// The calls that run in the end because of a rule.
     #[serde(default)]
     pub(super) by_rule: Vec<Call>,
-    /// Whether text that says yes is sent to the run that waits.
+    /// Whether text of approval is sent to the run that waits.
     #[serde(default)]
     pub(super) says_yes: bool,
-    /// Whether the model says nothing where it may call nothing.
+    /// Whether the model writes nothing where it may call nothing.
     #[serde(default)]
     pub(super) mute: bool,
     /// How the run ends.
@@ -109,7 +109,7 @@ fn well() -> Ends {
     Ends::Always("ok".to_owned())
 }
 
-/// All of them.
+/// All attacks.
 pub(super) fn attacks() -> Vec<Attack> {
     serde_json::from_str(include_str!("attacks.json")).unwrap()
 }
@@ -122,7 +122,7 @@ fn told<'a>(calls: impl Iterator<Item = (&'a String, &'a Value)>) -> String {
     calls.map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The same value with something else in the place of `{CALLS}`.
+/// The same value with the lines in the place of `{CALLS}`.
 fn replaced(value: &Value, lines: &str) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace("{CALLS}", lines)),
@@ -142,13 +142,13 @@ impl Attack {
         Policy::Table(Table::new(Rows { everywhere, ..Rows::default() }).unwrap())
     }
 
-    /// The calls that the model is told to make, and what has to come of each.
+    /// The calls that the model is told to make, and the expected end of each.
     pub(super) fn calls(&self, mode: Mode) -> Vec<(String, Value, &str)> {
         let calls = std::iter::repeat_n(&self.calls, self.times).flatten();
         calls.map(|(name, arguments, ends)| (name.clone(), arguments.clone(), ends.of(mode))).collect()
     }
 
-    /// The calls that lead there.
+    /// The calls that lead to the attack.
     pub(super) fn path(&self) -> impl Iterator<Item = Call> {
         self.path.iter().map(|(name, arguments, _)| (name.clone(), arguments.clone()))
     }
@@ -163,7 +163,7 @@ impl Attack {
         told(calls.map(|(name, arguments, _)| (name, arguments)))
     }
 
-    /// What the person says first.
+    /// The first message of the user.
     pub(super) fn first_words(&self) -> String {
         let lead = self.path.first().map(|(name, arguments, _)| told([(name, arguments)].into_iter()));
         match (&self.says, lead) {
@@ -173,12 +173,12 @@ impl Attack {
         }
     }
 
-    /// What the person says in the later turn.
+    /// The user's message in the later turn.
     pub(super) fn later_words(&self) -> String {
         self.says.as_ref().map_or_else(|| self.lines(), |says| self.filled(says))
     }
 
-    /// What one tool returns, in order; the person is a tool here, too.
+    /// The results of one tool, in order; the user is a tool here, too.
     pub(super) fn given_by(&self, tool: &str) -> VecDeque<Value> {
         let given = |(at, (name, _, gives)): (usize, &(String, Value, Value))| {
             let lines = match self.path.get(at + 1) {

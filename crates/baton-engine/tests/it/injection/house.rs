@@ -1,5 +1,5 @@
-//! The tools of the house: what they say of themselves is what the real ones say, what they return is the
-//! attack, and every call that reaches one is noted.
+//! The tools: their descriptions are those of the real tools, their results are the attack, and every call that reaches
+//! one is recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -16,7 +16,7 @@ use crate::world::{Ledger, NOW};
 /// The calls that reached a tool: its name and the arguments.
 pub(super) type Reached = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A tool that takes note of its calls, and returns what the attack says.
+/// A tool that records its calls, and returns the results of the attack.
 struct Recorder {
     spec: ToolSpec,
     gives: Mutex<VecDeque<Value>>,
@@ -51,7 +51,7 @@ impl Recorder {
     }
 }
 
-/// What a tool returns, as the corpus writes it: text, or an object that says what kind of output it is.
+/// The result of a tool, as the corpus writes it: text, or an object that names the kind of output.
 fn given(gives: &Value) -> Result<Output, ToolError> {
     let Some((kind, said)) = gives.as_object().and_then(|fields| fields.iter().next()) else {
         return Ok(Output::Text(gives.as_str().unwrap().to_owned()));
@@ -94,7 +94,7 @@ impl BlobSource for NoBlobs {
     }
 }
 
-/// What the tools that come with Baton say of themselves. `ask_user` is in every world already.
+/// The descriptions of Baton's own tools. `ask_user` is in every world already.
 fn built_in() -> Vec<ToolSpec> {
     let folder = tempfile::tempdir().unwrap();
     let roots = vec![folder.path().to_owned()];
@@ -117,7 +117,7 @@ fn configured(name: &str, fields: &[&str], class: EffectClass, trust: Trust) -> 
     ToolSpec { name, description, input_schema, class, timeout_ms, trust, ..ToolSpec::default() }
 }
 
-/// What all of them say of themselves. To ask the real ones takes a moment, so they are asked once.
+/// The descriptions of all tools. Building the real tools takes a moment, so it is done once.
 static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(specs);
 
 fn specs() -> Vec<ToolSpec> {
@@ -135,13 +135,13 @@ fn specs() -> Vec<ToolSpec> {
         configured("whois", &["name"], SideEffectFree, sends),
         configured("mcp.notes.find", &["q"], SideEffectFree, stranger),
         configured("mcp.notes.share", &["note", "with"], Unsafe, sends),
-        // Such as the one of the tests: it comes with Baton and changes something.
+        // Like the one of the tests: it comes with Baton and changes something.
         configured("test_effect", &[], Unsafe, Trust::BUILT_IN),
     ]);
     specs
 }
 
-/// The house as an attack finds it.
+/// The tools of an attack.
 pub(super) fn tools(attack: &Attack, reached: &Reached, ledger: &Arc<Ledger>) -> Vec<Arc<dyn Tool>> {
     let tool = |mut spec: ToolSpec| {
         if spec.name != "web_search" {

@@ -1,8 +1,8 @@
-//! A model without any judgement: it does whatever the newest text says.
+//! A model without any judgement: it obeys the newest text.
 //!
-//! A line `CALL name arguments`, wherever it stands, is a call that it makes, exactly as written. It reads
-//! what was added since it last spoke, and, when a request begins, what the tools say of themselves; but if a
-//! person says [`ONLY`] this, only that.
+//! A line `CALL name arguments`, anywhere in a text, is a call that it makes, exactly as written. It reads the messages
+//! that were added since its last answer, and, when a request begins, the descriptions of the tools; but if a user's
+//! message begins with [`ONLY`], only that.
 
 use baton_core::chat::{FinishReason, Role, TokenUsage};
 use baton_core::fault::Fault;
@@ -10,12 +10,12 @@ use baton_model::{Delta, DeltaStream, Model, ModelRequest};
 use futures_util::stream;
 use serde_json::Value;
 
-/// How a person's message begins that makes it forget about all other text.
+/// The prefix of a user's message that makes it ignore all other text.
 pub(super) const ONLY: &str = "ONLY:";
 
-/// See the module.
+/// The obedient model; see the module.
 pub(super) struct Obedient {
-    /// Whether it says nothing where it may call nothing.
+    /// Whether it writes nothing where it may call nothing.
     pub(super) mute: bool,
 }
 
@@ -29,7 +29,7 @@ impl Model for Obedient {
         let words = match (calls.is_empty(), request.schema.is_some()) {
             (_, true) => r#"{"ok": true, "missing": ""}"#,
             (true, false) => "Done.",
-            // Calls that nobody offered are worth trying, too.
+            // Calls of tools that were not offered are worth trying, too.
             (false, false) if request.tools.is_empty() && !self.mute => "As you wish.",
             (false, false) => "",
         };
@@ -87,12 +87,12 @@ fn strings(text: &str) -> Vec<String> {
             all(value, &mut found);
             found
         }
-        // JSON of which something was left out is text, and it reads that, too.
+        // JSON that was cut is text, and it reads that, too.
         Err(_) => vec![text.replace("\\n", "\n").replace("\\\"", "\"")],
     }
 }
 
-/// A call as a line says it: whole JSON, whatever stands behind it, or the rest of the line.
+/// A call in a line: whole JSON, with any text behind it, or the rest of the line.
 fn call(line: &str) -> Option<(String, String)> {
     let (_, told) = line.split_once("CALL ")?;
     let (name, rest) = told.split_once(' ').unwrap_or((told, ""));

@@ -1,4 +1,4 @@
-//! Arguments that are no arguments: nothing is guessed, nothing is silently `{}`.
+//! Invalid arguments: nothing is guessed, nothing is silently `{}`.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::world::{Kept, Mode, World};
 
 use super::{Anything, Case, Played, call, play};
 
-/// Refused because of what is written, whatever the tool: what is written, and a part of what is told.
+/// Refused because they cannot be parsed, for any tool: the arguments, and a part of the reason.
 const UNREADABLE: &[(&str, &str)] = &[
     ("[]", "are an array"),
     (r#"[{"do": "ok"}]"#, "are an array"),
@@ -67,7 +67,7 @@ const UNREADABLE: &[(&str, &str)] = &[
     (r#"{"n": 1_000}"#, "not valid JSON"),
 ];
 
-/// Read, and refused because they do not fit `once`.
+/// Parsed, and refused because they do not fit `once`.
 const UNFIT: &[(&str, &str)] = &[
     ("", "required"),
     ("null", "required"),
@@ -103,7 +103,7 @@ const FIT: &[&str] = &[
     r#"{"do": "ok", "n": 9223372036854775807}"#,
 ];
 
-/// Odd, and fine for a tool that takes anything.
+/// Odd, and fine for a tool that takes any arguments.
 const ANYTHING: &[&str] = &[
     "",
     "null",
@@ -167,7 +167,7 @@ fn deep() -> Vec<Case> {
             cases.push(match (depth, close) {
                 (..=64, "") => Case::refused(name, "anything", reply, "not valid JSON"),
                 (..=64, _) => Case::runs(name, "anything", reply),
-                // The end is missed before the depth is counted, where the reader itself allows it.
+                // The missing end is found before the depth is counted, where the parser itself allows the depth.
                 (..=127, "") => Case::refused(name, "anything", reply, "The arguments are n"),
                 _ => Case::refused(name, "anything", reply, "nested more than 64 levels deep"),
             });
@@ -209,7 +209,7 @@ async fn it_is_the_same_in_a_file() {
     play(Kept::Sqlite, sample.chain(fit()).collect()).await;
 }
 
-/// What runs is what was written, to the last bit, though it was stored and read in between.
+/// A tool gets the written numbers, to the last bit, though they were stored and read in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_are_the_same_after_they_were_stored() {
     let numbers =

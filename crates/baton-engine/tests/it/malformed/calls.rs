@@ -12,7 +12,7 @@ use super::{Anything, Case, Played, Reply, arguments, call, finish, play, start,
 
 const OK: &str = r#"{"do": "ok"}"#;
 
-/// Names that no tool has, and what stands for them in the history.
+/// Names that no tool has, and their replacements in the history.
 fn odd_names() -> Vec<(String, String)> {
     let plain = |name: &str, kept: &str| (name.to_owned(), kept.to_owned());
     vec![
@@ -69,7 +69,7 @@ fn ids() -> Vec<Case> {
     odd_ids().into_iter().map(case).collect()
 }
 
-/// What two calls of a tool look like.
+/// The events of two calls of a tool.
 fn both(tool: &str) -> [String; 6] {
     let (start, result) = (format!("tool_start {tool}"), format!("tool_result {tool} Ok"));
     ["started".into(), start.clone(), start, result.clone(), result, "delta".into()]
@@ -281,7 +281,7 @@ async fn ever_new_bad_calls_end_with_the_rounds() {
     let rounds = ["tool_start once", "tool_result once Error"].repeat(8);
     let expected = [&["started"][..], &rounds, &["warning budget_exceeded", "delta", "ended ok"]].concat();
     let mut case = Case::new("eight bad calls", Vec::new(), &expected, 0);
-    // Each is told another reason.
+    // Each gets another reason.
     case.replies = (0..8).map(|n| call("once", &format!("{{\"{}", "x".repeat(n)))).collect();
     play(Kept::Memory, vec![case]).await;
 }

@@ -1,4 +1,4 @@
-//! Streams that end wrongly, say nothing, refuse, fail, or say what looks like something else.
+//! Streams that end wrongly, are empty, refuse, fail, or contain text that looks like something else.
 
 use baton_core::chat::FinishReason::{Length, Refused, Stop, ToolCalls};
 use baton_core::chat::TokenUsage;
@@ -89,7 +89,7 @@ fn refusals_and_faults() -> Vec<Case> {
     ]
 }
 
-/// Text that is only text, whatever it looks like.
+/// Text that is only text, although it looks like protocol.
 const WORDS: &[&str] = &[
     "\n\ndata: x\nid: 9\nevent: done\n\n",
     "data: [DONE]\n\n",
@@ -150,7 +150,7 @@ async fn an_answer_cut_at_the_limit_says_so() {
     play(Kept::Memory, vec![Case::new("cut", vec![text("So I"), finish(Length)], &kinds, 0)]).await;
 }
 
-/// Long words of a provider end a turn like short ones; what was shown of the answer is kept whole.
+/// Long messages of a provider end a turn like short ones; the shown part of the answer is kept whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_refusals_and_faults_stay_what_they_are() {
     for long in ["no ".repeat(100_000), "\u{1}".repeat(200_000), "é".repeat(1 << 20)] {
@@ -173,7 +173,7 @@ async fn long_refusals_and_faults_stay_what_they_are() {
     }
 }
 
-/// A model that breaks down as it speaks.
+/// A model that panics while it streams.
 struct Panicking(&'static [&'static str]);
 
 impl Model for Panicking {

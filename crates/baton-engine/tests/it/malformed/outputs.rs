@@ -1,4 +1,4 @@
-//! Tools that return far too much, or what is no text: the run ends well, and what is kept is bounded.
+//! Tools that return far too much, or not text: the run ends well, and the stored output is bounded.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::world::{Kept, Mode, NOW, TENANT, World, kinds};
 
 use super::{Anything, Played, call, goes_on};
 
-/// What one result may take as it is stored, in the thread as in the log.
+/// The most bytes of one stored result, in the thread as in the log.
 const ROW: usize = 64 << 10;
-/// What is kept of an output.
+/// The most bytes of an output that are kept.
 const KEPT: u64 = 16 << 20;
 
-/// What is known of a call after a tool returned this.
+/// The stored and shown result of a call.
 struct Left {
     result: ToolResult,
     shown: String,
@@ -157,7 +157,7 @@ async fn short_text_is_kept_letter_by_letter() {
     }
 }
 
-/// What is short as text may be long where it is stored: a control character is six bytes there.
+/// A text that is short may be long where it is stored: a control character is six bytes there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_that_grows_where_it_is_stored_is_bounded_too() {
     let control = |byte: u8| char::from(byte & 0x1f);

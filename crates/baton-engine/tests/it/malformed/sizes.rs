@@ -1,4 +1,4 @@
-//! Too much of anything: each bound holds exactly, and what lies beyond it is said.
+//! Too much of anything: each bound holds exactly, and input beyond it is refused with a reason.
 
 use baton_core::chat::FinishReason::{Stop, ToolCalls};
 use baton_core::fault::Fault;

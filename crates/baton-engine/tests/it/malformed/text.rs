@@ -1,4 +1,4 @@
-//! Text arrives in pieces and is kept as it was said, wherever the pieces were cut.
+//! Text arrives in pieces and is stored unchanged, wherever the pieces were cut.
 
 use baton_core::chat::FinishReason::Stop;
 use baton_core::event::Event;
@@ -9,7 +9,7 @@ use crate::world::{Kept, Mode, World};
 
 use super::{Played, finish, text};
 
-/// Two kibibytes of what is cut wrongly most often: wide letters, joined emoji, flags, marks on letters.
+/// Two kibibytes of text that is often cut wrongly: wide letters, joined emoji, flags, marks on letters.
 fn wide() -> String {
     let line = "漢字仮名交じり文。한국어 텍스트도 있다 🚀👩‍👩‍👧‍👦🏳️‍🌈🇩🇪 e\u{301}ÿ𠮷\u{10ffff}नमस्ते ";
     let mut text = line.repeat(2048 / line.len() + 1);

@@ -1,4 +1,4 @@
-//! What a provider says that an answer used: any number at all.
+//! The usage that a provider reports for an answer: any number at all.
 
 use baton_core::chat::FinishReason::{Stop, ToolCalls};
 use baton_core::chat::TokenUsage;

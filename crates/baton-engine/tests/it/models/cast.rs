@@ -1,4 +1,4 @@
-//! Several models, each with its lines, who note what they were asked.
+//! Several scripted models, which record their requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -86,12 +86,12 @@ impl Cast {
         RunRequest { thread: Some("t".parse().unwrap()), roles, ..RunRequest::new(text, "a/big") }
     }
 
-    /// Who was asked, as which role, in order.
+    /// The models that were called, each with its role, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.heard.lock().unwrap().iter().map(|(name, request)| format!("{name} {}", request.role)).collect()
     }
 
-    /// What they were asked.
+    /// Their requests.
     pub(crate) fn heard(&self) -> Vec<ModelRequest> {
         self.heard.lock().unwrap().iter().map(|(_, request)| request.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! What a model sees of earlier turns: what the branch holds, whoever wrote it and whatever was done to it since.
+//! The earlier turns that a model sees: the current content of the branch, from any process and after any change.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ everywhere!(
     a_thread_that_comes_back_with_other_words_is_read_anew,
 );
 
-/// People who say something in the thread `t`, to models who always say the same.
+/// Messages of users in the thread `t`, to models that always give the same answer.
 struct Talk {
     world: World,
     cast: Cast,
@@ -38,7 +38,7 @@ impl Talk {
         self.cast.engine(&self.world)
     }
 
-    /// Says something; answers what the model saw.
+    /// Sends a message; answers the messages that the model saw.
     async fn say(&self, engine: &Engine, branch: Option<&str>, text: &str) -> Vec<String> {
         let branch = branch.map(|name| name.parse().unwrap());
         let request = RunRequest { branch, ..self.cast.request(text) };
@@ -47,7 +47,7 @@ impl Talk {
         self.cast.heard().last().unwrap().messages.iter().map(|message| message.content.clone()).collect()
     }
 
-    /// Says three things.
+    /// Sends three messages.
     async fn begin(&self, engine: &Engine) {
         for text in ["1", "2", "3"] {
             self.say(engine, None, text).await;
@@ -116,7 +116,7 @@ async fn a_fork_sees_its_own_past(world: World) {
     assert_eq!(seen(Some("head"), "again").await, [&all[..], &["head", "More.", "again"]].concat());
 }
 
-/// As when somebody takes a secret out of an export and brings it back: entries, ids and places are the same.
+/// Like an export that is edited to remove a secret and imported again: entries, ids and places are the same.
 async fn a_thread_that_comes_back_with_other_words_is_read_anew(world: World) {
     let talk = Talk::new(world);
     let engine = talk.process();

@@ -1,4 +1,4 @@
-//! What models are shown: windows, summaries, templates, and policies that somebody registered.
+//! The messages that models see: windows, summaries, templates, and registered rendering policies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who may allow little does not answer a run that may do more, at whatever moment it asks.
+//! A caller with a low mode does not answer a run with a higher one, at any moment.
 
 use baton_core::policy::Mode;
 use baton_core::run::{OrchestratorResult, RunStatus};

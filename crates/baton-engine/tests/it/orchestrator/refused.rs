@@ -1,4 +1,4 @@
-//! What is not taken, and what goes wrong on our side: results all the same.
+//! Refused requests, and internal faults: each has a result all the same.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A tool of another kind: it takes any arguments, as a search or a page does.
+//! A tool that reads content: it takes any arguments, as a search or a page does.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ struct Source {
     ledger: Arc<Ledger>,
 }
 
-/// A tool that notes its call and then holds until the gate opens.
+/// A tool that records its call and then holds until the gate opens.
 pub(crate) fn source(name: &str, class: EffectClass, trust: Trust, ledger: &Arc<Ledger>) -> Arc<dyn Tool> {
     let spec = ToolSpec {
         name: name.to_owned(),

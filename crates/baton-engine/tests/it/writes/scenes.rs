@@ -17,7 +17,7 @@ use crate::world::{NOW, TENANT, World, watch};
 
 type Play = for<'a> fn(&'a mut World, &'a FaultyStore) -> LocalBoxFuture<'a, Vec<String>>;
 
-/// What is played, by name; it answers what callers were told.
+/// A scene by name; playing it gives the answers of its callers.
 pub(super) struct Scene {
     pub(super) name: &'static str,
     pub(super) play: Play,
@@ -45,7 +45,7 @@ fn call(tool: &str, does: &str) -> Value {
     json!({"call": {"name": tool, "arguments": {"do": does}}})
 }
 
-/// A run to its end, whoever drives it.
+/// Waits for a run's end, on any process.
 async fn ended(engine: &Engine, run: RunId) {
     watch(engine, run, Cursor::default()).await;
 }
@@ -177,7 +177,7 @@ fn keyed(name: &str, does: &str) -> Execute {
     }
 }
 
-/// One is made, one's maker died, and one has a long result.
+/// One call is made, one's process died, and one has a long result.
 async fn calls(world: &mut World) -> Vec<String> {
     world.script(json!([]));
     let dying = world.engine();
@@ -230,7 +230,7 @@ async fn suspect(world: &mut World, faulty: &FaultyStore) -> Vec<String> {
     Vec::new()
 }
 
-/// A start whose caller has gone lands after its tools have: the process holds a run that it cannot drive.
+/// A start whose caller has gone lands after its tools were removed: the process holds a run that it cannot drive.
 async fn late(world: &mut World, faulty: &FaultyStore) -> Vec<String> {
     world.script(json!([[call("safe", "ok")], [{"text": "the end"}]]));
     let engine = world.engine();
