@@ -1,4 +1,4 @@
-//! What every command is given.
+//! The application that every command receives: an engine with its data, its settings and its models.
 
 use baton_core::id::{RunId, Tenant, ThreadId, excerpt};
 use baton_core::json::{canonical, sha256_hex};
@@ -12,32 +12,32 @@ use crate::failure::Failure;
 use crate::models::{Chosen, Models};
 use crate::terminal::{CARE, note, styled};
 
-/// An engine on the data of one person, and how to speak.
+/// An engine on one tenant's data, and the form of the output.
 pub(crate) struct App {
-    /// Drives runs.
+    /// The engine that drives the runs.
     pub(crate) engine: Engine,
-    /// Whose data it is.
+    /// The tenant that owns the data.
     pub(crate) tenant: Tenant,
-    /// Whether one JSON document is printed instead of text.
+    /// Whether the output is one JSON document instead of text.
     pub(crate) json: bool,
-    /// The settings that it was opened with.
+    /// The settings that the app was opened with.
     pub(crate) config: Config,
-    /// Who may answer.
+    /// The models that may answer.
     pub(crate) models: Models,
 }
 
 impl App {
-    /// Where everything is kept.
+    /// The store of the engine.
     pub(crate) fn store(&self) -> &Store {
         self.engine.store()
     }
 
-    /// Whether its data can only be looked at.
+    /// Whether the store is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.store(), Store::Sqlite(store) if store.is_read_only())
     }
 
-    /// A message to those who were chosen to answer, as the settings have it.
+    /// The request for one message to the chosen models, with the settings' instructions.
     pub(crate) fn request(&self, text: String, chosen: &Chosen) -> Result<RunRequest, Failure> {
         let mut request = RunRequest::new(text, &chosen.model);
         request.tenant = self.tenant.clone();
@@ -49,8 +49,7 @@ impl App {
         Ok(request)
     }
 
-    /// The channel that is meant by a name in whatever case. Refuses one that there is not, before anything
-    /// else is done.
+    /// Finds a channel by its name, in upper or lower case. Refuses an unknown one before anything else is done.
     pub(crate) fn channel(&self, name: &str) -> Result<String, Failure> {
         let Policy::Table(table) = &self.config.policy else { return Ok(name.to_owned()) };
         let known: Vec<&str> = table.channels().collect();
@@ -64,8 +63,8 @@ impl App {
             .hint(format!("there are {there_are}; [policy.channels.NAME] in baton.toml adds one")))
     }
 
-    /// Notes which policy holds from now on, what is said of tools included; the audit trail is told if another one held
-    /// before. What cannot be noted is no reason not to begin.
+    /// Records the policy that holds from now on, with the declared properties of the tools; the audit trail gets an
+    /// event if another policy held before. A failure to record it does not stop the command.
     pub(crate) async fn note_policy(&self) {
         let Policy::Table(table) = &self.config.policy else { return };
         let Ok(mut rows) = serde_json::to_value(table.rows()) else { return };
@@ -82,14 +81,14 @@ impl App {
         }
     }
 
-    /// What the policy decides about messages on a channel.
+    /// The policy's decision about messages on a channel.
     pub(crate) fn decide(&self, mode: Mode, channel: &str) -> Result<Decision, Failure> {
         let decided = self.config.policy.evaluate(&Request { mode, channel }, &self.engine.tools().specs());
         decided.map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// Refuses a name in `approve` that no tool has, and says which patterns there fit none: they look like protection,
-    /// and protect nothing.
+    /// Refuses a name in `approve` that no tool has, and reports the patterns there that match no tool: they look like
+    /// protection, and protect nothing.
     pub(crate) fn check_approvals(&self) -> Result<(), Failure> {
         let tools = self.engine.tools().specs();
         let unfit = unfit(&self.config.tool_lists, &tools);
@@ -132,7 +131,7 @@ impl App {
             return Ok(id);
         }
         let all = self.store().threads(&self.tenant, 1000, None).await?;
-        // Only ids that Baton made may be shortened: a name that somebody chose is meant as it stands.
+        // Only ids that Baton made may be shortened: a name that a user chose must match exactly.
         let fits = |id: &ThreadId| {
             let made = id.as_str().parse::<RunId>().is_ok();
             made && text.len() >= 4 && (id.as_str().starts_with(text) || id.as_str().ends_with(text))

@@ -1,7 +1,7 @@
-//! What people are told about an approval wherever it is shown: the commands that decide it and what they come to,
-//! the folder that the call would look at, and whether there is anything left to decide.
+//! The description of an approval wherever it is shown: the commands that decide it and their effects, the folder that
+//! the call would read, and whether there is anything left to decide.
 //!
-//! Nothing is decided here, and nothing is written.
+//! This module decides nothing and writes nothing.
 
 use std::collections::BTreeMap;
 use std::env::current_dir;
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::terminal::{CARE, CODE, plain, styled};
 
-/// The commands that decide an approval, one a line; with what each comes to where that is not in its name.
+/// The commands that decide an approval, one a line; with the effect of each where its name does not say it.
 pub(crate) fn commands(approval: &Approval) -> Vec<String> {
     let id = &approval.id;
     let (approve, deny) = (format!("baton approvals approve {id}"), format!("baton approvals deny {id}"));
@@ -39,19 +39,19 @@ pub(crate) fn commands(approval: &Approval) -> Vec<String> {
     }
 }
 
-/// What a person would not see of what they decide, a line each.
+/// Warnings about parts of a decision's input that are invisible on a terminal, a line each.
 pub(crate) fn warned(findings: &Findings) -> Vec<String> {
     findings.warnings().into_iter().map(|warning| styled(CARE, format!("(!) {warning}"))).collect()
 }
 
-/// A question of an agent in which everything can be seen, and what could not be, a line each.
+/// An agent's question with its invisible parts made visible, and the warnings about them, a line each.
 pub(crate) fn question(asked: Option<&str>) -> (String, Vec<String>) {
     let mut findings = Findings::default();
     let question = visible::text(asked.unwrap_or("The agent waits for your answer."), &mut findings);
     (question.into_owned(), warned(&findings))
 }
 
-/// The folder that a call looks at, if that is not the current one.
+/// The folder that a file tool's call reads, if it is not the current one.
 pub(crate) fn folder_of(definition: &Definition, tool: &str) -> Option<String> {
     if !FILE_TOOLS.contains(&tool) || definition.roots.is_empty() {
         return None;
@@ -62,14 +62,14 @@ pub(crate) fn folder_of(definition: &Definition, tool: &str) -> Option<String> {
     (!is_here).then(|| plain(&definition.roots.join(", ")).into_owned())
 }
 
-/// The same for an approval. One whose run cannot be read is still shown.
+/// The same for an approval. An approval whose run cannot be read is still shown, without a folder.
 pub(crate) async fn folder(app: &App, approval: &Approval) -> Option<String> {
     let row = app.store().run(&app.tenant, approval.run_id).await.ok()?;
     let definition = app.store().definition(&app.tenant, &row.definition).await.ok()?;
     folder_of(&definition, &approval.name)
 }
 
-/// Where the approvals stand that a run waits for, by their ids. A decision may lie there unread.
+/// The status of each approval that a run waits for, by its id. A decision may be stored and not yet read by the run.
 pub(crate) async fn standing(app: &App, view: &RunView) -> Result<BTreeMap<String, ApprovalStatus>, Failure> {
     let mut found = BTreeMap::new();
     for waiting in view.waiting.iter().filter(|waiting| waiting.kind == WaitingKind::Approval) {

@@ -1,4 +1,4 @@
-//! Raw arguments to validated ones, and from there to the command.
+//! The command line: parses and validates the arguments, then runs the command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     command: Option<Command>,
 }
 
-/// How many processors this process may use.
+/// The number of processors that this process may use.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -117,7 +117,7 @@ enum OnData {
     Tools(tools::ToolsArgs),
     /// Shows what was used and what it cost
     Usage(usage::UsageArgs),
-    /// Shows what happened, and checks that nobody changed it
+    /// Shows the audit trail, and checks that it was not changed
     Audit(audit::AuditArgs),
     /// Says who may use the service
     Tokens(tokens::TokensArgs),
@@ -126,7 +126,7 @@ enum OnData {
 }
 
 impl OnData {
-    /// The model that a flag names.
+    /// The model that the command's `--model` flag names.
     fn model(&self) -> Option<&str> {
         match self {
             OnData::Ask(args) => args.model.as_deref(),
@@ -135,12 +135,12 @@ impl OnData {
         }
     }
 
-    /// Whether it is there to look at what is stored, if not for that alone.
+    /// Whether the command is of use on read-only data: it reads what is stored, though perhaps not only that.
     fn looks(&self) -> bool {
         !matches!(self, OnData::Ask(_) | OnData::Chat(_) | OnData::Gc(_))
     }
 
-    /// Whether it may drive runs, beside which events are sent and tools come and go.
+    /// Whether the command may drive runs; only then are events sent and changes of tools followed beside it.
     fn drives(&self) -> bool {
         matches!(self, OnData::Ask(_) | OnData::Chat(_) | OnData::Runs(_) | OnData::Approvals(_))
     }
@@ -179,20 +179,20 @@ fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
     arguments.take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }
 
-/// What the parser says of arguments, without colours and without what a program has no use for.
+/// The parser's message about the arguments, without colours and without the prefix that a program cannot use.
 fn words_of(error: &clap::Error) -> String {
     let words = error.render().to_string();
     words.strip_prefix("error: ").unwrap_or(&words).trim_end().to_owned()
 }
 
-/// Prints a failure for a program: a problem, on a line of its own, as the last of the answer.
+/// Prints a failure as JSON: a problem document on a line of its own, the last of the output.
 fn tell_program(failure: &Failure) {
-    // A program that does not read any more, or a full disk, changes nothing about what failed.
+    // A program that has stopped reading, or a full disk, changes nothing about the failure.
     let _ = line(failure.document().to_string());
 }
 
-/// Names the command that was probably meant. The parser does so by itself for long names, but hardly for short ones,
-/// whose letters change places.
+/// Suggests the command that was probably meant. The parser does so by itself for long names, but hardly for short ones
+/// with transposed letters.
 fn with_suggestion(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     if error.get(ContextKind::SuggestedSubcommand).is_none()
@@ -203,7 +203,7 @@ fn with_suggestion(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The command that is most like an unknown one, among those that stand at its place.
+/// The known command nearest to an unknown one, among the subcommands at the same position.
 fn meant(word: &str, arguments: impl Iterator<Item = String>) -> Option<String> {
     let mut command = Cli::command();
     for argument in arguments.take_while(|argument| argument != word) {
@@ -213,17 +213,17 @@ fn meant(word: &str, arguments: impl Iterator<Item = String>) -> Option<String> 
     nearest(word, known).map(str::to_owned)
 }
 
-/// Enough for a command, which has little to do at once.
+/// Enough threads for a command, which has little to do at once.
 const FEW: usize = 2;
 
-/// Does a command's work on so many threads.
+/// Runs a command's future on a runtime with that many worker threads.
 pub(crate) fn on_threads(
     threads: usize,
     work: impl Future<Output = Result<u8, Failure>>,
 ) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let done = runtime.block_on(work);
-    // What is still under way (a read of standard input, say) is not waited for.
+    // Work that is still under way (a read of standard input, say) is not waited for.
     runtime.shutdown_background();
     done
 }

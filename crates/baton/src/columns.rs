@@ -1,15 +1,15 @@
-//! Lists for people: columns that stand below one another, without frames or colours; on a terminal too narrow for them,
-//! one below the other.
+//! Tables for a terminal: aligned columns without frames or colours; on a terminal too narrow for them, the values of a
+//! row stand one below the other.
 
 use crate::terminal;
 
-/// How wide a heading is that stands beside its value, and the gap behind it.
+/// The gap between a heading and its value when they stand side by side.
 const GAP: usize = 2;
-/// The narrowest place that is given to a value before its words are broken.
+/// The narrowest width given to a value before its words are broken.
 const NARROWEST: usize = 12;
 
-/// Lines with a heading; columns are as wide as their longest cell, and the last one ends ragged. On a terminal that is
-/// narrower, the values of each row stand one below the other, and words stay whole.
+/// Lays out a heading and rows; columns are as wide as their longest cell, and the last one ends ragged. On a narrower
+/// terminal the values of each row stand one below the other, and words stay whole.
 pub(crate) fn columns<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     within(terminal::width(), heading, rows)
 }
@@ -24,7 +24,7 @@ fn within<const N: usize>(most: Option<usize>, heading: [&str; N], rows: &[[Stri
     }
 }
 
-/// A row, one value a line. What there is nothing to say of is left out.
+/// A row with one value a line. Empty values and `-` are left out.
 fn stacked<const N: usize>(most: usize, heading: &[&str; N], row: &[String; N]) -> String {
     let widest = heading.iter().map(|name| width(name)).max().unwrap_or_default();
     let room = most.saturating_sub(widest + GAP).max(NARROWEST);
@@ -39,7 +39,8 @@ fn stacked<const N: usize>(most: usize, heading: &[&str; N], row: &[String; N]) 
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A text in lines of at most so many characters: broken between words, and inside one only where it is longer itself.
+/// Wraps a text into lines of at most that many characters: between words, and inside a word only if the word itself is
+/// longer.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -75,7 +76,7 @@ fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     lines.join("\n")
 }
 
-/// A moment for people: to the second, in UTC.
+/// A timestamp for display: to the second, in UTC.
 pub(crate) fn moment(at: baton_core::time::Timestamp) -> String {
     let text = at.to_string();
     match text.split_once('T') {
@@ -84,7 +85,7 @@ pub(crate) fn moment(at: baton_core::time::Timestamp) -> String {
     }
 }
 
-/// A number of things.
+/// A number with its noun, in the singular or the plural.
 pub(crate) fn count(n: i64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }

@@ -1,9 +1,10 @@
-//! The settings: one table, and everything that comes from it.
+//! The settings: one table, and the code that follows it.
 //!
-//! [`table`] lists every fixed setting once, [`named`] every field of the sections whose names people choose. Reading
-//! `baton.toml` ([`file`]), `baton config show`, the file that `baton init` writes and `docs/configuration.md` ([`pages`]) all
-//! follow them. A value comes from a flag, else the environment, else the file, else the default; [`Settled`] remembers
-//! which. The current folder is never read unasked, and secrets are never values here: the file names where they are kept.
+//! [`table`] lists every fixed setting once, [`named`] every field of the sections with chosen names. Reading
+//! `baton.toml` ([`file`]), `baton config show`, the file that `baton init` writes and `docs/configuration.md`
+//! ([`pages`]) all follow them. A value comes from a flag, else the environment, else the file, else the default;
+//! [`Settled`] records which. The current folder is never read unasked, and secrets are never values here: the file
+//! names where they are kept.
 
 mod collecting;
 mod database;
@@ -55,7 +56,7 @@ pub(crate) use table::{SETTINGS, Setting};
 pub(crate) use value::Value;
 pub(crate) use web::{SearchSetting, Service, WebSetting};
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A flag.
@@ -64,7 +65,7 @@ pub(crate) enum Origin {
     Environment(&'static str),
     /// A line of the file.
     File(PathBuf, usize),
-    /// Nobody said anything.
+    /// The default: no other origin has a value.
     Default,
 }
 
@@ -79,7 +80,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One setting with its value and where that came from.
+/// One setting with its value and the origin of that.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Found {
     pub(crate) setting: &'static Setting,
@@ -88,18 +89,18 @@ pub(crate) struct Found {
     pub(crate) origin: Origin,
 }
 
-/// Every setting, settled.
+/// All settings with their values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settled {
     /// The settings of the fixed table.
     pub(crate) fixed: Vec<Found>,
-    /// The tables whose names people chose.
+    /// The tables with chosen names.
     pub(crate) groups: Vec<Group>,
-    /// What those come to.
+    /// The providers, roles and models that those tables describe.
     pub(crate) serving: Serving,
 }
 
-/// What the flags of a command say about settings.
+/// The values of a command's flags.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Flags<'a> {
     /// `--model`.
@@ -110,7 +111,7 @@ pub(crate) struct Flags<'a> {
     pub(crate) port: Option<u16>,
 }
 
-/// What is asked for a value before the file.
+/// The sources of a value that come before the file.
 struct Outside<'a> {
     globals: &'a Globals,
     flags: Flags<'a>,
@@ -118,12 +119,12 @@ struct Outside<'a> {
 }
 
 impl Settled {
-    /// Settles every setting for this process.
+    /// Reads every setting for this process.
     pub(crate) fn find(globals: &Globals, model: Option<&str>) -> Result<Settled, Failure> {
         Settled::find_with(globals, Flags { model, ..Flags::default() })
     }
 
-    /// The same, with whatever the flags of a command say.
+    /// The same, with the values of the command's flags.
     pub(crate) fn find_with(globals: &Globals, flags: Flags<'_>) -> Result<Settled, Failure> {
         let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Outside { globals, flags, environment: &environment }.settle()
@@ -134,7 +135,7 @@ impl Settled {
         self.fixed.iter().find(|found| found.setting.key == key)
     }
 
-    /// The file that is read, whether it is there or not.
+    /// The path of the settings file, whether or not the file exists.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.path("config")
     }
@@ -194,7 +195,7 @@ impl Outside<'_> {
         self.place("config", || Ok(folders()?.config_dir().join("baton.toml")))
     }
 
-    /// A place: a path that stands outside the file.
+    /// The value of a path that is set outside the file.
     fn place(
         &self,
         key: &str,
@@ -264,55 +265,55 @@ fn folders() -> Result<ProjectDirs, Failure> {
     })
 }
 
-/// What the settings come to.
+/// The configuration: the settings, typed and checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// Where everything is kept.
+    /// The data folder.
     pub(crate) data: PathBuf,
-    /// Which model was named, and where.
+    /// The model that was named, and the origin of that.
     pub(crate) model: Option<(String, Origin)>,
-    /// Who serves models, and who answers in which role.
+    /// The providers, and the models of each role.
     pub(crate) serving: Serving,
     /// The agent's instructions.
     pub(crate) system: String,
-    /// What they are rendered from instead.
+    /// The template that the instructions are rendered from, instead of `system`.
     pub(crate) template: Option<Template>,
-    /// How a thread is rendered for a model.
+    /// The rendering of a thread for a model.
     pub(crate) render: Rendering,
-    /// How many entries a model sees; absent: all.
+    /// The number of entries that a model sees; absent: all.
     pub(crate) last_n: Option<u32>,
-    /// What is allowed.
+    /// The policy.
     pub(crate) policy: Policy,
-    /// What stands in it where it names tools.
+    /// The lists in the policy that name tools.
     pub(crate) tool_lists: Vec<ToolList>,
-    /// Who answers searches, what may be visited, what is said of tools.
+    /// The search service, the pages that may be visited, and the operator's overrides of tools.
     pub(crate) web: WebSetting,
-    /// Whose tools are called, and who is told what happened.
+    /// The services around this one: execution and context.
     pub(crate) services: ServicesSetting,
     /// The engine's times and limits.
     pub(crate) engine: Settings,
     /// The folders that a service's file tools read.
     pub(crate) files: Vec<PathBuf>,
-    /// What file tools show although such files hold secrets.
+    /// Files that the file tools show although files like them hold secrets.
     pub(crate) shown_files: Vec<String>,
     /// Whether this is for a service, whose current folder means nothing.
     pub(crate) is_service: bool,
-    /// What is logged, and how.
+    /// The level and format of the log.
     pub(crate) log: Logging,
-    /// How the service is reached, and by whom.
+    /// The address of the service, its tokens and its limits.
     pub(crate) serve: ServeSetting,
-    /// Where everything is kept, if not in the data folder.
+    /// The database, if the data is not in the data folder.
     pub(crate) store: StoreSetting,
-    /// What is thrown away, and when.
+    /// The times after which data is deleted.
     pub(crate) retention: Retention,
-    /// Who is sent the spans of runs.
+    /// The collector that the spans of runs are sent to.
     pub(crate) collector: Option<Collector>,
-    /// The variable that names a collector which cannot be used, and why not.
+    /// The variable that names an unusable collector, and the reason.
     pub(crate) ignored: Option<(&'static str, &'static str)>,
 }
 
 impl Config {
-    /// What the settings come to, if they go together.
+    /// Checks the settings against one another and types them.
     pub(crate) fn new(settled: &Settled) -> Result<Config, Failure> {
         let named = |key: &str| {
             let found = settled.get(key)?;
@@ -391,7 +392,7 @@ fn engine(settled: &Settled, services: &ServicesSetting) -> Settings {
     }
 }
 
-/// The table's ranges keep every such number small enough.
+/// Narrows a number; the table's ranges keep every such number small enough.
 fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

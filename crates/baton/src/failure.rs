@@ -1,5 +1,5 @@
-//! What a command says when it did not work, and the exit code that goes with it. With `--json` it is the problem that the
-//! service would answer.
+//! The failure of a command: its message and its exit code. With `--json` it is the problem document that the service
+//! would answer.
 
 use baton_core::json::cut;
 use baton_engine::EngineError;
@@ -8,26 +8,26 @@ use serde_json::{Map, Value};
 
 use crate::serve::problem::{Code, Problem, members};
 
-/// How much is told of a failure: a file of strangers may have had a hand in its words.
+/// The most characters of a failure's message that are printed: a stranger's file may have had a hand in its words.
 pub(crate) const MOST_WORDS: usize = 16 << 10;
 
 /// The exit codes, the same for every command.
 pub(crate) mod exit {
-    /// It worked.
+    /// The command succeeded.
     pub(crate) const OK: u8 = 0;
     /// The run or the operation failed.
     pub(crate) const FAILED: u8 = 1;
     /// Wrong use or configuration.
     pub(crate) const USAGE: u8 = 2;
-    /// The run is suspended: it waits for a person.
+    /// The run is suspended: it waits for an answer or a decision.
     pub(crate) const SUSPENDED: u8 = 3;
     /// It was cancelled.
     pub(crate) const CANCELLED: u8 = 130;
-    /// The process was told to go (SIGTERM), and let go of its run.
+    /// The process was told to go (SIGTERM), and released its run.
     pub(crate) const TERMINATED: u8 = 143;
 }
 
-/// A command that did not work.
+/// The failure of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     /// The exit code.
@@ -36,7 +36,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) hint: Option<String>,
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub(crate) kind: Code,
     /// Further members of the problem.
     more: Map<String, Value>,
@@ -53,7 +53,7 @@ impl Failure {
         Failure::new(exit::FAILED, Code::NotFound, message)
     }
 
-    /// It does not go together with what there is.
+    /// The operation conflicts with the present state.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Failure::new(exit::FAILED, Code::Conflict, message)
     }
@@ -79,8 +79,7 @@ impl Failure {
         self
     }
 
-    /// The document that a program is told it with: the problem that the service would answer, with all words, and what to
-    /// do about it as `hint`.
+    /// The failure as a problem document, as the service would answer it: the whole message, and the fix as `hint`.
     pub(crate) fn document(&self) -> Value {
         let detail = cut(&self.message, MOST_WORDS);
         let problem = Problem { more: self.more.clone(), ..Problem::new(self.kind, detail) };
@@ -90,7 +89,7 @@ impl Failure {
         }
     }
 
-    /// Several failures as one that tells all of them, each with what to do about it; none is fine.
+    /// Several failures as one that reports all of them, each with its hint; none is `Ok`.
     pub(crate) fn of_all(mut failures: Vec<Failure>) -> Result<(), Failure> {
         let many = failures.len();
         match many {
@@ -107,7 +106,7 @@ impl Failure {
         Err(Failure::new(code, kind, lines.join("\n")))
     }
 
-    /// With what to do about it.
+    /// The same with a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -1,7 +1,7 @@
-//! Following a run to its next rest, on the terminal.
+//! Following a run on the terminal, until it ends or suspends.
 //!
-//! [`follow`] is for a run that this process drives: Ctrl-C cancels it and shows the receipt, a second
-//! one leaves at once. [`tail`] only looks at a run that may be driven elsewhere.
+//! [`follow`] is for a run that this process drives: Ctrl-C cancels it and shows the receipt, a second one leaves at
+//! once. [`tail`] only reads a run that may be driven elsewhere.
 
 mod asked;
 mod leaving;
@@ -22,7 +22,7 @@ use crate::interrupts::{Interrupt, Interrupts};
 use crate::screen::{Screen, Show};
 use crate::terminal::{DIM, line, note, styled};
 
-/// How long a log may be silent before it is asked whether anybody still writes it.
+/// The time that a log may be silent before the run is checked for a live owner.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// How a run is followed.
@@ -30,13 +30,13 @@ const SILENCE: Duration = Duration::from_secs(2);
 pub(crate) struct FollowOptions {
     /// How it is shown.
     pub(crate) show: Show,
-    /// From which place on; absent: from where this process took it up.
+    /// The place to begin at; absent: where this process claimed the run.
     pub(crate) from: Option<Cursor>,
-    /// Whether the run's account of itself is shown at the end.
+    /// Whether the run's steps are shown at the end.
     pub(crate) steps: bool,
     /// Whether a model's own reasoning is shown.
     pub(crate) show_reasoning: bool,
-    /// Whoever listened before the run began; absent: this call listens.
+    /// The signal listener from before the run began; absent: this call listens.
     pub(crate) interrupts: Option<Interrupts>,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct FollowOptions {
 pub(crate) enum Rest {
     /// The run is over.
     Ended(RunStatus),
-    /// The run waits for somebody.
+    /// The run waits for an answer or a decision.
     Suspended,
-    /// The person left at once.
+    /// The user left at once.
     LeftAtOnce,
-    /// The process was told to go, and let go of the run.
+    /// The process was told to go, and released the run.
     Left,
 }
 
@@ -66,7 +66,7 @@ impl Rest {
     }
 }
 
-/// Shows a run that this process drives until it rests; answers the exit code.
+/// Shows a run that this process drives until it ends or suspends; returns the exit code.
 pub(crate) async fn follow(app: &App, handle: RunHandle, options: FollowOptions) -> Result<u8, Failure> {
     let mut interrupts = match options.interrupts {
         Some(interrupts) => interrupts,
@@ -136,7 +136,7 @@ pub(crate) async fn watch(
                     cancelled = true;
                     screen.end()?;
                     note(styled(DIM, "cancelling; Ctrl-C again leaves at once"));
-                    // A store that takes its time keeps nobody here.
+                    // A slow store does not keep the user here.
                     tokio::select! {
                         posted = app.engine.cancel(&app.tenant, run) => { posted?; }
                         _ = interrupts.next() => return Ok(Rest::LeftAtOnce),
@@ -152,7 +152,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// Shows a run from a place on until it rests, whoever drives it.
+/// Shows a run from a place on until it ends or suspends, wherever it is driven.
 pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Result<u8, Failure> {
     let show_as = if json { Show::Json } else { Show::Text };
     let mut screen = Screen::new(show_as, false, run);
@@ -168,7 +168,7 @@ pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Res
     }
 }
 
-/// The next thing in a log; fails if there is nobody who could write it.
+/// The next item of a log; fails if the run has no live owner that could write it.
 async fn next_of_anybody(
     app: &App,
     run: RunId,
@@ -191,7 +191,7 @@ async fn next_of_anybody(
     }
 }
 
-/// Shows one thing; answers whether that was the last.
+/// Shows one item; returns how following ended if it was the last.
 async fn show(
     app: &App,
     run: RunId,
@@ -217,7 +217,7 @@ async fn show(
         Some(Seen::Suspended) => {
             let view = app.engine.view(&app.tenant, run).await?;
             if view.row.status != RunStatus::Suspended {
-                return Ok(None); // it goes on already
+                return Ok(None); // the run goes on already
             }
             screen.suspended(view.row.budget.usage(), question(&view.waiting))?;
             Ok(Some(Rest::Suspended))
@@ -229,13 +229,13 @@ async fn show(
     }
 }
 
-/// The place at which the latest owner took a run up.
+/// The place at which the latest owner claimed a run.
 pub(crate) async fn taken_up(app: &App, run: RunId) -> Result<Cursor, Failure> {
     let claims = app.store().claims(&app.tenant, run).await?;
     Ok(claims.last().map(|claim| Cursor { epoch: claim.epoch, seq: claim.base_seq }).unwrap_or_default())
 }
 
-/// Shows what a run came to since a place of its log: as one last object, or line by line.
+/// Shows a run's result since a place of its log: as one last object, or line by line.
 pub(crate) async fn account(app: &App, run: RunId, from: Cursor, show: Show) -> Result<(), Failure> {
     let result = app.engine.result(&app.tenant, run, from.epoch).await?;
     match show {

@@ -1,10 +1,10 @@
-//! What the person or the system tells this process while it works: Ctrl-C and SIGTERM.
+//! Signals from the user or the system: Ctrl-C, SIGTERM and a closed terminal.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// What was told.
+/// The request that a signal makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// Ctrl-C: stop what you are doing.
@@ -13,7 +13,7 @@ pub(crate) enum Interrupt {
     Leave,
 }
 
-/// Listens from the moment it is made; the signals no longer end the process by themselves.
+/// A listener from the moment it is made; the signals no longer end the process by themselves.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     cancel: Signal,
@@ -32,7 +32,7 @@ impl Interrupts {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Interrupt {
         tokio::select! {
             _ = self.cancel.recv() => Interrupt::Cancel,

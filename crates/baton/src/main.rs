@@ -35,7 +35,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Huge pages would triple what an idle process holds; where they cannot be done without, nothing is lost.
+    // Huge pages would triple the memory of an idle process; where they cannot be disabled, nothing is lost.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     cli::main()

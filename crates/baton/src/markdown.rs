@@ -1,10 +1,10 @@
 //! Markdown on a terminal, shown as it arrives.
 //!
-//! Every piece of text is shown in the moment it comes, and what stands there is never taken back: the
-//! cursor only moves on, so that nothing is lost, doubled or redrawn. What is not yet decided is kept
-//! for the few letters that decide it: how a line begins, and a span between marks, which is given up
-//! and shown as it was written where its end does not come soon. A line breaks where the terminal breaks
-//! it. What has no good form here, tables above all, is shown as it was written.
+//! Every piece of text is shown in the moment it comes, and shown text is never taken back: the cursor only moves on,
+//! so that nothing is lost, doubled or redrawn. Undecided text is held back for the few letters that decide it: the
+//! beginning of a line, and a span between marks, which is given up and shown as written if its end does not come soon.
+//! A line breaks where the terminal breaks it. Markdown without a good form here, tables above all, is shown as
+//! written.
 
 mod ink;
 mod inline;
@@ -16,25 +16,25 @@ use crate::terminal::{BOLD, CODE, styled};
 use inline::Step;
 use opening::Opening;
 
-/// Takes in text as it arrives and gives out what can be shown of it.
+/// Takes in text as it arrives and returns the part that can be shown.
 #[derive(Debug, Default)]
 pub(crate) struct Markdown {
-    /// What was taken in and cannot be shown yet.
+    /// Text that was taken in and cannot be shown yet.
     held: String,
-    /// What the present line is.
+    /// The state of the present line.
     place: Place,
-    /// Whether a quote's margin stands before it.
+    /// Whether a quote's margin stands before the line.
     quoted: bool,
-    /// The last letter of it.
+    /// The last letter of the line.
     before: Option<char>,
     /// The fence that is open, if one is.
     fence: Option<String>,
-    /// Whether something was shown, and a blank line came after it.
+    /// Whether something was shown, and whether a blank line came after it.
     shown: bool,
     gap: bool,
 }
 
-/// What a line is, as far as that is known.
+/// The state of a line, as far as it is decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
     /// Its beginning is undecided.
@@ -51,7 +51,7 @@ enum Place {
 }
 
 impl Markdown {
-    /// Takes in a piece of text; answers what can be shown now.
+    /// Takes in a piece of text; returns the part that can be shown now.
     pub(crate) fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
         for piece in text.split_inclusive('\n') {
@@ -69,7 +69,7 @@ impl Markdown {
         out
     }
 
-    /// The message is over; answers the rest of it, which ends with a line break.
+    /// Ends the message; returns the rest of it, which ends with a line break.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
         if !self.held.is_empty() || self.place != Place::Start || self.quoted {
@@ -87,7 +87,7 @@ impl Markdown {
         (self.place, self.quoted, self.before) = (Place::Start, false, None);
     }
 
-    /// Shows what can be shown of the line; all of it if it is complete.
+    /// Shows the decided part of the line; all of it if it is complete.
     fn show(&mut self, complete: bool, out: &mut String) {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_str();
@@ -111,7 +111,7 @@ impl Markdown {
         rest.clone_into(&mut self.held);
     }
 
-    /// A line begins, or goes on after the margin of a quote.
+    /// Opens a line, or goes on after the margin of a quote.
     fn open(&mut self, opening: Opening, out: &mut String) {
         if opening == Opening::Blank && !self.quoted {
             self.gap = self.shown;
@@ -156,7 +156,7 @@ impl Markdown {
         };
     }
 
-    /// Text with spans in it; answers what has to wait.
+    /// Shows text with spans in it; returns the part that has to wait.
     fn text<'a>(
         &mut self,
         mut rest: &'a str,

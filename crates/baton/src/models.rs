@@ -1,8 +1,8 @@
-//! Who answers: the catalog of models that the configuration comes to, and the choice among them.
+//! The models of the configuration: their catalog, and the choice of the one that answers.
 //!
-//! [`choose`] decides from facts alone; this module gathers them. Nothing is looked for on the network
-//! unless nothing is configured, and keys are read only when a model is needed. A key goes from where it is
-//! kept into the catalog and nowhere else.
+//! [`choose`] decides from facts alone; this module gathers them. The network is searched only if nothing is
+//! configured, and keys are read only when a model is needed. A key goes from its place into the catalog and nowhere
+//! else.
 
 pub(crate) mod built_in;
 mod choose;
@@ -28,7 +28,7 @@ pub(crate) use choose::{Chosen, Facts, Ollama, choose};
 pub(crate) use keys::{Key, look_for};
 use privacy::{Away, Watcher};
 
-/// How long Ollama has to say what it has, where nobody said that it is there.
+/// The deadline of Ollama's list of models, where no setting says that Ollama is there.
 const DISCOVERY: Duration = Duration::from_millis(300);
 
 /// All models of a configuration. Cheap to clone.
@@ -39,13 +39,13 @@ pub(crate) struct Models {
 
 struct Contents {
     serving: Serving,
-    /// The host that answers searches, if that is not on this machine.
+    /// The host of the search service, if it is not on this machine.
     search: Option<String>,
-    /// The collector that is sent spans, if that is not on this machine.
+    /// The collector of spans, if it is not on this machine.
     collector: Option<Watcher>,
-    /// The host of the execution service, if that is not on this machine.
+    /// The host of the execution service, if it is not on this machine.
     execution: Option<String>,
-    /// The context service, if that is not on this machine.
+    /// The context service, if it is not on this machine.
     context: Option<Watcher>,
     /// Whether pages may be visited.
     visits: bool,
@@ -72,18 +72,18 @@ impl Models {
         Models { it: Arc::new(it) }
     }
 
-    /// Where the engine finds its models.
+    /// The function by which the engine finds its models.
     pub(crate) fn source(&self) -> ModelSource {
         let models = self.clone();
         Arc::new(move |name| models.model(name))
     }
 
-    /// Who serves models.
+    /// The providers, roles and models of the settings.
     pub(crate) fn serving(&self) -> &Serving {
         &self.it.serving
     }
 
-    /// What was found of a provider's key.
+    /// The key of a provider, or why it is missing.
     pub(crate) fn key(&self, provider: &str) -> Option<&Key> {
         let environment = |name: &str| std::env::var_os(name);
         let found = || {
@@ -95,7 +95,7 @@ impl Models {
         self.it.keys.get_or_init(found).get(provider)
     }
 
-    /// All of them by name.
+    /// The catalog of all models.
     pub(crate) fn catalog(&self) -> Result<&Catalog, Failure> {
         let made = self.it.catalog.get_or_init(|| {
             let provider = |(name, setting): (&String, &ProviderSetting)| Provider {
@@ -110,12 +110,12 @@ impl Models {
         made.as_ref().map_err(|error| Failure::usage(error.to_string()).hint("correct it in baton.toml"))
     }
 
-    /// How many calls of a tenant wait for a place of a model.
+    /// The number of calls of a tenant that wait for a permit of a model.
     pub(crate) fn waiting(&self, tenant: &Tenant) -> usize {
         self.catalog().map_or(0, |catalog| catalog.waiting(tenant))
     }
 
-    /// A model by its name. Nobody is asked anything without the key that is said to be there.
+    /// A model by its name. Fails without the key that its provider needs, before anything is sent.
     pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
         if let Some(why) = self.keyless(name) {
             return Err(Fault::new(Code::LlmAuth, why.message));
@@ -124,13 +124,13 @@ impl Models {
         catalog.model(name)
     }
 
-    /// Why the key of a model's provider is not there, if it should be.
+    /// The failure for a provider's missing key.
     fn keyless(&self, model: &str) -> Option<Failure> {
         let (provider, _) = self.it.serving.provider_of(model)?;
         self.key(provider).and_then(|key| key.missing(provider))
     }
 
-    /// Checks a name that a person gave; answers the name to keep, which means the same in every folder.
+    /// Checks a name that the user gave; returns the name to keep, which means the same in every folder.
     pub(crate) fn checked(&self, name: &str) -> Result<String, Failure> {
         let name = self.known(name)?;
         if let Some(missing) = self.keyless(&name) {
@@ -142,14 +142,14 @@ impl Models {
         }
     }
 
-    /// The name to keep, if there is such a provider.
+    /// The name to keep, if its provider exists.
     fn known(&self, name: &str) -> Result<String, Failure> {
         let name = whole_path(name)?;
         self.it.serving.known(&name).map_err(|why| Failure::usage(why).hint(self.it.serving.there_are()))?;
         Ok(name)
     }
 
-    /// The same for a name of the settings: what is wrong says where it was named.
+    /// The same for a name from the settings: a failure names the setting.
     fn known_from(&self, name: &str, origin: &Origin) -> Result<String, Failure> {
         self.known(name).map_err(|failure| {
             let place = match origin {
@@ -163,7 +163,7 @@ impl Models {
         })
     }
 
-    /// Finds out who answers. A model that was named and cannot be asked is refused.
+    /// Chooses the model that answers. A named model that cannot be asked is refused.
     pub(crate) async fn choose(&self) -> Result<Chosen, Failure> {
         if let Some((name, origin)) = &self.it.named {
             let name = self.known_from(name, origin)?;
@@ -172,13 +172,13 @@ impl Models {
         self.intended().await
     }
 
-    /// Who answers if somebody names a model while they talk: as if they had named it with `--model`.
+    /// The choice for a model that is named during a chat, as if it were named with `--model`.
     pub(crate) fn choose_named(&self, name: &str) -> Result<Chosen, Failure> {
         let name = self.checked(name)?;
         Ok(choose(&self.facts(Some((name, Origin::Flag("/model"))))?))
     }
 
-    /// Finds out who is meant to answer, for commands that show what is: a key may be missing.
+    /// Chooses the model that is meant to answer, for commands that only show it: its key may be missing.
     pub(crate) async fn intended(&self) -> Result<Chosen, Failure> {
         let named = match &self.it.named {
             Some((name, origin)) => Some((self.known_from(name, origin)?, origin.clone())),
@@ -191,7 +191,7 @@ impl Models {
         Ok(choose(&facts))
     }
 
-    /// Who answers by what is configured alone: nobody is looked for, and no key is asked for.
+    /// The choice by the configuration alone: nothing is searched for, and no key is needed.
     pub(crate) fn configured(&self) -> Result<Chosen, Failure> {
         let named = match &self.it.named {
             Some((name, origin)) => Some((whole_path(name)?, origin.clone())),
@@ -200,7 +200,7 @@ impl Models {
         Ok(choose(&self.facts(named)?))
     }
 
-    /// Tries a model out. Nothing is sent without the key that is said to be there.
+    /// Tries a model out. Nothing is sent without the key that its provider needs.
     pub(crate) async fn probe(&self, model: &str) -> Result<ModelProbe, Failure> {
         let catalog = self.catalog()?;
         let Some(missing) = self.keyless(model) else { return Ok(catalog.probe(model).await) };
@@ -259,8 +259,8 @@ impl Models {
         })
     }
 
-    /// Whether a run that nobody drives may be taken up unasked by somebody who was told who answers: only
-    /// if its text goes nowhere else, and all its models can be asked here.
+    /// Whether a run without an owner may be taken up unasked after the user saw which models answer: only if its text
+    /// goes to no other host, and all its models can be asked here.
     pub(crate) fn may_adopt(
         &self,
         chosen: &Chosen,
@@ -277,14 +277,14 @@ impl Models {
         }
     }
 
-    /// Who answers in a run that began earlier, perhaps under other settings.
+    /// The models that answer in a run that began earlier, perhaps under other settings.
     pub(crate) fn as_pinned(&self, definition: &Definition) -> Chosen {
         let (model, roles) = (definition.model.clone(), definition.roles.clone());
         Chosen::new(model, roles, "as this run began".to_owned(), &self.away())
     }
 }
 
-/// Scripts by their whole path, which means the same in every folder.
+/// Makes the paths of scripts absolute, so that they mean the same in every folder.
 fn whole_paths(mut roles: Roles) -> Result<Roles, Failure> {
     for candidate in roles.values_mut().flatten() {
         candidate.model = whole_path(&candidate.model)?;
@@ -299,7 +299,7 @@ fn whole_path(model: &str) -> Result<String, Failure> {
     }
 }
 
-/// Where text goes that a provider is sent, if that is not this machine.
+/// The host of a provider, if it is not this machine.
 fn host(provider: &ProviderSetting) -> Option<String> {
     (!provider.base_url.is_local()).then(|| host_of(&provider.base_url))
 }

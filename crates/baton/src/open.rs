@@ -1,4 +1,4 @@
-//! Putting an [`App`] together: the store, the tools, the models, the engine.
+//! Opening an [`App`]: builds the store, the tools, the models and the engine.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -18,14 +18,14 @@ use crate::serve::problem::Code;
 use crate::terminal::{DIM, note, styled};
 use crate::web;
 
-/// What an app is opened for.
+/// The purpose that an app is opened for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Purpose {
     /// Whether one JSON document is printed instead of text.
     pub(crate) json: bool,
     /// Whether the tools with effects, which only tests and demonstrations have, are there.
     pub(crate) test_tools: bool,
-    /// Whether it may be enough to read: data that cannot be written to can still be looked at.
+    /// Whether read access may be enough: data that cannot be written to can still be shown.
     pub(crate) may_read_only: bool,
 }
 
@@ -73,7 +73,7 @@ async fn database(config: &Config, url: &DatabaseUrl) -> Result<Store, Failure> 
     })
 }
 
-/// Opens the file; says so if a copy was made before it was brought up to date.
+/// Opens the file; prints a note if a copy was made before the file was migrated.
 fn file(config: &Config) -> Result<Store, Failure> {
     let opened = SqliteStore::open(&config.data).map_err(|error| unopened(&config.data, error))?;
     if let Some(copy) = opened.backup {
@@ -82,7 +82,7 @@ fn file(config: &Config) -> Result<Store, Failure> {
     Ok(Store::Sqlite(opened.store))
 }
 
-/// Why the file of a folder was not opened, and what helps.
+/// The failure for a data folder that did not open, with a hint.
 fn unopened(folder: &Path, error: OpenError) -> Failure {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     match error {
@@ -105,11 +105,11 @@ fn unopened(folder: &Path, error: OpenError) -> Failure {
     }
 }
 
-/// What helps where a folder cannot be used.
+/// The hint for a folder that cannot be used.
 const ANOTHER_FOLDER: &str =
     "--data DIR or BATON_DATA names another data folder; baton doctor looks for what is wrong";
 
-/// How much has to be free for anything to be written.
+/// The free space below which nothing can be written.
 const SOMETHING: u64 = 128 << 10;
 
 fn is_full(folder: &Path) -> bool {
@@ -117,8 +117,8 @@ fn is_full(folder: &Path) -> bool {
     rustix::fs::statvfs(there).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < SOMETHING)
 }
 
-/// Opens data that can be read and not written to. `why` says why it cannot be written to, and is the answer if it cannot
-/// be read either.
+/// Opens data that can be read and not written to. `why` is the reason why it cannot be written to, and the failure if
+/// it cannot be read either.
 fn to_read(config: &Config, why: Failure) -> Result<Store, Failure> {
     if config.store.url.is_some() || !config.data.join("baton.db").is_file() {
         return Err(why);
@@ -136,13 +136,13 @@ fn to_read(config: &Config, why: Failure) -> Result<Store, Failure> {
     }
 }
 
-/// The built-in tools as the operator sees them. File tools read the current folder; those of a service the folders of
-/// the settings.
+/// The built-in tools with the operator's overrides. File tools read the current folder; those of a service read the
+/// folders of the settings.
 pub(crate) fn registry(store: &Store, config: &Config, test_tools: bool) -> Result<Registry, Failure> {
     registry_with(store, config, test_tools, |_| Vec::new())
 }
 
-/// The same with tools from elsewhere, made by somebody who is told which names are taken.
+/// The same with tools from elsewhere; `more` makes them and can check which names are taken.
 pub(crate) fn registry_with(
     store: &Store,
     config: &Config,
@@ -161,12 +161,12 @@ pub(crate) fn registry_with(
     }
     let more = more(&|name| tools.iter().any(|tool| tool.spec().name == name));
     tools.extend(more);
-    // A tool of a service may come later, and so may what is said of it.
+    // A tool of a service may come later, and so an override of it is no mistake.
     let trust = web::trust(&config.web, &tools, config.services.execution.is_some())?;
     Registry::with_trust(tools, trust).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// The files of our own that no model is shown: the data, and the keys that the settings name.
+/// Baton's own files, which no model is shown: the data, and the keys that the settings name.
 fn own_files(config: &Config) -> Vec<PathBuf> {
     let providers = config.serving.providers.values().map(|provider| &provider.key);
     let search = config.web.search.as_ref().map(|search| &search.key);
@@ -181,8 +181,8 @@ fn own_files(config: &Config) -> Vec<PathBuf> {
     std::iter::once(config.data.clone()).chain(files).collect()
 }
 
-/// The keys that the settings name, wherever they are kept: taken out of what the audit trail is told. None is read before
-/// there is something to tell.
+/// The keys that the settings name, of every provider and service: they are removed from the events of the audit trail.
+/// None is read before the first event.
 fn known_secrets(config: &Config, models: &Models) -> KnownSecrets {
     let services = &config.services;
     let search = config.web.search.as_ref().map(|search| &search.key);
@@ -198,7 +198,7 @@ fn known_secrets(config: &Config, models: &Models) -> KnownSecrets {
     })
 }
 
-/// The long outputs, each for whom it belongs to.
+/// The long outputs, each readable only by the tenant that owns it.
 struct Blobs {
     store: Store,
 }

@@ -1,6 +1,6 @@
-//! A run as it is shown while it happens: as text for people, or as one JSON object a line.
+//! The output of a run while it happens: as text, or as one JSON object a line.
 //!
-//! Nothing here decides anything: [`crate::follow`] reads the log and says what to show.
+//! Nothing is decided here: [`crate::follow`] reads the log and calls this module with each event.
 
 mod page;
 
@@ -17,10 +17,10 @@ use crate::dialect::{self, Frame};
 use crate::terminal::line;
 pub(crate) use page::Page;
 
-/// How a run is shown.
+/// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Show {
-    /// As text for people.
+    /// As text.
     #[default]
     Text,
     /// As one JSON object a line.
@@ -29,16 +29,16 @@ pub(crate) enum Show {
     Nothing,
 }
 
-/// See the module.
+/// The output of one run.
 #[derive(Debug)]
 pub(crate) struct Screen {
     show: Show,
     show_reasoning: bool,
     run: RunId,
     page: Page,
-    /// The number that was shown last.
+    /// The sequence number that was shown last.
     seq: u64,
-    /// What the agent said last, for `done`.
+    /// The agent's last text, for `done`.
     final_text: FinalText,
 }
 
@@ -56,7 +56,7 @@ impl Screen {
         Screen { show, show_reasoning, run, page: Page::new(), seq: 0, final_text: FinalText::default() }
     }
 
-    /// Takes in the next event; answers whether it ends the run with a text that has to be read from the store.
+    /// Takes in the next event; returns whether it ends the run with a text that has to be read from the store.
     pub(crate) fn needs_response(&mut self, seen: &NumberedEvent) -> bool {
         if self.show != Show::Json {
             return false;
@@ -83,7 +83,7 @@ impl Screen {
         }
     }
 
-    /// Says that what was shown after a number is void.
+    /// Shows that the text after a sequence number is void.
     pub(crate) fn resumed(&mut self, last_seq: u64) -> io::Result<()> {
         self.seq = last_seq;
         match self.show {
@@ -93,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// Says that the run waits with this question, or for a decision.
+    /// Shows that the run waits with this question, or for a decision.
     pub(crate) fn suspended(&mut self, usage: Usage, question: &str) -> io::Result<()> {
         match self.show {
             Show::Nothing => Ok(()),
@@ -102,17 +102,17 @@ impl Screen {
         }
     }
 
-    /// Ends the last line, whatever happened.
+    /// Ends the last line, however the run ended.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         if self.show == Show::Text { self.page.end() } else { Ok(()) }
     }
 
-    /// When a person should be told what is waited for, if nothing is shown until then.
+    /// The time at which to show a spinner with the awaited model, if nothing is shown until then.
     pub(crate) fn sign_due(&self) -> Option<Instant> {
         if self.show == Show::Text { self.page.sign_due() } else { None }
     }
 
-    /// Says what is waited for, until something is shown.
+    /// Shows a spinner with the awaited model, until an event is shown.
     pub(crate) fn sign(&mut self, who: &str) {
         self.page.sign(who);
     }
@@ -123,7 +123,7 @@ impl Screen {
     }
 }
 
-/// What became of the calls of a cancelled run, in one line.
+/// The outcome of the calls of a cancelled run, in one line.
 pub(crate) fn receipt(receipt: &Receipt) -> String {
     let names = |calls: &[ReceiptCall]| calls.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
     let parts = [

@@ -1,7 +1,7 @@
-//! The shapes of the API: what is stored and seen, as the JSON that clients rely on.
+//! The shapes of the API: stored and live values as the JSON that clients rely on.
 //!
-//! Every function here is pure. Nothing is left out silently: an optional field is absent where there
-//! is nothing to say, and present otherwise.
+//! Every function here is pure. Nothing is left out silently: an optional field is absent where it has no value, and
+//! present otherwise.
 
 use baton_core::budget::Limits;
 use baton_core::chat::{ChatCall, ChatMessage};
@@ -15,12 +15,12 @@ use baton_tools::ToolCallResult;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// A list, and where the next page begins.
+/// A list, and the cursor of the next page.
 pub(crate) fn list(items: Vec<Value>, next: Option<String>) -> Value {
     object([("items", Some(Value::Array(items))), ("next", next.map(Value::from))])
 }
 
-/// Cuts what was read to `limit`; answers the last one's id if there was more.
+/// Cuts the rows that were read to `limit`; returns the last one's id if there were more.
 pub(crate) fn page<T>(found: &mut Vec<T>, limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
     let limit = limit as usize;
     let is_more = found.len() > limit;
@@ -80,7 +80,7 @@ pub(crate) fn message(message: &ChatMessage) -> Value {
     ])
 }
 
-/// What a rewind did.
+/// The result of a rewind.
 pub(crate) fn rewound(rewound: &Rewound, head_index: i64) -> Value {
     object([
         ("branch", value(&rewound.branch)),
@@ -90,7 +90,7 @@ pub(crate) fn rewound(rewound: &Rewound, head_index: i64) -> Value {
     ])
 }
 
-/// What a prune freed, or would free.
+/// The entries and branches that a prune freed, or would free.
 pub(crate) fn pruned(pruned: &Pruned, dry_run: bool) -> Value {
     json!({
         "branches": pruned.branches,
@@ -121,7 +121,7 @@ pub(crate) fn run(view: &RunView) -> Value {
     ])
 }
 
-/// What a run may use, in the words of the settings.
+/// The limits of a run, in the words of the settings.
 fn limits(limits: &Limits) -> Value {
     object([
         ("iterations", value(&limits.iterations)),
@@ -166,9 +166,9 @@ fn span(span: &TraceSpan) -> Value {
     })
 }
 
-/// A question to a person about one call.
+/// The approval of one call, as the question to decide.
 ///
-/// Its arguments are exactly those that would run; what a person would not see of them stands in `warnings`.
+/// Its arguments are exactly those that would run; invisible parts of them are named in `warnings`.
 pub(crate) fn approval(approval: &Approval, now: Timestamp) -> Value {
     let mut shape = value(approval).unwrap_or_default();
     let Value::Object(fields) = &mut shape else { return shape };
@@ -200,7 +200,7 @@ pub(crate) fn tool(spec: &ToolSpec) -> Value {
     ])
 }
 
-/// What came of a tool that a person called.
+/// The result of a tool that was called by hand.
 pub(crate) fn executed(ran: &ToolCallResult, execution_time_ms: u64) -> Value {
     let worked = ran.outcome.status == baton_core::thread::Closing::Ok;
     json!({
@@ -215,7 +215,7 @@ pub(crate) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// Plain values of ours always are JSON; one that is not is left out.
+/// A value as JSON. Our own plain values always are JSON; one that is not is left out.
 fn value<T: Serialize>(of: &T) -> Option<Value> {
     serde_json::to_value(of).ok()
 }

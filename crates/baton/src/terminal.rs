@@ -1,8 +1,7 @@
-//! Writing to people: the answer to standard output, everything else to standard error.
+//! Writing to the terminal: the answer to standard output, everything else to standard error.
 //!
-//! A reader that went away (`baton … | head`, a terminal that was closed) is no failure: the command
-//! finishes its work in silence.
-//! Text of strangers cannot move the cursor, change colours or turn words around: on a terminal, control
+//! A reader that went away (`baton … | head`, a terminal that was closed) is no failure: the command finishes its work
+//! in silence. Text of strangers cannot move the cursor, change colours or turn words around: on a terminal, control
 //! characters and those that set the direction of text are replaced before they are shown.
 
 use std::borrow::Cow;
@@ -17,29 +16,29 @@ use rustix::io::Errno;
 
 /// Names and headings.
 pub(crate) const BOLD: Style = Style::new().bold();
-/// What is beside the point.
+/// Secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
-/// What went well.
+/// Success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// What went wrong.
+/// Failure.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
-/// What deserves a look.
+/// Warning.
 pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
 /// Code and commands.
 pub(crate) const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// Whether the answer goes to a person.
+/// Whether the answer goes to a terminal.
 pub(crate) fn shows_answers() -> bool {
     io::stdout().is_terminal()
 }
 
-/// How many characters fit a line of the answer, if it goes to a terminal that says so.
+/// The width of the terminal that the answer goes to, in characters, if it reports one.
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (shows_answers() && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Whether notes go to a person.
+/// Whether notes go to a terminal.
 pub(crate) fn shows_notes() -> bool {
     io::stderr().is_terminal()
 }
@@ -54,10 +53,10 @@ pub(crate) fn colours_notes() -> bool {
     AutoStream::choice(&io::stderr()) != ColorChoice::Never
 }
 
-/// How often the sign of work moves.
+/// The interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Something that turns while a person waits, until it is told to finish; nothing where nobody sees it.
+/// A spinner for a user who waits, until it is finished; `None` where standard error is no terminal.
 pub(crate) fn turning(what: String) -> Option<ProgressBar> {
     if !shows_notes() {
         return None;
@@ -80,7 +79,7 @@ pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
     answer(&format!("{}\n", text.as_ref()))
 }
 
-/// Writes a line beside the answer. A note that nobody can read is not worth failing for.
+/// Writes a line beside the answer. A note that cannot be written is not worth failing for.
 pub(crate) fn note(text: impl AsRef<str>) {
     let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
 }
@@ -96,7 +95,7 @@ pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A stranger's text without anything that a terminal would obey.
+/// A stranger's text without characters that a terminal would obey.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let obeyed = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns(c);
@@ -120,13 +119,13 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
 fn unless_gone(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        // A disk that cannot be written to says the same as a terminal that is gone.
+        // A disk that cannot be written to reports the same error as a terminal that is gone.
         Err(error) if is_hung_up(&error) && !goes_to_a_file() => Ok(()),
         other => other,
     }
 }
 
-/// Whether this is what is said by a terminal that is gone.
+/// Whether this is the error of a terminal that is gone.
 fn is_hung_up(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::IO.raw_os_error())
 }

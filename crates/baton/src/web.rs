@@ -1,7 +1,8 @@
-//! The web tools that the settings come to, and what the operator says of tools.
+//! The web tools of the settings, and the operator's overrides of tools.
 //!
-//! `fetch_url` is always there, behind its guard; `web_search` where somebody was named who answers searches. A
-//! service that lacks its key keeps its tool, which says so when it is called: nothing else stops working over it.
+//! `fetch_url` is always there, behind its guard; `web_search` only where a search service is configured. A search
+//! service that lacks its key keeps its tool, which reports that when it is called: nothing else stops working because
+//! of it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,7 +30,7 @@ pub(crate) fn tools(setting: &WebSetting) -> Result<Vec<Arc<dyn Tool>>, Failure>
     made.map_err(|error| Failure::usage(error.to_string()).hint("correct [search] in baton.toml"))
 }
 
-/// What was found of the key of a search service.
+/// The key of a search service, or why it is missing.
 pub(crate) fn key(search: &SearchSetting, environment: &dyn Fn(&str) -> Option<OsString>) -> Key {
     look_for(&search.key, environment)
 }
@@ -52,7 +53,7 @@ pub(crate) fn service(
     }
 }
 
-/// What is said of the tools that are there; of one that is not, only where more of them may come.
+/// The overrides of existing tools; those of an unknown tool only where more tools may come.
 pub(crate) fn trust(
     setting: &WebSetting,
     tools: &[Arc<dyn Tool>],
@@ -75,7 +76,7 @@ pub(crate) fn trust(
     Ok(trust)
 }
 
-/// More time for a tool that would stop by itself before it is over.
+/// The failure for a timeout that is longer than the tool's own.
 fn too_long(spec: &ToolSpec, said: &TrustOverride, origin: &Origin) -> Option<Failure> {
     let at_most = Duration::from_millis(spec.timeout_ms).as_secs();
     let hint = match spec.name.as_str() {

@@ -1,7 +1,7 @@
-//! `baton approvals`: what agents may not do without a person, and the person's decision.
+//! `baton approvals`: lists the calls that need a decision before an agent may make them, and records the decision.
 //!
-//! What is approved is exactly what was shown: the decision is bound to the call and its arguments. The
-//! first decision counts; a later one is told who was first.
+//! A decision applies to exactly what was shown: it is bound to the call and its arguments. The first decision counts;
+//! a later one gets an error that names the first.
 
 use baton_core::json;
 use baton_core::run::{Approval, ApprovalKind, ApprovalStatus, Choice};
@@ -25,7 +25,7 @@ Examples:
   baton approvals deny 9a6cf2b0-2 --reason \"not on a Friday\"
   baton approvals edit 9a6cf2b0-2 --arguments '{\"path\": \"notes.txt\"}'";
 
-/// How many approvals a shortened id is looked for among.
+/// The number of approvals that a shortened id is looked up among.
 const MOST: u32 = 1000;
 
 /// The arguments of `baton approvals`.
@@ -42,7 +42,7 @@ enum ApprovalsCommand {
     Ls(ListArgs),
     /// Shows one approval with its whole arguments
     Show(OneArgs),
-    /// Lets the call run as it was asked for; one whose outcome nobody knows runs again with the same key
+    /// Lets the call run as it was asked for; one with an unknown outcome runs again with the same key
     Approve(DecideArgs),
     /// Does not let the call run; the agent is told
     Deny(DecideArgs),
@@ -73,7 +73,7 @@ struct DecideArgs {
     /// Why; the agent is told
     #[arg(long)]
     reason: Option<String>,
-    /// Only records the decision; whoever drives the run next finds it
+    /// Only records the decision; the next process that drives the run finds it
     #[arg(long)]
     detach: bool,
 }
@@ -87,7 +87,7 @@ struct EditArgs {
     arguments: String,
 }
 
-/// The status that is listed; none: all.
+/// The status to list; `None` lists all.
 #[derive(Debug, Clone, Copy)]
 struct Wanted(Option<ApprovalStatus>);
 
@@ -192,7 +192,7 @@ fn described(approval: &Approval, folder: Option<String>) -> String {
     lines.join("\n")
 }
 
-/// Where it stands, and who decided when.
+/// The status of an approval, who decided it and when.
 fn decided(approval: &Approval) -> String {
     let by = approval.by.as_ref().map(|by| format!(" by {}", brief(by, 80)));
     let at = approval.at.map(|at| format!(" at {}", moment(at)));
@@ -229,7 +229,7 @@ async fn decide(
             say(&words)?;
             return Ok(exit::OK);
         }
-        // It is decided all the same, and waits for somebody who can go on with it.
+        // The decision is recorded all the same; the run waits for a process that has the tools.
         Err(EngineError::MissingTools { run, missing }) => {
             say(&words)?;
             note(format!("its run needs tools that are not configured here: {}", missing.join(", ")));
@@ -254,7 +254,7 @@ async fn decide(
     Ok(code)
 }
 
-/// Why a decision was not taken, with what helps.
+/// Why a decision was refused, with a hint.
 async fn refused(app: &App, asked: &Approval, error: EngineError) -> Failure {
     match error {
         error @ EngineError::Store(StoreError::AlreadyDecided { .. }) => {
@@ -272,7 +272,7 @@ async fn refused(app: &App, asked: &Approval, error: EngineError) -> Failure {
     }
 }
 
-/// An approval by its id, or by a beginning or end of it that only one has.
+/// Finds an approval by its id, or by a beginning or end of it that only one approval has.
 async fn find(app: &App, text: &str) -> Result<Approval, Failure> {
     if let Ok(approval) = app.store().approval(&app.tenant, text).await {
         return Ok(approval);

@@ -1,4 +1,4 @@
-//! `baton ask`: one message, and the answer as it arrives.
+//! `baton ask`: sends one message and streams the answer.
 
 use std::io::{IsTerminal, Read};
 
@@ -33,7 +33,7 @@ Examples:
 Ctrl-C cancels the run and shows what became of its calls; a second one leaves at once.
 Exit codes: 0 answered, 1 failed, 2 wrong use, 3 it waits for you, 130 cancelled.";
 
-/// The longest message that is read from a pipe: no longer one is accepted.
+/// The longest message that is read from a pipe; a longer one is refused.
 const MOST_PIPED: u64 = 1 << 20;
 
 /// The arguments of `baton ask`.
@@ -65,7 +65,7 @@ pub(crate) struct AskArgs {
     show_reasoning: bool,
 }
 
-/// How much a caller lets an agent do.
+/// The mode: how much a caller lets an agent do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum ModeArg {
@@ -139,13 +139,13 @@ fn left_before(told: Interrupt) -> u8 {
     }
 }
 
-/// One line beside the answer: who answers, whether text leaves this machine, and where it is kept; and another one
-/// where nobody configured who answers.
+/// Prints one line beside the answer: the model that answers, whether text leaves this machine, and where it is kept;
+/// and a second line where no model was configured.
 async fn introduce(app: &App, handle: &RunHandle, chosen: &Chosen) -> Result<(), Failure> {
     let row = app.store().run(&app.tenant, handle.run).await?;
     let definition = app.store().definition(&app.tenant, &row.definition).await?;
     let pinned = app.models.as_pinned(&definition);
-    // A message that answers a question goes to the run that asked, and to its models.
+    // A message that answers a question goes to the run that asked, and to that run's models.
     let is_new = (&pinned.model, &pinned.roles) == (&chosen.model, &chosen.roles);
     let who = if is_new { chosen } else { &pinned };
     let place = format!("{} · run {}", thread_in_brief(&handle.thread), handle.run.short());
@@ -154,7 +154,7 @@ async fn introduce(app: &App, handle: &RunHandle, chosen: &Chosen) -> Result<(),
     Ok(())
 }
 
-/// How much of a thread's name stands in the line beside an answer.
+/// The most characters of a thread's name in the line beside an answer.
 const MOST_NAME: usize = 24;
 
 /// A thread, as the line beside an answer names it.
@@ -180,7 +180,7 @@ async fn request(app: &App, args: AskArgs, chosen: &Chosen) -> Result<RunRequest
     Ok(request)
 }
 
-/// A thread by its id, which may be shortened if we made it; any other name begins a thread of that name.
+/// Finds a thread by its id, which may be shortened if Baton made it; any other name begins a thread of that name.
 pub(crate) async fn thread_named(app: &App, text: &str) -> Result<ThreadId, Failure> {
     let id: ThreadId = text.parse().map_err(|error: BadId| Failure::usage(error.to_string()))?;
     let shortened = text.len() >= 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -198,11 +198,11 @@ fn no_message() -> Failure {
     Failure::usage("there is no message").hint("baton ask \"How is this machine doing?\"")
 }
 
-/// The message: the words of the command line, or what standard input holds.
+/// The message: the words of the command line, or the content of standard input.
 fn said(words: &[String]) -> Result<String, Failure> {
     match words {
         [only] if only == "-" => piped(),
-        // A person who gave no message is not left before a silent terminal.
+        // A user who gave no message is not left before a silent terminal.
         [] if std::io::stdin().is_terminal() => Err(no_message()),
         [] => piped(),
         words => Ok(words.join(" ")),
@@ -222,7 +222,7 @@ fn piped() -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::usage("the piped message is not UTF-8 text"))
 }
 
-/// Why the branch takes no message now, and what helps.
+/// The failure for a branch that takes no message now, with a hint.
 async fn busy(app: &App, branch: String, run: baton_core::id::RunId) -> Failure {
     let failure = Failure::from(StoreError::Busy { branch, run });
     let Ok(row) = app.store().run(&app.tenant, run).await else { return failure };
@@ -240,7 +240,7 @@ async fn busy(app: &App, branch: String, run: baton_core::id::RunId) -> Failure 
     failure
 }
 
-/// Whether a run waits for a decision that nobody made yet. One that is made waits for whoever resumes the run.
+/// Whether a run waits for a decision that is still open. With the decision made, the run only has to be resumed.
 async fn is_undecided(app: &App, run: baton_core::id::RunId) -> bool {
     let Ok(view) = app.engine.view(&app.tenant, run).await else { return true };
     let standing = asking::standing(app, &view).await;

@@ -1,9 +1,9 @@
-//! `baton audit`: what happened, as a chain in which no row can be changed unseen.
+//! `baton audit`: lists the audit trail and verifies it. The trail is a hash chain, so no row can be changed unseen.
 //!
-//! Each row holds the digest of an event and the hash of the row before. The end of the chain is noted in the write that
-//! seals a row, so a chain that was cut off at its end or emptied is found. Whoever notes the hash of the last row
-//! somewhere else can tell later whether the chain still leads to it, also where that note was changed together with
-//! the rows.
+//! Each row holds the digest of an event and the hash of the row before. The end of the chain is noted in the write
+//! that seals a row, so a chain that was cut off at its end or emptied is found. An operator who notes the hash of the
+//! last row elsewhere can check later whether the chain still leads to it, even if the note in the database was changed
+//! together with the rows.
 
 use baton_core::id::Tenant;
 use baton_store::{AuditRow, BrokenChain, Verifier};
@@ -23,7 +23,7 @@ Examples:
   baton audit verify
   baton audit verify --head HASH    whether the chain still leads on from a hash that was noted";
 
-/// How many rows are read at a time.
+/// The number of rows read at a time.
 const PAGE: u32 = 1000;
 
 /// The arguments of `baton audit`.
@@ -61,7 +61,8 @@ struct LsArgs {
 
 /// Runs the command.
 pub(crate) async fn run(app: &App, args: AuditArgs) -> Result<u8, Failure> {
-    // What was written and is not in the chain yet belongs to what is shown and checked.
+    // Events that are written but not yet sealed into the chain belong to what is shown and checked, so they are sealed
+    // first.
     if !app.is_read_only() {
         app.engine.tell_calls().await?;
     }
@@ -102,7 +103,7 @@ async fn ls(app: &App, args: LsArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// The source of a row: what came from outside may give itself any name, ours too.
+/// The source of a row, marked if it is external: an external event may give itself any name, Baton's too.
 fn source(row: &AuditRow) -> String {
     let name = brief(&row.source, 40);
     if row.external == Some(true) { format!("{name} (external)") } else { name.to_string() }
@@ -150,7 +151,7 @@ async fn verify(app: &App, head: Option<&str>) -> Result<u8, Failure> {
     }
 }
 
-/// Goes through the chain; answers how many rows are as they were, and the hash of the last one.
+/// Verifies the chain; returns the number of intact rows, and the hash of the last one.
 async fn walked(app: &App, head: Option<&str>) -> Result<(i64, Result<String, BrokenChain>), Failure> {
     let mut verifier = Verifier::new(head).sealed(app.store().chain_end().await?);
     loop {

@@ -1,9 +1,9 @@
-//! `baton bench`: what the engine does on this machine, with nothing else installed.
+//! `baton bench`: measures the engine on this machine, with nothing else installed.
 //!
-//! An engine of its own, on a temporary data folder, with a scripted model and a tool that answer at once: what is
-//! left is what Baton itself costs, and the disk. Figures of one machine say little about another one, so most are also
-//! given as ratios. Nothing of the person's own data or settings is touched, and nobody is asked over a network. Threads,
-//! models and the HTTP shell around the engine are not measured here.
+//! It runs an engine of its own, on a temporary data folder, with a scripted model and a tool that answer at once, so
+//! the figures are the cost of Baton itself and of the disk. Figures of one machine say little about another one, so
+//! most are also given as ratios. It touches none of the user's data or settings and calls nothing over a network.
+//! Threads, models and the HTTP shell around the engine are not measured here.
 
 mod history;
 mod load;
@@ -48,8 +48,8 @@ pub(crate) struct BenchArgs {
     store: Option<Given>,
 }
 
-/// An address that somebody gave, if it is one. What stands there is never repeated, as the parser of arguments would: it
-/// may hold a password.
+/// A database address from the command line; `None` if it is not one. An error never repeats the text, as the argument
+/// parser's own would: it may hold a password.
 #[derive(Debug, Clone)]
 struct Given(Option<DatabaseUrl>);
 
@@ -65,7 +65,7 @@ impl BenchArgs {
     }
 }
 
-/// A tenth of the runs is enough to know how fast one client is.
+/// The divisor for one client's share of the runs: a tenth is enough to know how fast one client is.
 const ALONE: u32 = 10;
 
 /// Runs the command.

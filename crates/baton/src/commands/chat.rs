@@ -1,8 +1,8 @@
-//! `baton chat`: a conversation.
+//! `baton chat`: a conversation in the terminal.
 //!
-//! A line is a message, or a command that begins with `/`. Ctrl-C cancels the turn and not the program.
-//! What the agent asks, and what it may do, is asked here. While it runs it takes up runs that nobody
-//! drives, and on leaving it finishes or lets go of everything.
+//! A line is a message, or a command that begins with `/`. Ctrl-C cancels the turn and not the program. The agent's
+//! questions and approvals are asked at the prompt. While it runs, the chat takes up runs without an owner, and on
+//! leaving it finishes or releases all of its runs.
 
 mod answers;
 mod editor;
@@ -55,7 +55,7 @@ pub(crate) struct ChatArgs {
     channel: String,
 }
 
-/// How many entries of a conversation are shown when it goes on.
+/// The number of entries that are shown when a conversation goes on.
 const LAST_SHOWN: u32 = 6;
 
 /// A conversation under way.
@@ -67,19 +67,19 @@ struct Chat<'a> {
     channel: String,
     prompt: Prompt,
     interrupts: Interrupts,
-    /// What the last rewind left behind.
+    /// The thread and entry before the last rewind, for `/undo`.
     rewound: Option<Undo>,
 }
 
-/// Whether the conversation goes on.
+/// The next step of the chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Going {
     On,
-    /// On, and what the run still asked is not asked any more.
+    /// Goes on, and drops the run's remaining questions.
     Over,
-    /// In order, with this exit code.
+    /// Leaves in order, with this exit code.
     Leave(u8),
-    /// At once, with this exit code.
+    /// Leaves at once, with this exit code.
     Drop(u8),
 }
 
@@ -126,14 +126,14 @@ async fn thread(app: &App, args: &ChatArgs) -> Result<ThreadId, Failure> {
     }
 }
 
-/// The id of a thread that begins with the first message.
+/// The id of a new thread, which the first message creates.
 fn new_thread() -> Result<ThreadId, Failure> {
     let bad = |error: baton_core::id::BadId| Failure::usage(error.to_string());
     Uuid::now_v7().to_string().parse().map_err(bad)
 }
 
 impl Chat<'_> {
-    /// Goes on with the run that is active on the thread, if there is one.
+    /// Goes on with the active run of the thread, if there is one.
     async fn take_up(&mut self) -> Result<Going, Failure> {
         let Ok(thread) = self.app.store().thread(&self.app.tenant, &self.thread).await else {
             return Ok(Going::On); // it begins with the first message
@@ -145,7 +145,7 @@ impl Chat<'_> {
         }
     }
 
-    /// One line of the person.
+    /// Reads and handles one line of the user.
     async fn next(&mut self) -> Result<Going, Failure> {
         match self.prompt.read(YOU, &mut self.interrupts).await? {
             Said::Nothing | Said::Overtaken => Ok(Going::On),
@@ -178,7 +178,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Shows a run to its end, asking the person whatever it asks.
+    /// Shows a run to its end, and asks the user the run's questions.
     async fn attend(&mut self, handle: RunHandle) -> Result<Going, Failure> {
         let run = handle.run;
         let mut screen = Screen::new(Show::Text, false, run);
@@ -193,7 +193,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Shows what comes of a run that another process drives, or that has ended meanwhile.
+    /// Shows the outcome of a run that another process drives, or that has ended meanwhile.
     async fn attend_elsewhere(&mut self, run: RunId) -> Result<Going, Failure> {
         let (app, from) = (self.app, taken_up(self.app, run).await?);
         let mut shown = std::pin::pin!(tail(app, run, from, false));
@@ -218,7 +218,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Goes on with a run after something was said to it.
+    /// Goes on with a run after it received an answer or a decision.
     async fn go_on(&mut self, run: RunId) -> Result<Going, Failure> {
         match self.app.engine.drive(&self.app.tenant, run).await {
             Ok(Some(handle)) => self.attend(handle).await,
@@ -231,7 +231,7 @@ impl Chat<'_> {
     }
 }
 
-/// Says what went wrong, without leaving.
+/// Prints a failure without leaving the chat.
 fn complain(failure: &Failure) {
     note(format!("{} {}", styled(BAD, "error:"), failure.message));
     if let Some(hint) = &failure.hint {

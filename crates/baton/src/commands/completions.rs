@@ -1,4 +1,4 @@
-//! `baton completions`: what a shell needs to complete commands.
+//! `baton completions`: prints the script with which a shell completes commands.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;

@@ -35,7 +35,7 @@ enum ConfigCommand {
 pub(crate) fn run(globals: &Globals, args: &ConfigArgs) -> Result<u8, Failure> {
     let ConfigCommand::Show { model } = &args.command;
     let settled = Settled::find(globals, model.as_deref())?;
-    Config::new(&settled)?; // what does not go together is told here, too
+    Config::new(&settled)?; // conflicts between settings are reported here, too
     let rows: Vec<Row<'_>> = rows(&settled).collect();
     if globals.json {
         let settings: Vec<Value> = rows.iter().map(object).collect();
@@ -58,7 +58,7 @@ struct Row<'a> {
     origin: &'a Origin,
 }
 
-/// The fixed settings, then what stands in the tables whose names somebody chose.
+/// The fixed settings, then the values of the tables with chosen names.
 fn rows(settled: &Settled) -> impl Iterator<Item = Row<'_>> {
     let fixed = settled.fixed.iter().map(|found| Row {
         key: found.setting.key.to_owned(),

@@ -87,7 +87,7 @@ async fn crash(json: bool, keep: bool) -> Result<u8, Failure> {
     Ok(if holds { exit::OK } else { exit::FAILED })
 }
 
-/// Where one scenario happens.
+/// The folder of one scenario, and the files in it.
 struct Place {
     folder: PathBuf,
 }
@@ -112,7 +112,7 @@ impl Place {
         self.folder.join("script.json")
     }
 
-    /// The file in which the tool leaves a line for every effect.
+    /// The file to which the tool appends a line for every effect.
     fn effects(&self) -> PathBuf {
         self.folder.join("effects")
     }

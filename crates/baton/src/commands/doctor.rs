@@ -1,7 +1,7 @@
-//! `baton doctor`: looks for what is wrong with this installation, and says what helps.
+//! `baton doctor`: checks this installation, and prints a fix for each problem.
 //!
-//! It changes nothing but what every command changes: the data folder is made if it is not there. It does
-//! not need an app, because what keeps one from opening is what it is there to find.
+//! Like every command it creates the data folder if there is none, and changes nothing else. It does not need an app:
+//! the reasons why one does not open are what it has to find.
 
 mod agent;
 mod checks;
@@ -32,7 +32,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {}
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
@@ -41,7 +41,7 @@ enum State {
     Failed,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Check {
     name: Cow<'static, str>,
@@ -72,7 +72,7 @@ impl Check {
         Check { name: name.into(), state: State::Failed, detail: detail.into(), fix: Some(fix.into()) }
     }
 
-    /// What a command would have refused to begin with.
+    /// A failed check, from the failure with which a command would have refused to begin.
     fn refused(name: impl Into<Cow<'static, str>>, failure: Failure) -> Check {
         let otherwise = || "correct that line, or name another file with --config".to_owned();
         Check::failed(name, failure.message, failure.hint.unwrap_or_else(otherwise))

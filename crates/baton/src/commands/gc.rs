@@ -1,7 +1,7 @@
-//! `baton gc`: throws away what has had its time, and says what went.
+//! `baton gc`: deletes data that is past its retention, and prints how much.
 //!
-//! What was said stays: entries go only with their thread, and a thread only when its own time is over. The audit trail
-//! is never thrown away. See [`crate::retention`] for what a service does by itself.
+//! Messages are kept: entries go only with their thread, and a thread only when its own time is over. The audit trail
+//! is never deleted. See [`crate::retention`] for the collection that a service runs by itself.
 
 use baton_engine::{Clock, SystemClock};
 use baton_store::Collected;

@@ -1,4 +1,4 @@
-//! `baton models`: who answers in which role, and whether they do.
+//! `baton models`: the models of each role, and whether they answer.
 //!
 //! Keys are never shown, only where they are expected.
 
@@ -35,7 +35,7 @@ enum ModelsCommand {
     /// Asks models: do they answer, how fast, with tools and in a given shape
     #[command(after_help = EXAMPLES)]
     Test {
-        /// Which; everybody who may be asked if left out
+        /// Which; all models that may be asked if left out
         #[arg(value_name = "PROVIDER/NAME")]
         names: Vec<String>,
     },
@@ -53,7 +53,7 @@ pub(crate) async fn run(globals: &Globals, args: ModelsArgs) -> Result<u8, Failu
     }
 }
 
-/// Who answers, and what changes it: these commands have no flag for that themselves.
+/// The chosen models, and the settings that change them: these commands have no flag for that themselves.
 fn in_one_line(chosen: &Chosen) -> String {
     format!("{} · BATON_MODEL or baton.toml changes it, as does --model of ask and chat", chosen.in_short())
 }

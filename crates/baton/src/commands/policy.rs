@@ -1,6 +1,6 @@
 //! `baton policy`: the table that decides what a request may do, and why it decides as it does.
 //!
-//! Both commands read; what they say of a request is what a run would be pinned to.
+//! Both commands only read; their answer about a request is the decision that a run would be pinned to.
 
 pub(crate) mod explain;
 mod show;

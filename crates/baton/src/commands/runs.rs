@@ -1,7 +1,7 @@
-//! `baton runs`: what runs did and do, and stopping or going on with them.
+//! `baton runs`: lists, shows, follows, cancels and resumes runs.
 //!
-//! Whoever runs the command need not be who drives the run: messages go through the store, and a run
-//! that nobody living drives is taken up here and driven to its next rest.
+//! The command's process need not own the run: messages go through the store, and a run without a live owner is claimed
+//! here and driven until it ends or suspends.
 
 mod account;
 mod listed;
@@ -49,11 +49,11 @@ enum RunsCommand {
     Show(OneArgs),
     /// Shows how long everything in a run took, as a tree
     Trace(OneArgs),
-    /// Follows a run, whoever drives it; with --json one object a line
+    /// Follows a run, wherever it is driven; with --json one object a line
     Tail(TailArgs),
-    /// Asks a run to stop; drives it to its end if nobody else does
+    /// Asks a run to stop; drives it to its end if no other process does
     Cancel(CancelArgs),
-    /// Goes on with a run that nobody drives
+    /// Goes on with a run that no process drives
     Resume(ResumeArgs),
 }
 
@@ -92,7 +92,7 @@ struct TailArgs {
 struct CancelArgs {
     /// The run: its id, or the beginning or end of it
     run: String,
-    /// Only leaves the message; whoever drives the run next finds it
+    /// Only leaves the message; the next process that drives the run finds it
     #[arg(long)]
     detach: bool,
 }
@@ -173,7 +173,7 @@ async fn cells(app: &App, row: &RunRow, models: &mut ModelNames) -> [String; 8] 
     ]
 }
 
-/// The status, and whether anybody living drives what should be driven.
+/// The status, and whether a running run lacks a live owner.
 async fn standing(app: &App, row: &RunRow) -> String {
     let is_orphan = row.status == RunStatus::Running && !app.store().is_held(row).await;
     format!("{}{}", row.status.as_str(), if is_orphan { ", nobody drives it" } else { "" })
@@ -227,7 +227,7 @@ async fn cancel(app: &App, args: CancelArgs) -> Result<u8, Failure> {
     if app.json {
         line(shape::pretty(&json!({"status": status})))?;
     }
-    // That the run is cancelled is what was wanted.
+    // The command succeeded if the run is cancelled.
     Ok(if status == RunStatus::Cancelled { exit::OK } else { code })
 }
 
@@ -249,8 +249,8 @@ async fn resume(app: &App, args: ResumeArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Drives a run to its next rest. With `--json` nothing is shown meanwhile: the command's one document
-/// comes afterwards.
+/// Drives a run until it ends or suspends. With `--json` nothing is shown meanwhile: the command's one document comes
+/// afterwards.
 pub(super) async fn go_on(app: &App, handle: RunHandle) -> Result<u8, Failure> {
     let show = if app.json { Show::Nothing } else { Show::Text };
     follow(app, handle, FollowOptions { show, ..FollowOptions::default() }).await

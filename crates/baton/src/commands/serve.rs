@@ -1,8 +1,8 @@
-//! `baton serve`: the HTTP service, until it is told to end.
+//! `baton serve`: runs the HTTP service until it is told to stop.
 //!
-//! What is said at the start is said once it really listens. The first signal ends it in order: no new connections, open
-//! streams end, runs finish or are handed over, and what is left to send is sent, all within ten seconds. A second one
-//! ends it at once.
+//! The lines of the start are printed once it really listens. The first signal ends it in order: no new connections,
+//! open streams end, runs finish or are handed over, and buffered spans and events are sent, all within ten seconds. A
+//! second signal ends it at once.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -38,9 +38,9 @@ Examples:
 
 docs/operations.md says how to run it behind a proxy, and what to watch.";
 
-/// The longest time that runs have to come to rest, so that ending takes ten seconds in all.
+/// The longest time that runs have to finish or suspend, so that shutdown takes ten seconds in all.
 const RESTING: Duration = Duration::from_secs(7);
-/// Files that are open beside connections.
+/// The number of open files beside connections.
 const OTHER_FILES: u64 = 512;
 
 /// The arguments of `baton serve`.
@@ -68,9 +68,9 @@ pub(crate) fn run(globals: &Globals, args: &ServeArgs) -> Result<u8, Failure> {
     on_threads(config.serve.threads.unwrap_or(usual), open(config, globals.json))
 }
 
-/// How many threads work if nobody says it. A database that is a process of its own leaves them little to do at once,
-/// and then one thread fewer is faster: each that sleeps has to be woken, for work that the one that is awake would have
-/// done by then. SQLite works in this process, and keeps all of them busy.
+/// The default number of worker threads. A database that is a process of its own leaves them little to do at once, and
+/// then one thread fewer is faster: each sleeping thread has to be woken, for work that the one that is awake would
+/// have done by then. SQLite works in this process, and keeps all of them busy.
 fn usual_threads(processors: usize, has_database: bool) -> usize {
     if has_database { processors.saturating_sub(1).max(1) } else { processors.max(2) }
 }
@@ -129,7 +129,7 @@ async fn serve(app: App) -> Result<u8, Failure> {
     }
 }
 
-/// Refuses to begin where somebody beside those on this machine can ask and nobody needs a token.
+/// Refuses to start if the service can be reached from other machines and needs no token.
 fn refuse_strangers(setting: &ServeSetting, auth: &Auth) -> Result<(), Failure> {
     match exposure::reachable(setting).filter(|_| auth.is_open()) {
         None => Ok(()),
@@ -148,7 +148,7 @@ async fn listener(setting: &ServeSetting) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Runs that nobody drives are driven on here, if their models can be asked here.
+/// Whether runs without an owner may be driven here: only if all their models can be asked here.
 fn may_drive(models: Models) -> impl Fn(&Definition) -> Result<(), String> + Send + Sync + 'static {
     move |definition| {
         let everybody = models.as_pinned(definition).everybody();
@@ -157,7 +157,7 @@ fn may_drive(models: Models) -> impl Fn(&Definition) -> Result<(), String> + Sen
     }
 }
 
-/// What goes on beside the requests until the service ends.
+/// Starts the background work, which goes on beside the requests until the service ends.
 fn tend(service: &Service) {
     let (fresh, choosing) = (service.clone(), service.clone());
     let until = |work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
@@ -169,7 +169,7 @@ fn tend(service: &Service) {
     retention::begin(service.app(), service.closing().clone());
 }
 
-/// One line each for where it is, where it is described, where things are kept, who answers and who may ask.
+/// Prints one line each for the address, the API's description, the store, the models and the access.
 fn announce(service: &Service, address: SocketAddr) -> Result<(), Failure> {
     let app = service.app();
     let host = match address.ip() {
@@ -195,7 +195,7 @@ fn announce(service: &Service, address: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As many files as connections need, if the system lets us.
+/// Raises the limit of open files to the number of connections, as far as the system allows.
 fn allow_files(connections: usize) {
     let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
     let now = getrlimit(Resource::Nofile);
@@ -210,7 +210,7 @@ fn allow_files(connections: usize) {
     }
 }
 
-/// A fault of ours goes to the log like everything else; what it was about may be somebody's secret and does not.
+/// Logs panics like everything else, but only their place: the message may hold a secret.
 fn tell_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! `baton threads`: conversations, their branches, and moving them between machines.
+//! `baton threads`: shows and changes conversations and their branches, and moves them between machines.
 
 mod archive;
 mod args;
@@ -35,7 +35,7 @@ pub(crate) use args::{PolicyArg, ThreadsArgs, milliseconds};
 pub(crate) use render::{Rendered, shown};
 pub(crate) use transcript::transcript;
 
-/// How many runs of a thread are added up in a list.
+/// The most runs of a thread that are added up in a list.
 const MOST_RUNS: u32 = 1000;
 
 /// Runs the command.
@@ -88,7 +88,7 @@ async fn ls(app: &App, args: ListArgs) -> Result<(), Failure> {
 async fn row(app: &App, thread: &ThreadView, models: &mut ModelNames) -> Result<[String; 8], Failure> {
     let current = thread.branches.iter().find(|branch| branch.name == thread.current);
     let first = Slice { before: Some(1), last_n: Some(1) };
-    // A thread that cannot be read, or is deleted meanwhile, is listed without what is in it.
+    // A thread that cannot be read, or is deleted meanwhile, is listed without its content.
     let first = app.store().entries(&app.tenant, &thread.id, None, first).await.unwrap_or_default();
     let filter = RunFilter { thread: Some(thread.id.clone()), limit: MOST_RUNS, ..RunFilter::default() };
     let runs = app.store().runs(&app.tenant, &filter).await?;
@@ -173,7 +173,7 @@ async fn rm(app: &App, args: RmArgs) -> Result<(), Failure> {
     say(app, &json!({"deleted": id}), || format!("thread {id} is deleted, with its runs"))
 }
 
-/// Whether the person at the terminal means it: what is deleted does not come back.
+/// Asks the user to confirm the deletion of a thread, because it cannot be undone.
 async fn is_sure(app: &App, id: &ThreadId) -> Result<bool, Failure> {
     let thread = app.store().thread(&app.tenant, id).await?;
     let entries = thread.branches.iter().map(|branch| branch.head.index + 1).max().unwrap_or_default();
@@ -184,7 +184,7 @@ async fn is_sure(app: &App, id: &ThreadId) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// The thread that a command names, and what it looks like now.
+/// The current state of the thread that a command names.
 async fn look(app: &App, thread: &str) -> Result<ThreadView, Failure> {
     let id: ThreadId = app.thread_id(thread).await?;
     Ok(app.store().thread(&app.tenant, &id).await?)
@@ -194,7 +194,7 @@ fn now() -> Timestamp {
     SystemClock.now()
 }
 
-/// Says what was done, in the form that was asked for.
+/// Prints the result, as JSON or as text.
 fn say(app: &App, document: &Value, words: impl FnOnce() -> String) -> Result<(), Failure> {
     if app.json { say_json(document) } else { Ok(line(words())?) }
 }

@@ -1,4 +1,5 @@
-//! `baton tokens`: who may use the service. A token is shown once, when it is made; only its hash is kept.
+//! `baton tokens`: makes, lists and revokes the service's tokens. A token is shown once, when it is made; only its hash
+//! is stored.
 
 use std::io::Read;
 
@@ -29,7 +30,7 @@ Examples:
 
 A token is shown once. It is sent as: Authorization: Bearer TOKEN";
 
-/// What every token begins with, so that people and scanners recognise one.
+/// The prefix of every token, by which users and scanners recognise one.
 const PREFIX: &str = "baton_";
 const DAY_MS: u64 = 86_400_000;
 
@@ -180,7 +181,7 @@ async fn add(app: &App, args: AddArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// What the audit trail is told of a token: nothing that helps to guess it.
+/// The audit event of a new token: nothing in it helps to guess the token.
 fn added(app: &App, token: &Token) -> AuditEvent {
     let Token { id, name, scopes, max_mode, agents, created, expires_at, .. } = token;
     let payload = json!({
@@ -226,7 +227,7 @@ async fn list(app: &App) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// A token as it may be shown. The beginning of its hash tells two apart, and helps nobody to find it.
+/// A token as JSON that may be shown. The beginning of its hash tells two tokens apart, and does not help to find one.
 fn shape(token: &Token) -> Value {
     let mut shown = json!({
         "id": token.id, "name": token.name, "tenant": token.tenant, "scopes": token.scopes,
@@ -239,7 +240,7 @@ fn shape(token: &Token) -> Value {
     shown
 }
 
-/// Bytes that nobody can guess, from the system.
+/// Unpredictable bytes from the operating system.
 fn chance<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! `baton tools`: what agents can call, and calling it by hand.
+//! `baton tools`: lists the tools that agents can call, and calls one by hand.
 
 mod accept;
 
@@ -103,7 +103,7 @@ fn class(spec: &ToolSpec) -> &'static str {
     }
 }
 
-/// What to be careful about, in words.
+/// The risks of a tool, in words.
 fn facts(spec: &ToolSpec) -> String {
     let Trust { untrusted_output, private_output, egress, to_service, approve, built_in: _ } = spec.trust;
     let words = [
@@ -121,7 +121,7 @@ fn facts(spec: &ToolSpec) -> String {
     if told.is_empty() { "-".to_owned() } else { told.join(", ") }
 }
 
-/// The same in sentences.
+/// The risks of a tool, in sentences.
 fn care(spec: &ToolSpec) -> Vec<&'static str> {
     let Trust { untrusted_output, private_output, egress, to_service, approve, built_in: _ } = spec.trust;
     let sentences = [
@@ -202,7 +202,7 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
     if app.json { answer_json(app, ran, took).await } else { answer(ran) }
 }
 
-/// The arguments from `key=value`. What the schema calls a string is one; anything else is read as JSON
+/// Parses arguments from `key=value`. A value that the schema declares as a string stays one; any other is read as JSON
 /// where it is JSON.
 fn from_pairs(pairs: &[String], schema: &Value) -> Result<Map<String, Value>, Failure> {
     let mut arguments = Map::new();
@@ -232,7 +232,7 @@ fn is_text(property: &Value) -> bool {
 
 async fn answer_json(app: &App, ran: ToolCallResult, took: u64) -> Result<u8, Failure> {
     if let (Some(blob), Some(bytes)) = (&ran.outcome.blob, &ran.blob) {
-        // The output names it; it has to be there when it is asked for.
+        // The output names the blob, so it has to be stored before it is asked for.
         let at = baton_engine::Clock::now(&baton_engine::SystemClock);
         app.store().put_blob(&app.tenant, &blob.hash, bytes.clone(), at).await?;
     }
@@ -240,7 +240,7 @@ async fn answer_json(app: &App, ran: ToolCallResult, took: u64) -> Result<u8, Fa
     Ok(if ran.outcome.status == Closing::Ok { exit::OK } else { exit::FAILED })
 }
 
-/// Prints a result as a person wants it: whole, text as it is, anything else as readable JSON.
+/// Prints a result as text: whole, strings as they are, anything else as readable JSON.
 fn answer(ran: ToolCallResult) -> Result<u8, Failure> {
     if ran.outcome.status != Closing::Ok {
         return Err(Failure::failed(plain(&as_text(&ran.outcome.result))));

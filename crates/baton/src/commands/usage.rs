@@ -1,6 +1,6 @@
 //! `baton usage`: tokens and cost by day, thread or run, from what runs have stored.
 //!
-//! A cost that nobody knows is said to be unknown, never 0.
+//! An unknown cost is shown as unknown, never as 0.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ Examples:
 
 Prices stand in baton.toml, as in [prices.\"openai/gpt-5-mini\"]; models on this machine cost nothing.";
 
-/// How many runs are read at a time.
+/// The number of runs read at a time.
 const PAGE: u32 = 1000;
 
 /// The arguments of `baton usage`.
@@ -45,18 +45,18 @@ enum By {
     Run,
 }
 
-/// What some runs used together.
+/// The usage of some runs together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Sum {
     runs: u64,
     calls: u64,
     prompt_tokens: u64,
     completion_tokens: u64,
-    /// Of the calls whose price is known.
+    /// The cost of the calls whose price is known.
     cost_micro_usd: u64,
-    /// How many calls have a price that is not known.
+    /// The number of calls without a known price.
     unpriced: u64,
-    /// How many calls have tokens that were estimated, because their provider reported none.
+    /// The number of calls whose tokens were estimated, because their provider reported none.
     estimated: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `baton` alone: what it is, who would answer, and what to try.
+//! `baton` without a command: its version, the model that would answer, and commands to try.
 
 use crate::config::{Config, Settled};
 use crate::failure::{Failure, exit};
@@ -31,7 +31,7 @@ pub(crate) async fn run(settled: &Settled) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// With a capital letter.
+/// Words with a capital first letter.
 fn sentence(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), letters.as_str()))

@@ -1,14 +1,14 @@
-//! Who is sent the spans of runs.
+//! The collector of spans.
 
 use super::{Origin, Settled, Value, serving};
 use crate::failure::Failure;
 use crate::telemetry::Collector;
 
-/// The collector, or the variable that names one which cannot be used, and why not.
+/// The collector, or the variable that names an unusable one, and the reason.
 pub(super) type Collecting = (Option<Collector>, Option<(&'static str, &'static str)>);
 
-/// A variable may be meant for other programs, which speak more than we do, so an address there that cannot be used
-/// is no reason to refuse a command.
+/// The collector of the settings. The variable may be meant for other programs, which support more than Baton, so an
+/// unusable address there is no reason to refuse a command.
 pub(super) fn collector(settled: &Settled) -> Result<Collecting, Failure> {
     let Some(found) = settled.get("telemetry.endpoint") else { return Ok((None, None)) };
     let Some(base) = found.value.as_ref().and_then(Value::as_text) else { return Ok((None, None)) };

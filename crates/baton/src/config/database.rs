@@ -1,35 +1,35 @@
-//! The address of a database, which may hold a password: whoever prints it sees none.
+//! The address of a database, which may hold a password: printing it shows none.
 
 use std::fmt;
 
-/// See the module.
+/// The address of a PostgreSQL database.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct DatabaseUrl(String);
 
 impl DatabaseUrl {
-    /// An address of PostgreSQL, or none.
+    /// Parses an address of PostgreSQL; `None` for any other text.
     pub(crate) fn read(text: &str) -> Option<DatabaseUrl> {
         let text = text.trim();
         let is_known = ["postgresql://", "postgres://"].iter().any(|scheme| text.starts_with(scheme));
         is_known.then(|| DatabaseUrl(text.to_owned()))
     }
 
-    /// The whole of it, for whoever connects.
+    /// The whole address, with the password, for connecting.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether a password is in it.
+    /// Whether it holds a password.
     pub(super) fn has_password(&self) -> bool {
         let (_, rest) = self.parts();
         let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
         user.contains(':') || rest.contains("password=")
     }
 
-    /// What may be shown: who, where and which, without a password and without options.
+    /// The address for display: user, host and database, without a password and without options.
     pub(crate) fn shown(&self) -> String {
         let (scheme, rest) = self.parts();
-        // A password may hold anything that was not encoded, so everything before the last `@` is distrusted.
+        // A password may hold any character that was not encoded, so everything before the last `@` is treated as one.
         let (user, place) = match rest.rsplit_once('@') {
             Some((user, place)) => (user.split([':', '/', '?', '#', '@']).next().unwrap_or_default(), place),
             None => ("", rest),

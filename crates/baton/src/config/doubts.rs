@@ -1,4 +1,4 @@
-//! What can be read and is probably not meant: told by `doctor` and `models ls`, and never refused.
+//! Settings that are valid and probably not meant: reported by `doctor` and `models ls`, and never refused.
 
 use std::fmt;
 
@@ -12,29 +12,30 @@ use super::groups::Group;
 use super::nearest::{asked, nearest};
 use super::{Config, Origin, Settled, ToolList};
 
-/// What is probably not meant, and what helps.
+/// A setting that is probably not meant, and a fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doubt {
     pub(crate) what: String,
     pub(crate) fix: String,
 }
 
-/// A pattern that fits no tool that there is.
+/// A pattern that matches no existing tool.
 pub(crate) struct Unfit<'a> {
-    /// Where it stands.
+    /// The list that holds it.
     pub(crate) list: &'a ToolList,
     pattern: &'a str,
     meant: Option<&'a str>,
 }
 
 impl Unfit<'_> {
-    /// Whether it is the name of one tool, not a pattern that may fit more one day.
+    /// Whether it is the name of one tool, not a pattern that may match more one day.
     fn is_literal(&self) -> bool {
         !self.pattern.contains('*') && !self.pattern.starts_with('@')
     }
 
-    /// Whether it is a mistake: it names a tool whose calls should wait for a person, and there is no such tool. `may_come`
-    /// says that tools come from a service, which need not be there yet, and `known` are tools that are not there now.
+    /// Whether it is a mistake: it names a tool whose calls should wait for an approval, and there is no such tool.
+    /// `may_come` says that tools come from a service, which need not be there yet, and `known` are tools that are not
+    /// there now.
     pub(crate) fn is_mistake(&self, may_come: bool, known: &dyn Fn(&str) -> bool) -> bool {
         self.list.asks() && self.is_literal() && !may_come && !known(self.pattern)
     }
@@ -46,8 +47,8 @@ impl fmt::Display for Unfit<'_> {
     }
 }
 
-/// Everything in lists of tools that fits none of these. Words like `@configured` may stand for tools that are not
-/// there yet.
+/// All patterns in lists of tools that match none of these tools. Words like `@configured` may stand for tools that are
+/// not there yet.
 pub(crate) fn unfit<'a>(lists: &'a [ToolList], tools: &'a [ToolSpec]) -> Vec<Unfit<'a>> {
     let names = || tools.iter().map(|tool| tool.name.as_str());
     let all = lists.iter().flat_map(|list| list.names.iter().map(move |pattern| (list, pattern.as_str())));
@@ -59,8 +60,9 @@ pub(crate) fn unfit<'a>(lists: &'a [ToolList], tools: &'a [ToolSpec]) -> Vec<Unf
 }
 
 impl Config {
-    /// Whether what fits no tool should have been one. What `[tools.NAME]` describes may be switched off, a service reads no
-    /// files unless folders are named, and a search service or an execution service may bring what is not there now.
+    /// Whether a pattern that matches no tool should have matched one. A tool of `[tools.NAME]` may be switched off, a
+    /// service reads no files unless folders are named, and a search service or an execution service may add tools
+    /// later.
     pub(crate) fn is_mistaken(&self, unfit: &Unfit<'_>) -> bool {
         let elsewhere = |name: &str| name == "web_search" || FILE_TOOLS.contains(&name);
         let known = |name: &str| elsewhere(name) || self.web.tools.contains_key(name);
@@ -69,7 +71,7 @@ impl Config {
 }
 
 impl Settled {
-    /// What is probably not meant in the tables of roles.
+    /// The doubts about the tables of roles.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
         let roles = || self.groups.iter().filter(|group| group.section.key == "roles");
         let named = roles().filter(|group| group.nth == Some(0)).filter_map(misspelt);
@@ -77,7 +79,7 @@ impl Settled {
     }
 }
 
-/// A role of somebody's own whose name is almost that of a role that agents ask for.
+/// A role of the operator's own whose name is almost that of a built-in role.
 fn misspelt(group: &Group) -> Option<Doubt> {
     let known = [ROUTER, REASONING, CODING];
     if known.contains(&group.name.as_str()) {
@@ -92,7 +94,7 @@ fn misspelt(group: &Group) -> Option<Doubt> {
     Some(Doubt { what, fix: format!("write [[roles.{meant}]], or choose a name that is less like it") })
 }
 
-/// Answers that are shorter than somebody allowed: they never take more than a quarter of the window.
+/// A role whose answers are shorter than its `max_tokens`: an answer never takes more than a quarter of the window.
 fn cut(group: &Group) -> Option<Doubt> {
     let most = group.get("max_tokens")?;
     let window = group.get("context_window")?.value.as_whole()?;

@@ -1,5 +1,6 @@
-//! Reading `baton.toml`. What is not understood is refused with its file, its line and the nearest
-//! setting that there is, if one is near; all of it at once, in the order of the file. Values never stand in an error: one of them might be a secret.
+//! Reading `baton.toml`. Unknown settings are refused with their file, their line and the nearest existing setting, if
+//! one is near; all of them at once, in the order of the file. Values never stand in an error: one of them might be a
+//! secret.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read};
@@ -27,16 +28,16 @@ pub(super) struct Line {
     pub(super) origin: Origin,
 }
 
-/// What stands in a file.
+/// The content of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Contents {
     /// The settings of the fixed table.
     pub(super) lines: Vec<Line>,
-    /// The tables of sections whose names people choose, in the order of the file.
+    /// The tables of sections with chosen names, in the order of the file.
     pub(super) groups: Vec<Group>,
 }
 
-/// Reads a file; one that must be there was named by somebody.
+/// Reads a file; one that the user named must exist.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Contents, Failure> {
     match text(path) {
         Ok(text) => parse(path, &text),
@@ -55,7 +56,7 @@ fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-/// After so many mistakes nobody reads on: neither does this.
+/// The most mistakes that are reported: a user reads no further, and neither does this.
 const MOST_MISTAKES: usize = 50;
 
 /// Reads the text of a file.
@@ -82,7 +83,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Failure> {
 pub(super) struct Reading<'a> {
     path: &'a Path,
     text: &'a str,
-    /// What is refused so far, and where.
+    /// The mistakes so far, each with its place.
     mistakes: RefCell<Vec<(usize, Failure)>>,
 }
 
@@ -120,7 +121,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Takes down a mistake, and goes on: all of them are told at once.
+    /// Records a mistake, and goes on: all of them are reported at once.
     pub(super) fn refuse(&self, at: usize, failure: Failure) {
         self.mistakes.borrow_mut().push((at, failure));
     }
@@ -152,7 +153,7 @@ impl Reading<'_> {
     }
 }
 
-/// What may have been meant by an unknown key, and what there is: in its section, or at the top.
+/// The nearest setting to an unknown key, and the existing ones: in its section, or at the top.
 fn alternatives(key: &str) -> (String, String) {
     let fixed = || SETTINGS.iter().filter(|setting| !setting.is_place());
     if let Some((section, name)) = key.split_once('.') {
@@ -169,7 +170,7 @@ fn alternatives(key: &str) -> (String, String) {
         "baton --config /dev/null config show lists all settings; {} are tables beside them",
         tables.join(", ")
     );
-    // Somebody may have forgotten the section of a setting that there is.
+    // The user may have left out the section of an existing setting.
     let meant = match fixed().find(|setting| setting.name() == key) {
         Some(setting) => asked(setting.key),
         None => {
@@ -185,7 +186,7 @@ fn place(setting: &table::Setting) -> String {
     format!("`{}` is not set in this file: use {flag} or {env}", setting.key)
 }
 
-/// The first entry that looks like a secret, here or further in.
+/// The first entry that looks like a secret, here or in a nested table.
 pub(super) fn secret(key: &str, at: usize, value: &DeValue<'_>) -> Option<(String, usize)> {
     if let DeValue::Table(table) = value {
         let further = |(name, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
@@ -199,7 +200,7 @@ pub(super) fn secret(key: &str, at: usize, value: &DeValue<'_>) -> Option<(Strin
         return Some(found);
     }
     let leaf = key.rsplit('.').next().unwrap_or(key).to_ascii_lowercase();
-    // A number of tokens is no token.
+    // A setting for a number of tokens holds no secret token.
     let is_count = leaf.contains("token") && matches!(value, DeValue::Integer(_));
     let names_a_place = leaf.ends_with("_env") || leaf.ends_with("_file");
     let looks_secret = leaf == "key"

@@ -1,7 +1,7 @@
-//! The tables of the sections whose names people choose, as they stand in the file.
+//! The tables of the sections with chosen names, as they stand in the file.
 //!
-//! Reads what the table of fields knows and refuses everything else, with its place. Whether the values fit
-//! together is for [`super::serving`] to say.
+//! Fields that the table does not know are refused, with their place. Whether the values fit together is checked by
+//! [`super::serving`].
 
 use std::ffi::OsString;
 
@@ -18,11 +18,11 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) section: &'static Section,
-    /// The name that somebody chose.
+    /// The name that the user chose.
     pub(crate) name: String,
-    /// Its place in the list, where the section has lists.
+    /// Its position in the list, where the section has lists.
     pub(crate) nth: Option<usize>,
-    /// Where it begins.
+    /// The line on which it begins.
     pub(crate) origin: Origin,
     pub(crate) values: Vec<Stated>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Stated {
 }
 
 impl Group {
-    /// What it is called, as in `roles.reasoning[0]`.
+    /// The whole key of the table, as in `roles.reasoning[0]`.
     pub(crate) fn key(&self) -> String {
         let nth = self.nth.map(|nth| format!("[{nth}]")).unwrap_or_default();
         format!("{}.{}{nth}", self.section.key, quoted(&self.name))
@@ -48,7 +48,7 @@ impl Group {
     }
 }
 
-/// Sets what the environment says, in the table that it is meant for.
+/// Applies the environment variables to the tables that they are meant for.
 pub(super) fn from_environment(
     groups: &mut Vec<Group>,
     environment: &dyn Fn(&str) -> Option<OsString>,
@@ -76,7 +76,7 @@ pub(super) fn from_environment(
 }
 
 impl Reading<'_> {
-    /// Everything below the key of a section.
+    /// Reads all tables below the key of a section.
     pub(super) fn section(
         &self,
         section: &'static Section,
@@ -98,7 +98,7 @@ impl Reading<'_> {
                             self.refuse(at, self.misshapen(section, name, at));
                             continue;
                         };
-                        // A head like `[[roles.x]]` is where its table begins; in the middle of a line there is none.
+                        // A table under a head like `[[roles.x]]` begins at its first key; an inline table has no head.
                         let at = table.iter().map(|(key, _)| key.span().start).min().unwrap_or(at);
                         groups.push(self.group(section, name, Some(nth), at, table));
                     }
@@ -149,7 +149,7 @@ impl Reading<'_> {
         group
     }
 
-    /// What a table of this section does not hold.
+    /// The refusal of a field that the section does not have.
     fn no_field(&self, group: &Group, name: &str, at: usize, value: &DeValue<'_>) -> Failure {
         let (section, key) = (group.section, format!("{}.{}", group.key(), quoted(name)));
         let key = baton_core::id::excerpt(&key);
@@ -178,7 +178,7 @@ impl Reading<'_> {
     }
 }
 
-/// What the dots of a head led to, if this is a table: the way to the first one that holds anything else.
+/// The keys that the dots of a head led to, if this is a table: the path to the first one that holds anything else.
 fn path(value: &DeValue<'_>) -> Option<String> {
     let DeValue::Table(table) = value else { return None };
     let mut inner = table.iter();

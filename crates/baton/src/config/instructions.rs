@@ -1,4 +1,4 @@
-//! Where the agent's instructions come from: `system`, or a `behavior_template`.
+//! The source of the agent's instructions: `system`, or a `behavior_template`.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ const MOST_BYTES: u64 = 1 << 20;
 /// A template for the instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Template {
-    /// It stands in the settings.
+    /// The template stands in the settings.
     Inline(String),
-    /// It is a file of the folder `templates`, which this place names.
+    /// The template is a file of the folder `templates`; the origin names it.
     File(PathBuf, Origin),
 }
 
 impl Template {
-    /// What a value means: one word is the name of a file, anything else is the template itself.
+    /// Reads a value: one word is the name of a file, anything else is the template itself.
     pub(super) fn of(value: &str, origin: &Origin) -> Result<Template, Failure> {
         if value.contains(|c: char| c.is_whitespace() || c == '{') || value.is_empty() {
             return Ok(Template::Inline(value.to_owned()));

@@ -1,11 +1,11 @@
-//! What is logged, and how, by the settings.
+//! The level and format of the log, from the settings.
 
 use tracing::level_filters::LevelFilter;
 
 use super::{Origin, Settled};
 use crate::log::{Format, Logging};
 
-/// What they say about the log.
+/// Reads the settings of the log.
 pub(super) fn logging(settled: &Settled) -> Logging {
     Logging {
         level: settled.text("log.level").parse().unwrap_or(LevelFilter::WARN),

@@ -1,46 +1,46 @@
-//! The one table of the sections whose names people choose: providers, roles, prices and the policy's rows.
+//! The one table of the sections with chosen names: providers, roles, prices and the policy's rows.
 //!
-//! Reading the file, `baton config show`, the file that `baton init` writes and `docs/configuration.md` all
-//! follow it, as they follow the table of fixed settings. What the values come to is in [`super::serving`]
-//! and [`super::policy`].
+//! Reading the file, `baton config show`, the file that `baton init` writes and `docs/configuration.md` all follow it,
+//! as they follow the table of fixed settings. The values are checked and typed in [`super::serving`] and
+//! [`super::policy`].
 
 use super::policy::fields;
 use super::value::Kind;
 
-/// A section with names that people choose.
+/// A section with chosen names.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Section {
-    /// What it is called in `baton.toml`.
+    /// Its key in `baton.toml`.
     pub(crate) key: &'static str,
     /// Whether a name holds a list of tables instead of one.
     pub(crate) is_list: bool,
-    /// A name that somebody might choose.
+    /// An example of a chosen name.
     pub(crate) example: &'static str,
-    /// What it is for.
+    /// Its description.
     pub(crate) doc: &'static str,
-    /// What a table of it may hold.
+    /// The fields of its tables.
     pub(crate) fields: &'static [Field],
 }
 
-/// One thing that a table of a section may hold.
+/// One field of a section's table.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Field {
     /// Its key, with `*` for the name.
     pub(crate) key: &'static str,
-    /// What it holds.
+    /// The kind of its value.
     pub(crate) kind: Kind,
-    /// What it is if nobody says anything, in words or as TOML; empty: it has to be said.
+    /// The default, in words or as TOML; empty: the field is required.
     pub(crate) default: &'static str,
-    /// The environment variable that sets it, and for which name.
+    /// The environment variable that sets it, and the name of the table that it sets it in.
     pub(crate) env: Option<(&'static str, &'static str)>,
-    /// What it is for.
+    /// Its description.
     pub(crate) doc: &'static str,
-    /// What it may look like, as TOML.
+    /// An example value, as TOML.
     pub(crate) example: &'static str,
 }
 
 impl Section {
-    /// The head of a table of it, as TOML has it.
+    /// The head of one of its tables, as TOML.
     pub(crate) fn head(&self, name: &str) -> String {
         let name = quoted(name);
         if self.is_list { format!("[[{}.{name}]]", self.key) } else { format!("[{}.{name}]", self.key) }
@@ -86,7 +86,7 @@ const SECONDS: Kind = Kind::Whole(1, 86_400);
 const NOT_SET: &str = "not set";
 const FOUND_OUT: &str = "not set: found out once, by asking";
 
-/// Every such section, in the order in which people read them.
+/// All such sections, in the order of the documentation.
 pub(crate) static SECTIONS: &[Section] = &[
     Section {
         key: "providers",

@@ -1,27 +1,27 @@
-//! What somebody may have meant who wrote something that there is not. Nothing is better than a wild guess.
+//! Suggestions for a misspelt word. No suggestion is better than a wild guess.
 
-/// The known word that is most like an unknown one, if at most half of its letters are wrong. Two letters that changed
-/// places count as one.
+/// The known word nearest to an unknown one, if at most half of its letters are wrong. Two transposed letters count as
+/// one.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
-    // One that is more than twice as long as what is known is not measured: it may be a megabyte.
+    // A word more than twice as long as a known one is not measured against it: it may be a megabyte.
     let comparable = known.into_iter().filter(|known| letters <= 2 * known.chars().count());
     let measured = comparable.map(|known| (strsim::osa_distance(word, known), known));
     let (wrong, known) = measured.min_by_key(|(wrong, _)| *wrong)?;
     (wrong * 2 <= letters).then_some(known)
 }
 
-/// The same as a question, which may stand behind what is wrong.
+/// The nearest word as a question, to append to an error.
 pub(crate) fn question<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map(asked).unwrap_or_default()
 }
 
-/// Whether this was meant, as a question.
+/// A word as the question whether it was meant.
 pub(super) fn asked(meant: impl std::fmt::Display) -> String {
     format!("; did you mean `{meant}`?")
 }
 
-/// Whose a model probably is that was named without its provider.
+/// The provider that probably serves a model which was named without one.
 pub(super) fn maker(model: &str) -> Option<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| model.starts_with(word));
     if model.contains(':') || begins(&["llama", "qwen", "gemma", "mistral", "deepseek", "phi"]) {

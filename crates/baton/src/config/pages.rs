@@ -1,4 +1,4 @@
-//! What people read of the table: the file that `baton init` writes, and `docs/configuration.md`.
+//! The documents made from the table: the file that `baton init` writes, and `docs/configuration.md`.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # `baton config show` says which. Secrets never stand here; name a variable or a file that holds them.
 ";
 
-/// What is different about tables whose names people choose: an empty one would be something else than none.
+/// The note on tables with chosen names: an empty one would differ from none, so its head is commented out, too.
 const TABLE: &str = "# Such a table begins with its head: remove the `#` of the next line, too.";
 
 /// The settings that stand in the file, section by section.
@@ -27,7 +27,7 @@ fn sections() -> Vec<(&'static str, Vec<&'static Setting>)> {
     sections
 }
 
-/// What a service among others is usually told, for `baton init --service`.
+/// The usual settings of a service among others, for `baton init --service`.
 const USUAL: [(&str, &str); 5] = [
     ("log.level", "\"INFO\""),
     ("services.execution.url", "\"http://localhost:8002\""),
@@ -36,7 +36,7 @@ const USUAL: [(&str, &str); 5] = [
     ("store.url", "\"postgresql://baton@localhost:5433/baton\""),
 ];
 
-/// Whose models it usually asks.
+/// The usual provider of such a service.
 const USUAL_MODELS: &str = "\n[providers.ollama]\nbase_url = \"http://localhost:11434\"\n";
 
 /// The commented file that `baton init` writes.
@@ -44,7 +44,7 @@ pub(crate) fn commented_file() -> String {
     file_with(&[])
 }
 
-/// The same with the usual values of a service among others, which hold.
+/// The same with the usual values of a service among others, not commented out.
 pub(crate) fn service_file() -> String {
     file_with(&USUAL) + USUAL_MODELS
 }
@@ -138,7 +138,7 @@ Secrets are never values in `baton.toml`: it names an environment variable (`key
     for section in SECTIONS {
         let _ = write!(page, "\n## `{}`\n\n{}\n", section.head("NAME"), section.doc);
         let example = |field: &Field| format!("{} = {}", field.name(), field.example);
-        // A key is in one place or in the other.
+        // A key comes from the environment or from a file, so an example shows only one of the two.
         let shown: Vec<String> =
             section.fields.iter().filter(|field| field.name() != "key_file").map(example).collect();
         let _ = write!(page, "\n```toml\n{}\n{}\n```\n", section.head(section.example), shown.join("\n"));

@@ -1,7 +1,7 @@
 //! The policy's table, as it stands in `baton.toml`: rows for everywhere, for modes, channels and cells.
 //!
-//! What a table means, and whether it goes in one direction, is for the core to say; here every refusal gets
-//! its line and a hint.
+//! The core decides the meaning of a table, and whether it goes in one direction; this module adds the line and a hint
+//! to every refusal.
 
 pub(super) mod fields;
 
@@ -16,7 +16,7 @@ use super::serving::wrong;
 use super::{Origin, Settled, Value, narrow};
 use crate::failure::Failure;
 
-/// Puts the rows together.
+/// Builds the table from the rows.
 pub(super) fn table(settled: &Settled) -> Result<Table, Failure> {
     known_words(settled)?;
     single_tools(settled)?;
@@ -51,7 +51,7 @@ impl Settled {
     }
 }
 
-/// What holds everywhere, as a ceiling.
+/// The row for everywhere, which is a ceiling.
 fn everywhere(settled: &Settled) -> Row {
     let names = |key: &str| settled.value(key).and_then(Value::as_names).map(<[String]>::to_vec);
     let whole = |key: &str| settled.whole(key);
@@ -98,13 +98,13 @@ fn row(group: &Group) -> Row {
     }
 }
 
-/// One of the words that the table of fields lists. A test reads every one of them.
+/// Parses one of the words that the table of fields lists. A test reads every one of them.
 fn word<T: DeserializeOwned>(group: &Group, field: &str) -> Option<T> {
     let text = group.get(field)?.value.as_text()?;
     serde_json::from_value(text.into()).ok()
 }
 
-/// Where a row stands, by its name.
+/// The place of a row, by its name.
 fn place(settled: &Settled, group: &Group) -> Result<Place, Failure> {
     match group.section.key {
         "policy.modes" => mode(group, &group.name).map(Place::Mode),
@@ -160,7 +160,7 @@ fn channels(settled: &Settled) -> Vec<String> {
     known
 }
 
-/// Refuses words for tools that there are not.
+/// Refuses unknown `@` words for tools.
 fn known_words(settled: &Settled) -> Result<(), Failure> {
     for list in settled.tool_lists() {
         let unknown = list.names.iter().find(|name| name.starts_with('@') && !WORDS.contains(&name.as_str()));
@@ -174,7 +174,7 @@ fn known_words(settled: &Settled) -> Result<(), Failure> {
 
 const FIRST_TOOL: &str = "first_tool";
 
-/// Refuses several tools where one is named that runs.
+/// Refuses a pattern where one tool has to be named.
 fn single_tools(settled: &Settled) -> Result<(), Failure> {
     for group in settled.rows_of_policy() {
         for field in [FIRST_TOOL, "search_first"] {
@@ -195,19 +195,19 @@ fn single_tools(settled: &Settled) -> Result<(), Failure> {
 pub(crate) struct ToolList {
     /// The whole key.
     pub(crate) key: String,
-    /// What stands there.
+    /// The names and patterns in it.
     pub(crate) names: Vec<String>,
-    /// Where.
+    /// The origin of the list.
     pub(crate) origin: Origin,
 }
 
 impl ToolList {
-    /// Whether calls of what it names wait for a person.
+    /// Whether calls of the tools that it names wait for an approval.
     pub(crate) fn asks(&self) -> bool {
         self.key.ends_with(".approve")
     }
 
-    /// Where it stands, before what is said of it.
+    /// The file and line of the list, as a prefix for a message.
     pub(crate) fn place(&self) -> String {
         match &self.origin {
             Origin::File(file, line) => format!("{}:{line}: ", file.display()),
@@ -217,7 +217,7 @@ impl ToolList {
 }
 
 impl Settled {
-    /// Everything in the policy that names tools.
+    /// All lists in the policy that name tools.
     pub(crate) fn tool_lists(&self) -> Vec<ToolList> {
         let fixed = ["policy.tools", "policy.approve"].into_iter().filter_map(|key| {
             let names = self.names(key);
@@ -243,7 +243,7 @@ impl Settled {
     }
 }
 
-/// What the core refused, with the line that says it and what helps.
+/// The core's refusal, with the line that caused it and a hint.
 fn refused(settled: &Settled, error: &TableError) -> Failure {
     let cell = |channel: &str, mode: Mode| Place::Cell(channel.to_owned(), mode);
     let wide = |channel: &str| Place::Channel(channel.to_owned());

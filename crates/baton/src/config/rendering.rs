@@ -1,4 +1,4 @@
-//! How threads are rendered for models, from the settings.
+//! The rendering of threads for models, from the settings.
 
 use baton_core::render::{RenderPolicy, Rendering};
 

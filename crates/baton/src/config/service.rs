@@ -1,4 +1,4 @@
-//! What `[serve]`, `[store]` and `[retention]` come to.
+//! The settings of `[serve]`, `[store]` and `[retention]`.
 //!
 //! Values only, checked against one another; nothing is opened, and no token is read.
 
@@ -21,7 +21,7 @@ use crate::serve::guard::HostName;
 use crate::serve::limits::Limits;
 use crate::serve::network::Network;
 
-/// Who may come in, as far as the file says.
+/// The section of the tokens that stand in the file.
 pub(super) const TOKENS: Section = Section {
     key: "serve.tokens",
     is_list: false,
@@ -60,28 +60,28 @@ pub(super) const TOKENS: Section = Section {
     ],
 };
 
-/// What a token may do of which nobody says it.
+/// The default scopes of a token that states none.
 pub(crate) const USUAL_SCOPES: [Scope; 3] = [Scope::Run, Scope::Read, Scope::Approve];
 
-/// How the service is reached, and by whom.
+/// The address of the service, its tokens and its limits.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeSetting {
     pub(crate) bind: IpAddr,
     pub(crate) port: u16,
-    /// Further names under which it may be asked for.
+    /// Further host names that requests may use.
     pub(crate) hosts: Vec<HostName>,
-    /// Pages of others that may use it.
+    /// Origins of web pages that may use the service.
     pub(crate) origins: Vec<String>,
-    /// What the token in the environment may allow.
+    /// The highest mode that the token in the environment may allow.
     pub(crate) token_mode: Mode,
-    /// How many threads work; absent: as many as is best here.
+    /// The number of worker threads; absent: the best number for this machine.
     pub(crate) threads: Option<usize>,
-    /// The tokens of the file: the hash in hexadecimal, and who has it.
+    /// The tokens of the file: the hash in hexadecimal, and its caller.
     pub(crate) tokens: Vec<(String, Caller)>,
     pub(crate) limits: Limits,
 }
 
-/// Where everything is kept.
+/// The settings of the store.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoreSetting {
     /// The database; absent: SQLite in the data folder.
@@ -91,14 +91,14 @@ pub(crate) struct StoreSetting {
     pub(crate) lease: Duration,
 }
 
-/// What is thrown away, and when.
+/// The times after which data is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Retention {
-    /// Ended runs that are older; absent: none.
+    /// The age at which ended runs are deleted; absent: never.
     pub(crate) runs: Option<Duration>,
-    /// Long outputs that nothing names.
+    /// The age at which long outputs that no entry names are deleted.
     pub(crate) blobs: Duration,
-    /// How often that is looked for.
+    /// The interval of the deletion.
     pub(crate) every: Duration,
 }
 
@@ -193,7 +193,7 @@ fn hash_of(group: &Group, stated: &Stated) -> Result<String, Failure> {
     let text = stated.value.as_text().unwrap_or_default().trim();
     let hash = text.strip_prefix("sha256:").filter(|hash| hash.len() == 64).map(str::to_ascii_lowercase);
     let hash = hash.filter(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    // What stands there is not repeated: it may be the token itself.
+    // The value is not repeated in the error: it may be the token itself.
     hash.ok_or_else(|| {
         wrong(&stated.origin, &format!("`{}.hash` is not the hash of a token", group.key()))
             .hint("it is sha256: and 64 hexadecimal digits, which printf %s \"$TOKEN\" | sha256sum prints")
@@ -262,7 +262,7 @@ impl Retention {
     }
 }
 
-/// The folders that a service's file tools read: from the folder of the file that names them, if they are no whole paths.
+/// The folders that a service's file tools read; relative paths begin at the folder of the file that names them.
 pub(super) fn folders(settled: &Settled) -> Vec<PathBuf> {
     let beside = match origin_of(settled, "files.roots") {
         Origin::File(file, _) => file.parent().map_or_else(PathBuf::new, PathBuf::from),

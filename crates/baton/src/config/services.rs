@@ -1,4 +1,5 @@
-//! What `[services]` comes to: the service whose tools are called, and the one that is told what happened.
+//! The settings of `[services]`: the execution service, whose tools are called, and the context service, which receives
+//! events.
 //!
 //! Values only; no token is read here. A token is named by its variable or its file and belongs to one address.
 
@@ -8,31 +9,31 @@ use super::serving::{beside, endpoint, wrong};
 use super::{KeyPlace, Origin, Settled, Value};
 use crate::failure::Failure;
 
-/// See the module.
+/// The services around this one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ServicesSetting {
-    /// Whose tools are called.
+    /// The service whose tools are called.
     pub(crate) execution: Option<ExecutionSetting>,
-    /// Who is told what happened.
+    /// The service that receives events.
     pub(crate) context: Option<ContextSetting>,
 }
 
 /// A service with tools.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExecutionSetting {
-    /// Its address, which can be used.
+    /// Its validated address.
     pub(crate) url: String,
     pub(crate) token: KeyPlace,
-    /// How long one call may take, where its tool says nothing.
+    /// The timeout of a call, where its tool states none.
     pub(crate) timeout: Duration,
-    /// How often its tools are asked for.
+    /// The interval at which its list of tools is read.
     pub(crate) refresh: Duration,
 }
 
 /// A service that keeps events.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ContextSetting {
-    /// Its address, which can be used.
+    /// Its validated address.
     pub(crate) url: String,
     pub(crate) token: KeyPlace,
 }
@@ -57,7 +58,7 @@ impl ServicesSetting {
     }
 }
 
-/// An address that can be used, as it is written: what stands in its path may be meant.
+/// A validated address, otherwise as written: its path may matter.
 fn address(settled: &Settled, of: &str) -> Result<Option<String>, Failure> {
     let key = format!("{of}.url");
     let Some(found) = settled.get(&key) else { return Ok(None) };
@@ -66,7 +67,7 @@ fn address(settled: &Settled, of: &str) -> Result<Option<String>, Failure> {
     Ok(Some(text.trim().trim_end_matches('/').to_owned()))
 }
 
-/// Where the token is: in a file that was named, else in a variable.
+/// The place of the token: a file if one is named, else a variable.
 fn token(settled: &Settled, of: &str) -> Result<KeyPlace, Failure> {
     let (variable, file) = (settled.get(&format!("{of}.key_env")), settled.get(&format!("{of}.key_file")));
     let file = file.and_then(|found| Some((found.value.as_ref()?, &found.origin)));

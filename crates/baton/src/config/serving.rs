@@ -1,7 +1,7 @@
-//! What the sections with chosen names come to: who serves models, who answers in which role, what it costs.
+//! The model configuration from the sections with chosen names: providers, the models of each role, prices.
 //!
-//! Values only, checked against one another; nothing is opened and no key is read. An error names the line
-//! that is wrong and what to do, and repeats no value that might be a secret.
+//! Values only, checked against one another; nothing is opened and no key is read. An error names the wrong line and a
+//! fix, and repeats no value that might be a secret.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,42 +17,42 @@ use super::{Origin, Value};
 use crate::failure::Failure;
 use crate::models::built_in::{self, BuiltIn};
 
-/// Where a provider's key is kept.
+/// The place of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyPlace {
-    /// It has none.
+    /// The provider needs no key.
     None,
     /// In this environment variable.
     Variable(String),
-    /// In a file, which this place names.
+    /// In a file; the origin names the setting.
     File(Unshown, Origin),
 }
 
-/// Somebody who serves models.
+/// A provider: a server of models.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProviderSetting {
     pub(crate) base_url: Endpoint,
-    /// Who said where it is; the default is the usual address.
+    /// The origin of the address; by default the usual address.
     pub(crate) address_from: Origin,
     pub(crate) api: Option<Wire>,
     pub(crate) key: KeyPlace,
-    /// Whether anything was said about it.
+    /// Whether any setting is about it.
     pub(crate) is_configured: bool,
 }
 
-/// See the module.
+/// The providers, the roles and the models.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Serving {
-    /// Everybody who serves models, by name.
+    /// All providers, by name.
     pub(crate) providers: BTreeMap<String, ProviderSetting>,
-    /// Who answers in which role.
+    /// The candidates of each role.
     pub(crate) roles: Roles,
-    /// How models are treated, by name.
+    /// The settings of models, by name.
     pub(crate) models: BTreeMap<String, ModelEntry>,
 }
 
 impl Serving {
-    /// Puts the tables together; `ollama` is where Ollama usually is.
+    /// Builds it from the tables; `ollama` is the usual address of Ollama.
     pub(super) fn of(groups: &[Group], ollama: &str) -> Result<Serving, Failure> {
         let mut serving = Serving { providers: usual(ollama)?, roles: Roles::new(), models: BTreeMap::new() };
         for group in groups.iter().filter(|group| group.section.key == "providers") {
@@ -92,7 +92,7 @@ impl Serving {
         let moved = address_from != Origin::Default;
         let api = match (group.get("api"), &before) {
             (Some(stated), _) => wire(stated),
-            // What is compatible with OpenAI speaks this; only OpenAI itself is sure to speak more.
+            // Servers that are compatible with OpenAI speak this; only OpenAI itself is sure to speak more.
             (None, Some(_)) if moved && group.name == "openai" => Some(Wire::ChatCompletions),
             (None, Some(before)) => before.api,
             (None, None) => None,
@@ -106,7 +106,7 @@ impl Serving {
             (None, Some(stated), _) => {
                 KeyPlace::File(beside(&stated.value, &stated.origin), stated.origin.clone())
             }
-            // A key is for the address that it was made for: another one has to name its own.
+            // A key belongs to the address that it was made for: another address has to name its own.
             (None, None, Some(before)) if !moved => before.key,
             (None, None, _) => KeyPlace::None,
         };
@@ -131,10 +131,10 @@ impl Serving {
         Ok(())
     }
 
-    /// What a role says about a model itself. Said twice, it has to be the same.
+    /// Applies a role's settings of the model itself. If two roles set the same field, the values must be equal.
     fn treatment(&mut self, group: &Group, model: &str, said: &mut Said) -> Result<(), Failure> {
         if self.provider_of(model).is_none() {
-            return Ok(()); // built-in models are not treated in any way
+            return Ok(()); // built-in models have no settings
         }
         let entry = self.models.entry(model.to_owned()).or_insert_with(|| ModelEntry::new(model));
         for stated in &group.values {
@@ -179,7 +179,7 @@ impl Serving {
             .map_err(|why| wrong(origin, &format!("`{}`: {why}", group.key())).hint(self.there_are()))
     }
 
-    /// Whether a model's name says whose it is, and that there is such a provider.
+    /// Checks that a model's name has a provider, and that the provider exists.
     pub(crate) fn known(&self, model: &str) -> Result<(), String> {
         match model.split_once('/') {
             None if model == "offline" => Ok(()),
@@ -203,7 +203,7 @@ impl Serving {
         }
     }
 
-    /// What there is, for whoever asked for something else.
+    /// The available providers, as a hint after an unknown one.
     pub(crate) fn there_are(&self) -> String {
         let names: Vec<String> = self.providers.keys().map(|name| format!("{name}/MODEL")).collect();
         format!(
@@ -213,10 +213,10 @@ impl Serving {
     }
 }
 
-/// What roles said about models so far: by model and field.
+/// The settings of models from roles so far: by model and field.
 type Said = BTreeMap<(String, &'static str), Stated>;
 
-/// Sets what is about the model itself; answers whether it was.
+/// Applies a field that is about the model itself; returns whether it is one.
 fn treat(entry: &mut ModelEntry, stated: &Stated) -> bool {
     let seconds = || std::time::Duration::from_secs(stated.value.as_whole().unwrap_or_default());
     let on = stated.value.as_switch().unwrap_or_default();
@@ -235,7 +235,7 @@ fn treat(entry: &mut ModelEntry, stated: &Stated) -> bool {
     true
 }
 
-/// The providers that are there by themselves.
+/// The built-in providers.
 fn usual(ollama: &str) -> Result<BTreeMap<String, ProviderSetting>, Failure> {
     let setting = |it: &BuiltIn| {
         let address = if it.name == "ollama" { ollama } else { it.base_url };
@@ -247,7 +247,7 @@ fn usual(ollama: &str) -> Result<BTreeMap<String, ProviderSetting>, Failure> {
     built_in::PROVIDERS.iter().map(setting).collect()
 }
 
-/// An address that the operator wrote; `key` is what it stands below.
+/// Parses an address that the operator wrote; `key` is the setting that it stands below.
 pub(super) fn endpoint(key: &str, address: &str, origin: &Origin) -> Result<Endpoint, Failure> {
     Endpoint::parse(address).map_err(|error| {
         let hint =
@@ -256,7 +256,7 @@ pub(super) fn endpoint(key: &str, address: &str, origin: &Origin) -> Result<Endp
     })
 }
 
-/// Why an address cannot be used. What stands there is not repeated, not even its beginning: a URL may hold a key.
+/// The reason why an address is unusable. The address is not repeated, not even its beginning: a URL may hold a key.
 pub(super) fn unusable(error: &BadEndpoint) -> &'static str {
     match error {
         BadEndpoint::Syntax(_) => "this is no URL",
@@ -270,7 +270,7 @@ fn wire(stated: &Stated) -> Option<Wire> {
     Wire::ALL.into_iter().find(|wire| wire.as_str() == text(stated))
 }
 
-/// The file of a key, from the folder of the file that names it.
+/// The path of a key's file, relative to the folder of the file that names it.
 pub(super) fn beside(value: &Value, origin: &Origin) -> Unshown {
     let named = value.as_key_file().map(|path| path.0.clone()).unwrap_or_default();
     match origin {
@@ -283,7 +283,7 @@ fn text(stated: &Stated) -> &str {
     Value::as_text(&stated.value).unwrap_or_default()
 }
 
-/// Names stand before a `/`, in commands and in events.
+/// Checks a provider's name, because names stand before a `/`, in commands and in events.
 fn plain_name(group: &Group) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     let fits = !group.name.is_empty() && group.name.len() <= 64 && group.name.chars().all(plain);
@@ -303,7 +303,7 @@ fn missing(group: &Group, field: &str) -> Failure {
         .hint(format!("add a line like {field} = {example}"))
 }
 
-/// What is wrong, with its place.
+/// A failure with the place of the wrong setting.
 pub(super) fn wrong(origin: &Origin, why: &str) -> Failure {
     match origin {
         Origin::File(path, line) => Failure::usage(format!("{}:{line}: {why}", path.display())),

@@ -12,17 +12,17 @@ use super::value::{Kind, Value};
 pub(crate) struct Setting {
     /// Its name in `baton.toml`, with its section.
     pub(crate) key: &'static str,
-    /// What it holds.
+    /// The kind of its value.
     pub(crate) kind: Kind,
-    /// What it is if nobody says anything, as TOML; empty: not set.
+    /// The default, as TOML; empty: not set.
     pub(crate) default: &'static str,
     /// The environment variable that sets it.
     pub(crate) env: Option<&'static str>,
     /// The flag that sets it.
     pub(crate) flag: Option<&'static str>,
-    /// What it is for.
+    /// Its description.
     pub(crate) doc: &'static str,
-    /// What it may look like, as TOML.
+    /// An example value, as TOML.
     pub(crate) example: &'static str,
 }
 
@@ -42,7 +42,7 @@ impl Setting {
         self.key.split_once('.').map_or(self.key, |(_, name)| name)
     }
 
-    /// What it is if nobody says anything.
+    /// The value of the default.
     pub(crate) fn default_value(&self) -> Option<Value> {
         parsed(self.kind, self.default)
     }
@@ -76,7 +76,7 @@ const fn plain(
 const DAY: u64 = 86_400;
 const MANY: u64 = 1_000_000_000_000;
 
-/// Every setting, in the order in which people read them.
+/// All settings, in the order of the documentation.
 pub(crate) static SETTINGS: LazyLock<Vec<Setting>> =
     LazyLock::new(|| GENERAL.iter().chain(around::AROUND).chain(service::SERVICE).copied().collect());
 

@@ -1,4 +1,4 @@
-//! The kinds of values, and reading one from whatever it stands in.
+//! The kinds of values, and parsing one from a flag, the environment or the file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::database::DatabaseUrl;
 /// The levels of the log, from little to much.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// What a setting holds.
+/// The kind of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     /// A path outside the file: only a flag or the environment names it.
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Switch,
     /// The name of an environment variable. Capital letters alone, so that a key in its place is refused.
     Variable,
-    /// The path of a file that holds a key. Never shown: somebody might have put the key itself there.
+    /// The path of a file that holds a key. Never shown: the user might have put the key itself there.
     KeyFile,
     /// The address of a database. Its password is never shown, and never stands in the file.
     Database,
@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-/// A path that nobody is shown: all that is said of it is that it is set.
+/// A path that is never shown: all output says only that it is set.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Unshown(pub(crate) PathBuf);
 
@@ -129,7 +129,7 @@ impl Value {
         if let Value::Database(url) = self { Some(url) } else { None }
     }
 
-    /// As JSON, where it may be shown.
+    /// The value as JSON, with secrets in URLs removed.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Value::Path(path) => path.to_string_lossy().into(),
@@ -144,12 +144,12 @@ impl Value {
     }
 }
 
-/// Names as they may be shown: some are addresses.
+/// Names for display: some are URLs, whose secrets are removed.
 fn shown(names: &[String]) -> Vec<String> {
     names.iter().map(|name| without_secrets_in_urls(name).into_owned()).collect()
 }
 
-/// As TOML has it, where it may be shown.
+/// The value as TOML, with secrets in URLs removed.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -190,7 +190,7 @@ pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
     }
 }
 
-/// A value from the file. What is there instead is not repeated: it might be a secret.
+/// Parses a value from the file. An error does not repeat the value: it might be a secret.
 pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
     let expected = || format!("expected {}", kind.in_words());
     let found = match (kind, value) {
@@ -241,7 +241,7 @@ fn variable(text: &str) -> Option<Value> {
     (begins && text.bytes().all(fits)).then(|| Value::Text(text.to_owned()))
 }
 
-/// Any case, and the names that other programs have for the same levels.
+/// Parses a level: any case, and the names that other programs have for the same levels.
 fn level(text: &str) -> Option<Value> {
     let name = match text.to_ascii_lowercase().as_str() {
         "warning" => "warn".to_owned(),

@@ -1,8 +1,8 @@
-//! What `[search]`, `[egress]` and `[tools.NAME]` come to: who answers searches, what may be visited, and what the
-//! operator says of tools.
+//! The settings of `[search]`, `[egress]` and `[tools.NAME]`: the search service, the pages that may be visited, and
+//! the operator's overrides of tools.
 //!
-//! Values only, checked against one another. Whether a tool of that name is there is for whoever puts the tools
-//! together to say; no key is read here.
+//! Values only, checked against one another. Whether a tool of that name exists is checked where the tools are built;
+//! no key is read here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 
 const ITS_OWN: &str = "what the tool says of itself: `baton tools ls` shows it";
 
-/// What the operator says of tools.
+/// The section of the operator's overrides of tools.
 pub(super) const TOOLS: Section = Section {
     key: "tools",
     is_list: false,
@@ -66,23 +66,23 @@ pub(super) const TOOLS: Section = Section {
     ],
 };
 
-/// See the module.
+/// The settings of the web tools.
 #[derive(Debug, Clone)]
 pub(crate) struct WebSetting {
-    /// Who answers searches, if anybody.
+    /// The search service, if any.
     pub(crate) search: Option<SearchSetting>,
-    /// What may be visited.
+    /// The rules of the addresses that may be visited.
     pub(crate) rules: Rules,
     /// The exceptions as they are written.
     pub(crate) exceptions: Vec<String>,
-    /// What a visit may cost.
+    /// The limits of a visit.
     pub(crate) limits: FetchLimits,
-    /// What is said of tools, and where.
+    /// The overrides of tools, each with its origin.
     pub(crate) tools: BTreeMap<String, (TrustOverride, Origin)>,
 }
 
 impl WebSetting {
-    /// What is said of tools, wherever it is said.
+    /// The overrides of tools, without their origins.
     pub(crate) fn tools_said(&self) -> serde_json::Map<String, serde_json::Value> {
         let said = |(name, (said, _)): (&String, &(TrustOverride, Origin))| {
             let TrustOverride { enabled, untrusted_output, private_output, egress, approve, timeout_ms } =
@@ -97,16 +97,16 @@ impl WebSetting {
     }
 }
 
-/// Who answers searches.
+/// The search service.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SearchSetting {
     pub(crate) service: Service,
-    /// Where it is, if not at its usual address.
+    /// Its address, if not the usual one.
     pub(crate) base: Option<Endpoint>,
     pub(crate) key: KeyPlace,
 }
 
-/// The search services that there are.
+/// The supported search services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Service {
     Searxng,
@@ -126,7 +126,7 @@ impl Service {
         }
     }
 
-    /// Where it usually is, and where its key usually is.
+    /// Its usual host, and the usual variable of its key.
     fn usual(self) -> Option<(&'static str, &'static str)> {
         match self {
             Service::Searxng => None,
@@ -146,7 +146,7 @@ impl SearchSetting {
         }
     }
 
-    /// Whether that is this machine.
+    /// Whether searches stay on this machine.
     pub(crate) fn is_local(&self) -> bool {
         self.base.as_ref().is_some_and(Endpoint::is_local)
     }
@@ -244,7 +244,7 @@ fn search(settled: &Settled) -> Result<Option<SearchSetting>, Failure> {
             let value = found.value.clone().unwrap_or(Value::Switch(false));
             KeyPlace::File(beside(&value, &found.origin), found.origin.clone())
         }
-        // A key is for the address that it was made for: another one has to name its own.
+        // A key belongs to the address that it was made for: another address has to name its own.
         (None, None, Some(_)) if base.is_some() => {
             let why = "`search.url` is not the service's own address, and no key is named for it";
             return Err(wrong(&at("search.url"), why).hint("add a line like key_env = \"SEARCH_KEY\""));

@@ -1,4 +1,4 @@
-//! What a suspended run asks of a person, with the command that answers it.
+//! The open questions and approvals of a suspended run, each with the command that answers it.
 
 use baton_core::id::{BranchName, RunId};
 use baton_core::run::ApprovalStatus;
@@ -9,7 +9,7 @@ use crate::asking;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, CODE, line, note, styled};
 
-/// How much of a call's arguments is shown.
+/// The most characters of a call's arguments that are shown.
 const MOST_SHOWN: usize = 4000;
 
 /// Shows everything that a run waits for.
@@ -24,7 +24,7 @@ pub(crate) async fn show(app: &App, run: RunId) -> Result<(), Failure> {
                     note(format!("{name} is {status}; baton runs resume {} goes on with it", run.short()));
                     continue;
                 }
-                // Exactly what would run: nothing folded, nothing left out without saying so.
+                // Exactly what would run: nothing folded, and nothing left out silently.
                 let (visible, findings) = approval.visible();
                 let args = visible.args.to_string();
                 let shown = baton_core::json::cut(&args, MOST_SHOWN);

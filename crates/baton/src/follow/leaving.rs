@@ -1,4 +1,4 @@
-//! Leaving a run because the process was told to go: what is still said is shown, and then what became of the run.
+//! Leaving a run because the process was told to go: shows the remaining events, and then the run's status.
 
 use baton_core::id::RunId;
 use baton_core::run::RunStatus;
@@ -11,8 +11,8 @@ use crate::interrupts::Interrupts;
 use crate::screen::Screen;
 use crate::terminal::{DIM, note, styled};
 
-/// Finishes or lets go of everything, unless the process is told a second time. Whichever came first, the person is
-/// told where the run stands afterwards.
+/// Finishes or releases all runs, unless the process is told to go a second time. In either case the user sees the
+/// run's status afterwards.
 pub(super) async fn leave(
     app: &App,
     run: RunId,
@@ -28,7 +28,7 @@ pub(super) async fn leave(
     let mut rests = false;
     let let_go = loop {
         tokio::select! {
-            // What was said until the end is shown before the end is told.
+            // Events that came before the end are shown before it.
             biased;
             seen = reader.next(), if !rests => rests = show(app, run, seen?, screen).await?.is_some(),
             () = &mut shutdown => break true,
@@ -42,7 +42,7 @@ pub(super) async fn leave(
     Ok(())
 }
 
-/// Where a run stands that this process has left, and what a person can do about it.
+/// The status of a run that this process has left, and a command for it.
 fn standing(run: RunId, status: RunStatus, is_elsewhere: bool, let_go: bool) -> String {
     let id = run.short();
     match status {

@@ -1,4 +1,4 @@
-//! Telling a person what is waited for when nothing is shown for a while.
+//! A spinner with the awaited model, shown after a while without events.
 
 use std::future::pending;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::terminal::brief;
 
-/// How much of a model's name is shown.
+/// The most characters of a model's name.
 const BRIEF: usize = 60;
 
 /// Waits until a moment; without one, for ever.
@@ -21,7 +21,7 @@ pub(super) async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Says that the run's model is waited for.
+/// Shows that the run waits for its model.
 pub(super) async fn explain(app: &App, run: RunId, screen: &mut Screen) -> Result<(), Failure> {
     let row = app.store().run(&app.tenant, run).await?;
     let definition = app.store().definition(&app.tenant, &row.definition).await?;

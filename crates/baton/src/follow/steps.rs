@@ -1,11 +1,11 @@
-//! A run's account of itself, one line a step.
+//! The steps of a run, one line a step.
 
 use baton_core::run::{OrchestratorResult, Step};
 use serde_json::Value;
 
 use crate::terminal::brief;
 
-/// How much of what a step says is shown.
+/// The most characters of a step's description.
 const MOST_SAID: usize = 240;
 
 /// All steps, below the trace that they are part of.
@@ -15,7 +15,7 @@ pub(super) fn lines(result: &OrchestratorResult) -> String {
     format!("steps (trace {trace}):{}", steps.collect::<String>())
 }
 
-/// What was done, in which role and why, with which tool, and what went wrong.
+/// The description of a step, its role and the reason, its tool and its error.
 fn one(step: &Step) -> String {
     let kind = serde_json::to_value(step.kind).unwrap_or_default();
     let mut said = brief(&step.description, MOST_SAID);

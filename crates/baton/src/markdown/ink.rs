@@ -48,7 +48,7 @@ impl Ink {
                 self.close();
             }
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.out.push_str(&text),
-            _ => {} // what cannot be within a line
+            _ => {} // elements that cannot be within a line
         }
     }
 

@@ -1,10 +1,10 @@
 //! How far the text of a line can be shown already.
 //!
-//! What is decided depends on the text alone and never on the pieces in which it came.
+//! The decision depends on the text alone and never on the pieces in which it came.
 
-/// How many letters after a mark its end is waited for.
+/// The most letters after a mark in which its end is waited for.
 const SPAN: usize = 64;
-/// How long the target of a link may be: nobody waits to read it.
+/// The longest target of a link that is waited for.
 const TARGET: usize = 400;
 
 /// What to do with the beginning of a text.
@@ -47,7 +47,7 @@ fn escaped(text: &str, complete: bool) -> Step {
     }
 }
 
-/// How many times the first letter stands there, in bytes. Marks are letters of one byte.
+/// The number of times that the first letter is repeated, in bytes. Marks are letters of one byte.
 fn run(text: &str) -> usize {
     let mark = text.chars().next().unwrap_or_default();
     text.len() - text.trim_start_matches(mark).len()
@@ -73,7 +73,7 @@ fn span(text: &str, before: Option<char>, complete: bool) -> Step {
     }
 }
 
-/// Looks for marks of the same length, after what may stand inside.
+/// Looks for closing marks of the same length, skipping marks that may stand inside.
 fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
     let mut last = None;
     let mut at = 0;
@@ -88,7 +88,7 @@ fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
         let found = run(rest);
         let next = rest[found..].chars().next();
         if next.is_none() && !complete {
-            return Step::Hold; // there may be more of them
+            return Step::Hold; // more marks may follow
         }
         let closes = match mark {
             b'`' => true,
@@ -104,7 +104,7 @@ fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
     Step::Plain(0)
 }
 
-/// `[text](target)`.
+/// Parses `[text](target)`.
 fn link(text: &str, complete: bool) -> Step {
     let mut letters = text.char_indices().skip(1);
     let end = letters.by_ref().take(SPAN).find(|(_, letter)| matches!(letter, '[' | ']'));

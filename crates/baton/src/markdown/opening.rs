@@ -1,9 +1,9 @@
-//! How a line begins, decided from as few of its letters as possible.
+//! The beginning of a line, decided from as few of its letters as possible.
 
 /// The beginning of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// There is nothing in the line.
+    /// An empty line.
     Blank,
     /// A block of code begins, with these marks.
     FenceBegins(String),
@@ -11,7 +11,7 @@ pub(super) enum Opening {
     FenceEnds,
     /// A line of code.
     Code,
-    /// A line across.
+    /// A horizontal rule.
     Rule,
     /// A heading; its marks are left out.
     Heading,
@@ -24,11 +24,11 @@ pub(super) enum Opening {
     Quote,
     /// A line that is shown as it is.
     Raw,
-    /// Anything else. Numbered items are among it: they look right as they are.
+    /// Any other line. Numbered items are among these: they look right as they are.
     Text,
 }
 
-/// What a line begins with and how many bytes that takes; nothing as long as that is undecided.
+/// The opening of a line and its length in bytes; `None` as long as that is undecided.
 pub(super) fn of(line: &str, fence: Option<&str>, quoted: bool, complete: bool) -> Option<(Opening, usize)> {
     if let Some(fence) = fence {
         return in_code(line, fence, complete);

@@ -1,7 +1,7 @@
-//! The providers that are there by themselves, and the model that is asked where only a key is set.
+//! The built-in providers, and the model that is asked where only a key is set.
 //!
-//! In builds for tests, two variables move what would make a test depend on its machine: where Ollama is
-//! looked for, and how long anybody is waited for.
+//! In builds for tests, two variables replace values that would make a test depend on its machine: the address of
+//! Ollama, and the deadlines.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use baton_model::wire::Wire;
 /// A provider that needs no table in `baton.toml`.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
-    /// What stands before the `/` in the names of its models.
+    /// The part before the `/` in the names of its models.
     pub(crate) name: &'static str,
-    /// Where it usually is.
+    /// Its usual address.
     pub(crate) base_url: &'static str,
-    /// What it speaks.
+    /// Its wire format.
     pub(crate) api: Wire,
-    /// Where its key usually is.
+    /// The usual variable of its key.
     pub(crate) key_env: Option<&'static str>,
     /// The model that is asked where nothing else is configured.
     pub(crate) model: &'static str,
@@ -47,15 +47,15 @@ pub(crate) const PROVIDERS: [BuiltIn; 3] = [
     },
 ];
 
-/// The variable that moves Ollama's usual address, so that no test depends on what happens to run here.
+/// The variable that replaces Ollama's usual address, so that no test depends on the programs of this machine.
 #[cfg(feature = "failpoints")]
 const MOVED: &str = "BATON_TEST_OLLAMA";
 
-/// The variable that says how long anybody is waited for, so that no test depends on how busy this machine is.
+/// The variable that replaces the deadlines, so that no test depends on how busy this machine is.
 #[cfg(feature = "failpoints")]
 const WAITED: &str = "BATON_TEST_PATIENCE_MS";
 
-/// Where Ollama is if nobody says anything.
+/// The default address of Ollama.
 pub(crate) fn ollama_address() -> String {
     #[cfg(feature = "failpoints")]
     if let Ok(address) = std::env::var(MOVED) {
@@ -64,7 +64,7 @@ pub(crate) fn ollama_address() -> String {
     PROVIDERS[0].base_url.to_owned()
 }
 
-/// How long somebody is waited for who may not be there.
+/// The deadline of a request to a server that may not be there.
 pub(crate) fn patience(usual: Duration) -> Duration {
     #[cfg(feature = "failpoints")]
     if let Some(ms) = std::env::var(WAITED).ok().and_then(|text| text.parse().ok()) {

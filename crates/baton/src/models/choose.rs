@@ -1,6 +1,6 @@
-//! The decision who answers. Pure: facts go in, the choice and its reason come out.
+//! The choice of the model that answers. Pure: facts go in, the choice and its reason come out.
 //!
-//! What somebody configured is never replaced by the offline model: if it is down, the run says so.
+//! A configured model is never replaced by the offline model: if it is down, the run reports that.
 
 use std::time::Duration;
 
@@ -12,46 +12,46 @@ use super::built_in;
 use super::privacy::{Away, Destinations};
 use crate::config::Origin;
 
-/// The roles that there always are.
+/// The built-in roles.
 const ROLES: [&str; 3] = [REASONING, ROUTER, CODING];
 
-/// A message that asks for thought, and one that asks for a fact, for whoever selects a role by the question.
+/// A message that asks for thought, and one that asks for a fact, for decisions that select a role by the question.
 const THOUGHT: &str = "Why?";
 const FACT: &str = "Who?";
 
-/// How the reason begins where nobody configured anything.
+/// The beginning of the reason where nothing is configured.
 const NOTHING: &str = "nothing is configured";
 
-/// What stands between whoever thinks and whoever is asked what is short.
+/// The words between the model for reasoning and the model for short questions.
 const FOR_SHORT: &str = ", for short questions ";
 
-/// How long the line beside an answer may be, in characters: it fits a terminal.
+/// The most characters of the line beside an answer: it fits a terminal.
 const MOST: usize = 100;
-/// How much of the models' names stands in it in any case.
+/// The fewest characters of the models' names in that line.
 const FEWEST: usize = 12;
 
-/// What was found of an Ollama at its usual address.
+/// The result of looking for an Ollama at its usual address.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) enum Ollama {
-    /// There is none, or nobody looked.
+    /// There is none, or it was not looked for.
     #[default]
     Absent,
     /// It lists these.
     Has(Vec<String>),
-    /// Somebody is there and did not answer within this time.
+    /// A server is there and did not answer within this time.
     Silent(Duration),
 }
 
-/// What is known before anybody is asked.
+/// The facts that are known before any model is asked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// The model that somebody named, and where.
+    /// The model that was named, and the origin of that.
     pub(crate) named: Option<(String, Origin)>,
-    /// Who answers in which role, by the file.
+    /// The roles of the settings file.
     pub(crate) roles: Roles,
-    /// Who said where Ollama is; the default says nothing.
+    /// The origin of Ollama's address; the default does not count as configured.
     pub(crate) ollama_from: Option<Origin>,
-    /// What was found of an Ollama at its usual address.
+    /// The result of looking for an Ollama at its usual address.
     pub(crate) ollama: Ollama,
     /// The built-in providers whose key is there, in order, and where it is, in words.
     pub(crate) keys: Vec<(&'static str, String)>,
@@ -60,12 +60,12 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Whether nobody configured anything, so that it is worth a look who is there.
+    /// Whether nothing is configured, so that it is worth looking for an Ollama.
     pub(crate) fn is_open(&self) -> bool {
         self.named.is_none() && self.roles.is_empty() && self.ollama_is_said().is_none()
     }
 
-    /// Whether an Ollama was found that has the model that is asked for by itself.
+    /// Whether an Ollama was found that has the default model.
     fn has_the_usual(&self) -> bool {
         matches!(&self.ollama, Ollama::Has(names) if names.iter().any(|name| name == built_in::PROVIDERS[0].model))
     }
@@ -74,23 +74,23 @@ impl Facts {
         self.ollama_from.as_ref().filter(|origin| **origin != Origin::Default)
     }
 
-    /// What the roles say about a model, if they name it.
+    /// The settings of a model from the roles, if they name it.
     fn candidate(&self, model: &str) -> Candidate {
         let known = self.roles.values().flatten().find(|candidate| candidate.model == model);
         known.cloned().unwrap_or_else(|| Candidate::of(model))
     }
 }
 
-/// Who answers, and why.
+/// The chosen models, and the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chosen {
-    /// Who answers in every role that has no list of its own.
+    /// The model of every role that has no list of its own.
     pub(crate) model: String,
-    /// Who answers in which role.
+    /// The candidates of each role.
     pub(crate) roles: Roles,
-    /// Why, in words.
+    /// The reason, in words.
     pub(crate) why: String,
-    /// Where text goes.
+    /// The hosts that text goes to.
     pub(crate) text: Destinations,
 }
 
@@ -101,24 +101,24 @@ impl Chosen {
         Chosen { model, roles, why, text }
     }
 
-    /// Who is asked first when an agent thinks.
+    /// The model that is asked first for reasoning.
     pub(crate) fn answers(&self) -> &str {
         self.first(REASONING)
     }
 
-    /// Who is asked first in a role.
+    /// The model that is asked first in a role.
     fn first(&self, role: &str) -> &str {
         let first = self.roles.get(role).and_then(|list| list.first());
         first.map_or(self.model.as_str(), |candidate| candidate.model.as_str())
     }
 
-    /// Who answers, in words: whoever thinks, and whoever is asked what is short, if that is somebody else.
+    /// The models in words: the one for reasoning, and the one for short questions if that is another one.
     pub(crate) fn who(&self) -> String {
         in_words((self.first(REASONING), self.first(ROUTER)), FOR_SHORT)
     }
 
-    /// Who thinks, and who is asked what is short, under what a policy decided: a channel may have a role of its own, or
-    /// not all of them.
+    /// The models for reasoning and for short questions under a policy's decision: a channel may have a role of its
+    /// own, or not all of them.
     fn by(&self, decision: &Decision) -> (&str, &str) {
         let [thinks, quick] = [THOUGHT, FACT].map(|message| select(decision, message).role);
         (self.first(&thinks), self.first(&quick))
@@ -134,13 +134,13 @@ impl Chosen {
         self.text.in_words()
     }
 
-    /// Who answers, why, and where text goes.
+    /// The models, the reason, and where text goes.
     pub(crate) fn in_short(&self) -> String {
         format!("{} ({}) · {}", self.who(), self.why, self.text.in_words())
     }
 
-    /// The line beside an answer: who answers under what a policy decided, whether text leaves this machine, and where
-    /// the conversation is kept. It fits [`MOST`] characters; `baton doctor` says the rest, the reason among it.
+    /// The line beside an answer: the models under a policy's decision, whether text leaves this machine, and where the
+    /// conversation is kept. It fits [`MOST`] characters; `baton doctor` prints the rest, the reason among it.
     pub(crate) fn first_line(&self, decision: &Decision, place: &str) -> String {
         let (who, text) = (self.by(decision), self.text.by(decision));
         let [few_names, all_names] = [" or ", FOR_SHORT].map(|between| in_words(who, between));
@@ -154,7 +154,7 @@ impl Chosen {
         })
     }
 
-    /// Why the offline model answers, if nobody configured anything, and where there is help.
+    /// The reason why the offline model answers, if nothing is configured, and where to get help.
     pub(crate) fn nothing_configured(&self) -> Option<String> {
         self.why.starts_with(NOTHING).then(|| format!("{}; baton doctor says what helps", self.why))
     }
@@ -167,13 +167,13 @@ impl Chosen {
         }
     }
 
-    /// The names of all roles: those that there always are, then those that somebody added.
+    /// The names of all roles: the built-in ones, then those that the settings add.
     pub(crate) fn role_names(&self) -> Vec<&str> {
         let added = self.roles.keys().map(String::as_str).filter(|name| !ROLES.contains(name));
         ROLES.into_iter().chain(added).collect()
     }
 
-    /// Everybody who may be asked, each once.
+    /// All models that may be asked, each once.
     pub(crate) fn everybody(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for candidate in self.role_names().into_iter().flat_map(|role| self.role(role)) {
@@ -185,11 +185,11 @@ impl Chosen {
     }
 }
 
-/// Decides who answers.
+/// Chooses the models.
 pub(crate) fn choose(facts: &Facts) -> Chosen {
     let (candidate, lists, why) = decide(facts);
     let mut roles = lists;
-    // What is known about the model holds in the roles that it stands in for, too.
+    // The settings of the model hold in the roles that it stands in for, too.
     if candidate != Candidate::of(&candidate.model) {
         for role in ROLES {
             roles.entry(role.to_owned()).or_insert_with(|| vec![candidate.clone()]);
@@ -238,7 +238,7 @@ fn decide(facts: &Facts) -> (Candidate, Roles, String) {
     alone(Candidate::of("offline"), format!("{NOTHING}, and {}", looked(&facts.ollama)))
 }
 
-/// What became of the look for an Ollama that can answer.
+/// The result of looking for an Ollama, in words.
 fn looked(ollama: &Ollama) -> String {
     let usual = built_in::PROVIDERS[0].model;
     let names = match ollama {
@@ -260,12 +260,12 @@ fn looked(ollama: &Ollama) -> String {
     format!("Ollama runs here and has {first}{more}: --model ollama/{first}")
 }
 
-/// Whoever thinks and whoever is asked what is short, once if they are the same.
+/// The models for reasoning and for short questions, once if they are the same.
 fn in_words((thinks, quick): (&str, &str), between: &str) -> String {
     if thinks == quick { thinks.to_owned() } else { format!("{thinks}{between}{quick}") }
 }
 
-/// A text of so many characters at most.
+/// A text cut to that many characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -277,7 +277,7 @@ fn usual(provider: &built_in::BuiltIn) -> Candidate {
     Candidate::of(format!("{}/{}", provider.name, provider.model))
 }
 
-/// Who stands in for roles without a list: those that reason, else those of any role.
+/// The candidates for roles without a list: those for reasoning, else those of any role.
 fn stand_ins(roles: &Roles) -> Option<(&Candidate, &[Candidate])> {
     let list = ROLES.iter().find_map(|role| roles.get(*role)).or_else(|| roles.values().next())?;
     list.first().map(|first| (first, list.as_slice()))

@@ -1,4 +1,4 @@
-//! Where a provider's key is, and whether it is there. The key itself is never shown.
+//! The place of a provider's key, and whether it is there. The key itself is never shown.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 /// The longest key that is read from a file.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// What was found of a key.
+/// The result of looking for a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
-    /// Where it is looked for, in words; empty where none is needed.
+    /// The place where it is looked for, in words; empty where none is needed.
     pub(crate) place: String,
     found: Found,
 }
@@ -23,11 +23,11 @@ pub(crate) struct Key {
 enum Found {
     NotNeeded,
     There(Secret),
-    /// The file and line that name it, and what is wrong.
+    /// The file and line that name it, and the problem.
     Missing(Option<Origin>, String),
 }
 
-/// Looks for a key where it is said to be.
+/// Looks for a key at its place.
 pub(crate) fn look_for(place: &KeyPlace, environment: &dyn Fn(&str) -> Option<OsString>) -> Key {
     match place {
         KeyPlace::None => Key { place: String::new(), found: Found::NotNeeded },
@@ -75,7 +75,7 @@ impl Key {
         }
     }
 
-    /// In a word: `not needed`, the place, or what is wrong with it.
+    /// The state in a word: `not needed`, the place, or the problem with it.
     pub(crate) fn in_words(&self) -> String {
         match &self.found {
             Found::NotNeeded => "not needed".to_owned(),
@@ -88,7 +88,7 @@ impl Key {
         }
     }
 
-    /// Where it should be, and why it is not there.
+    /// The expected place, and why the key is not there.
     pub(crate) fn lacking(&self) -> Option<String> {
         match &self.found {
             Found::Missing(_, why) => Some(format!("it is expected in {}; {why}", self.place)),
@@ -96,7 +96,7 @@ impl Key {
         }
     }
 
-    /// What to say if it should be there and is not.
+    /// The failure for a missing key.
     pub(crate) fn missing(&self, provider: &str) -> Option<Failure> {
         let Found::Missing(origin, why) = &self.found else { return None };
         let failure = match origin {

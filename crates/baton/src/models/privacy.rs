@@ -1,6 +1,7 @@
-//! Where the text of a conversation goes, by who may be asked. Pure: it says so, and keeps nobody from it.
+//! The hosts that the text of a conversation goes to, from the models that may be asked. Pure: it reports them, and
+//! prevents nothing.
 //!
-//! A model without the key that it needs counts as nobody: it is never sent anything.
+//! A model without the key that it needs does not count: it is never sent anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +9,31 @@ use baton_core::policy::{CallRule, Decision, Mode, Policy, Request, ToolRule};
 use baton_core::role::{CODING, Candidate, REASONING, ROUTER, Roles};
 use baton_core::tool::{EffectClass, ToolSpec, Trust};
 
-/// What is known of those who serve models.
+/// The facts about the providers and services that are not on this machine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Away {
     /// The hosts of the providers that are not on this machine.
     pub(crate) hosts: BTreeMap<String, String>,
     /// The providers whose key should be there and is not.
     pub(crate) keyless: BTreeSet<String>,
-    /// The host that answers searches, if that is not on this machine.
+    /// The host of the search service, if it is not on this machine.
     pub(crate) search: Option<String>,
-    /// The collector that is sent spans, if that is not on this machine.
+    /// The collector of spans, if it is not on this machine.
     pub(crate) collector: Option<Watcher>,
-    /// The host of the execution service, if that is not on this machine.
+    /// The host of the execution service, if it is not on this machine.
     pub(crate) execution: Option<String>,
-    /// The context service that is told what happens, if that is not on this machine.
+    /// The context service, which receives events, if it is not on this machine.
     pub(crate) context: Option<Watcher>,
-    /// Whether pages may be visited, where nothing else is decided.
+    /// Whether pages may be visited, before a policy decides about a request.
     pub(crate) visits: bool,
 }
 
-/// Somebody elsewhere who is told of runs: their spans, or when they begin and end.
+/// A service on another machine that receives data about runs: their spans, or when they begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watcher {
-    /// Where.
+    /// Its host.
     pub(crate) host: String,
-    /// Whether that holds what is said.
+    /// Whether the data includes the content of messages.
     pub(crate) content: bool,
 }
 
@@ -46,31 +47,31 @@ impl Away {
     }
 }
 
-/// See the module.
+/// The hosts that the text of a conversation goes to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Destinations {
-    /// The hosts of those who are asked first: whoever thinks, and whoever is asked what is short.
+    /// The hosts of the models that are asked first: for reasoning, and for short questions.
     pub(super) first: Vec<String>,
-    /// The hosts of those who stand in where one of these fails, and which one.
+    /// The hosts of the models that stand in where one of these fails, and which one.
     pub(super) stand_ins: Option<(String, Vec<String>)>,
     /// Further hosts, of roles that only some agents ask for.
     pub(super) other_roles: Vec<String>,
-    /// Whether the one that is meant to answer is elsewhere and has no key.
+    /// Whether the model that is meant to answer is elsewhere and has no key.
     pub(super) lacks_its_key: bool,
     /// The host that searches go to. The words of a search are not the conversation, but may hold any of it.
     pub(super) searches: Option<String>,
-    /// Who is sent telemetry.
+    /// The collector of spans.
     pub(super) watcher: Option<Watcher>,
     /// The host of the tools that are called elsewhere. Their arguments may hold any of it as well.
     pub(super) execution: Option<String>,
-    /// Who is told what happens.
+    /// The context service.
     pub(super) context: Option<Watcher>,
     /// Whether pages may be visited. Their addresses come from a model, and may hold any of it, too.
     pub(super) visits: bool,
 }
 
 impl Destinations {
-    /// Where text goes if these answer; `model` does so in roles without a list.
+    /// The hosts for these models; `model` answers in roles without a list.
     pub(super) fn of(model: &str, roles: &Roles, away: &Away) -> Destinations {
         let list = |role: &str| -> Vec<&str> {
             match roles.get(role).filter(|list| !list.is_empty()) {
@@ -110,7 +111,7 @@ impl Destinations {
         all
     }
 
-    /// In words.
+    /// The hosts in words.
     pub(super) fn in_words(&self) -> String {
         let mut words = match self.first.as_slice() {
             [] => {
@@ -141,7 +142,7 @@ impl Destinations {
         words
     }
 
-    /// The same in few words: one host by its name and the rest by their number, whatever it is that goes there.
+    /// The same in few words: one host by its name and the rest by their number, for all kinds of data together.
     pub(super) fn in_brief(&self) -> String {
         let mut all = self.first.clone();
         let watchers = [&self.watcher, &self.context].into_iter().flatten().map(|watcher| &watcher.host);
@@ -160,7 +161,7 @@ impl Destinations {
         }
     }
 
-    /// What leaves this machine even if every model is here, in words.
+    /// The data that leaves this machine even if every model is here, in words.
     fn but(&self) -> String {
         let searches = self.searches.iter().map(|_| "searches");
         let visits = self.visits.then_some("page visits");
@@ -175,7 +176,7 @@ impl Destinations {
         }
     }
 
-    /// The same where a policy has decided whether pages may be visited.
+    /// The same under a policy's decision, which says whether pages may be visited.
     pub(super) fn by(&self, decision: &Decision) -> Destinations {
         Destinations { visits: may_visit(decision), ..self.clone() }
     }
@@ -192,7 +193,7 @@ impl Destinations {
     }
 }
 
-/// The tool that visits pages, as far as a policy looks at it.
+/// The tool that visits pages, with the fields that a policy looks at.
 fn fetch_url() -> ToolSpec {
     let (name, class) = ("fetch_url".to_owned(), EffectClass::SideEffectFree);
     ToolSpec { name, class, trust: Trust::BUILT_IN, ..ToolSpec::default() }
@@ -202,7 +203,7 @@ fn may_visit(decision: &Decision) -> bool {
     decision.tool_rule != ToolRule::None && decision.call(&fetch_url().name) != CallRule::Denied
 }
 
-/// Whether a policy lets pages be visited where a request says nothing of its channel and mode.
+/// Whether a policy lets pages be visited in a request without a channel and mode.
 pub(super) fn visits_by(policy: &Policy) -> bool {
     let usual = Request { mode: Mode::default(), channel: "CHAT" };
     policy.evaluate(&usual, &[fetch_url()]).is_ok_and(|decision| may_visit(&decision))

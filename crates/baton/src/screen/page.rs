@@ -1,8 +1,7 @@
-//! A run as text: what the agent says goes to standard output as it arrives, what it does to standard
-//! error.
+//! A run as text: the agent's answer goes to standard output as it arrives, its actions to standard error.
 //!
-//! On a terminal the text is rendered while it comes, and something turns while a tool runs or nothing
-//! comes. Everywhere else, and where no colours are wanted, the text is written as it is, piece by piece.
+//! On a terminal the text is rendered while it comes, and a spinner turns while a tool runs or nothing comes.
+//! Everywhere else, and where no colours are wanted, the text is written as it is, piece by piece.
 
 mod thinking;
 mod words;
@@ -23,15 +22,15 @@ use crate::terminal::{
 use thinking::Thinking;
 use words::{Above, BRIEF, REVISED, Warned, told, unseen};
 
-/// How long nothing may come before a person is told what is waited for.
+/// The time without events after which a spinner names the awaited model.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The output of one run as text.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Whether a person reads the answer.
+    /// Whether the answer goes to a terminal.
     read: bool,
-    /// Renders what a person reads; absent: the text is written as it is.
+    /// Renders the answer on a terminal; absent: the text is written as it is.
     markdown: Option<Markdown>,
     /// The message whose text is being written.
     message: Option<String>,
@@ -41,13 +40,13 @@ pub(crate) struct Page {
     fresh: bool,
     /// The model's own reasoning, where it is shown.
     thinking: Thinking,
-    /// What was warned of last.
+    /// The last warning.
     warned: Warned,
     /// The tools that run.
     running: Vec<(String, String)>,
-    /// What turns while they do, or while nothing comes.
+    /// The spinner while tools run, or while nothing comes.
     turning: Option<ProgressBar>,
-    /// When something was shown last.
+    /// The time at which something was shown last.
     since: Instant,
 }
 
@@ -69,13 +68,13 @@ impl Page {
         }
     }
 
-    /// When it should be said what is waited for, if nothing comes until then.
+    /// The time at which to show a spinner with the awaited model, if nothing comes until then.
     pub(crate) fn sign_due(&self) -> Option<Instant> {
         let is_free = self.fresh && !self.thinking.is_open() && self.turning.is_none();
         (is_free && shows_notes()).then(|| self.since + SILENCE)
     }
 
-    /// Says what is waited for, until something comes.
+    /// Shows a spinner with the awaited model, until an event comes.
     pub(crate) fn sign(&mut self, who: &str) {
         self.turning = turning(format!("waiting for {who}"));
     }
@@ -83,7 +82,7 @@ impl Page {
     /// Shows one event.
     pub(crate) fn event(&mut self, event: &Event, show_reasoning: bool) -> io::Result<()> {
         if matches!(event, Event::Delta { reasoning: true, .. } if !show_reasoning) {
-            return Ok(()); // nothing came that a person could see
+            return Ok(()); // nothing came that the user could see
         }
         self.rest();
         self.since = Instant::now();
@@ -131,7 +130,7 @@ impl Page {
         Ok(())
     }
 
-    /// What was written of the present message does not count.
+    /// Marks the written text of the present message as void.
     pub(crate) fn void(&mut self, why: &str) -> io::Result<()> {
         let Some(message) = self.message.take() else { return Ok(()) };
         self.above.void(&message);
@@ -140,12 +139,12 @@ impl Page {
         Ok(())
     }
 
-    /// The last message on the page does not count: it was cut short, or another answer stands in its place.
+    /// Marks the last message on the page as void: it was cut short, or another answer replaces it.
     fn restart(&mut self, message: &str) -> io::Result<()> {
         if self.message.as_deref() == Some(message) {
             return self.void("the model was interrupted; it is asked again");
         }
-        // A warning stands between them, and says why.
+        // A warning stands between them, and gives the reason.
         self.aside(styled(DIM, REVISED))
     }
 
@@ -193,7 +192,7 @@ impl Page {
         }
     }
 
-    /// Beside the answer; on a terminal it does not stand in the middle of a line of it.
+    /// Writes reasoning beside the answer; on a terminal it does not break into a line of the answer.
     fn think(&mut self, text: &str) -> io::Result<()> {
         if self.read && !self.thinking.is_open() {
             self.end_line()?;
@@ -216,7 +215,7 @@ impl Page {
         Ok(())
     }
 
-    /// Something turns while tools run, for a person who waits.
+    /// Starts the spinner while tools run, for a user who waits.
     fn turn(&mut self) {
         if self.running.is_empty() || !self.fresh {
             return;
@@ -233,7 +232,7 @@ impl Page {
 }
 
 impl Drop for Page {
-    /// Nothing turns when nobody looks any more.
+    /// Stops the spinner when the page is gone.
     fn drop(&mut self) {
         self.rest();
     }

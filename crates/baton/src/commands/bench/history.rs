@@ -1,4 +1,4 @@
-//! What history costs: a turn that comes early on a thread against one that comes late.
+//! The cost of history: compares an early turn on a thread with a late one.
 
 use std::time::Instant;
 
@@ -10,41 +10,42 @@ use super::machine;
 use super::stage::Stage;
 use crate::failure::Failure;
 
-/// The turns that are compared, and how many of them around each; the middle one counts.
+/// The turns that are compared, and how many turns around each are measured; the median counts.
 const EARLY: u32 = 10;
 const LATE: u32 = 200;
 const AROUND: u32 = 4;
-/// How many turns are made in all.
+/// The number of turns in all.
 pub(super) const LAST: u32 = LATE + AROUND;
 
 const THREAD: &str = "history";
 
-/// One figure, early and late.
+/// One figure for the early and for the late turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pair {
     pub(super) early: f64,
     pub(super) late: f64,
 }
 
-/// See the module.
+/// The three figures of the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct History {
-    /// How long a turn took.
+    /// The duration of a turn.
     pub(super) time_ms: Pair,
-    /// What a turn added to the log and the thread, as JSON.
+    /// The bytes that a turn added to the log and the thread, as JSON.
     pub(super) stored: Pair,
-    /// What it wrote to files, in whole pages; only where the operating system says so, and for files of this process.
+    /// The bytes that a turn wrote to files, in whole pages; only where the operating system reports them, and only for
+    /// files of this process.
     pub(super) written: Option<Pair>,
 }
 
-/// What one turn took.
+/// The figures of one turn.
 struct Turn {
     time_ms: f64,
     stored: f64,
     written: Option<f64>,
 }
 
-/// Makes so many turns on one thread.
+/// Makes all turns on one thread and compares the early ones with the late ones.
 pub(super) async fn measure(stage: &Stage, say: &dyn Fn(u32)) -> Result<History, Failure> {
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for n in 1..=LAST {
@@ -76,7 +77,7 @@ async fn turn(stage: &Stage) -> Result<Turn, Failure> {
     Ok(Turn { time_ms, stored: stored(stage, run).await?, written })
 }
 
-/// The bytes of what a run said of itself and to the thread.
+/// The bytes that a run added to its log and to the thread.
 async fn stored(stage: &Stage, run: RunId) -> Result<f64, Failure> {
     let (store, tenant) = (stage.engine.store(), &stage.tenant);
     let mut bytes = 0;
@@ -93,7 +94,7 @@ async fn stored(stage: &Stage, run: RunId) -> Result<f64, Failure> {
     Ok(bytes as f64)
 }
 
-/// The middle one of several figures, if all are there.
+/// The median of several figures, if all are known.
 fn middle(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.collect::<Option<_>>()?;
     figures.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Runs as fast as they go, each on a thread of its own.
+//! Load: runs as fast as they go, each on a thread of its own.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::machine;
 use super::stage::Stage;
 use crate::failure::Failure;
 
-/// What so many clients did.
+/// The figures of a load with that many clients.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Load {
     pub(super) clients: u32,
@@ -21,7 +21,7 @@ pub(super) struct Load {
     pub(super) p99_ms: f64,
 }
 
-/// Makes runs with so many clients, each of which begins its next when the last has ended.
+/// Makes runs with that many clients, each of which begins its next run when its last has ended.
 pub(super) async fn drive(
     stage: &Stage,
     runs: u32,
@@ -63,7 +63,7 @@ fn commits(stage: &Stage) -> u64 {
     stage.engine.figures().commits.iter().sum()
 }
 
-/// The time that a share of all does not exceed; of times in order.
+/// A percentile of sorted times: the time that this share of all does not exceed.
 pub(super) fn share(times: &[Duration], share: f64) -> Duration {
     let at = (times.len() as f64 * share).ceil() as usize;
     times.get(at.saturating_sub(1)).copied().unwrap_or_default()

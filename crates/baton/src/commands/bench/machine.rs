@@ -1,4 +1,4 @@
-//! What the operating system says of this process. What it does not say is absent, never 0.
+//! The operating system's figures for this process. A figure that it does not report is absent, never 0.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ pub(super) fn memory() -> Option<u64> {
     Some(field("/proc/self/status", "VmRSS:")? << 10)
 }
 
-/// Bytes of memory that were in use at most.
+/// The peak of the memory in use, in bytes.
 pub(super) fn most_memory() -> Option<u64> {
     Some(field("/proc/self/status", "VmHWM:")? << 10)
 }
 
-/// Bytes that were written to files so far.
+/// Bytes written to files so far.
 pub(super) fn written() -> Option<u64> {
     field("/proc/self/io", "wchar:")
 }
 
-/// How much of it works at the same time.
+/// The number of processors.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The report of a benchmark, as text and as JSON.
 
 use serde_json::{Value, json};
 
@@ -7,19 +7,19 @@ use super::load::Load;
 use super::machine;
 use crate::columns::columns;
 
-/// See the module.
+/// All figures of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Report {
     pub(super) store: &'static str,
     pub(super) tools: u32,
-    /// One client.
+    /// The load with one client.
     pub(super) alone: Load,
-    /// All of them.
+    /// The load with all clients.
     pub(super) many: Load,
     pub(super) history: History,
     /// Bytes of memory before the first run that counts.
     pub(super) idle: Option<u64>,
-    /// And at most.
+    /// The peak of memory, in bytes.
     pub(super) peak: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Report {
         ratio(self.alone.cpu_ms, self.many.cpu_ms)
     }
 
-    /// For programs.
+    /// The report as JSON.
     pub(super) fn to_json(&self) -> Value {
         let History { time_ms, stored, written } = &self.history;
         json!({
@@ -51,7 +51,7 @@ impl Report {
         })
     }
 
-    /// For people.
+    /// The report as text.
     pub(super) fn to_text(&self) -> String {
         let store = match self.store {
             "sqlite" => "SQLite with synchronous=FULL",
@@ -120,7 +120,7 @@ fn pair(pair: &Pair) -> Value {
     json!({"turn_10": rounded(pair.early), "turn_200": rounded(pair.late), "ratio": ratio})
 }
 
-/// How many times the first the second is; 0 where there is no first.
+/// The second figure as a multiple of the first; 0 if the first is 0.
 fn ratio(first: f64, second: f64) -> f64 {
     if first > 0.0 { second / first } else { 0.0 }
 }
@@ -129,7 +129,7 @@ fn rounded(figure: f64) -> f64 {
     (figure * 1000.0).round() / 1000.0
 }
 
-/// A figure as exact as it deserves.
+/// A figure with as many digits as its size deserves.
 fn shown(figure: f64) -> String {
     match figure {
         it if it >= 100.0 => format!("{it:.0}"),

@@ -1,4 +1,5 @@
-//! What is measured: an engine on a fresh store, a script that calls one tool so many times and then answers.
+//! The setup of a benchmark: an engine on a fresh store, and a script that calls one tool a number of times and then
+//! answers.
 
 use std::sync::Arc;
 
@@ -16,22 +17,22 @@ use tempfile::TempDir;
 use crate::config::DatabaseUrl;
 use crate::failure::Failure;
 
-/// What everybody asks; the script knows a turn by it.
+/// The message of every run; the script recognises a turn by it.
 const QUESTION: &str = "How are things?";
 const ANSWER: &str = "Everything that was asked for has been looked at: the figures are what the tool made of them, and \
     nothing else has been found that would have to be said about it today.";
 
-/// See the module.
+/// An engine for a benchmark, and the folder of its data.
 pub(super) struct Stage {
     pub(super) engine: Engine,
     pub(super) tenant: Tenant,
     is_local: bool,
-    /// Removed with everything in it.
+    /// The data folder; dropping it removes it with everything in it.
     _folder: TempDir,
 }
 
 impl Stage {
-    /// An engine on SQLite in a new folder, or on a database that holds nothing else.
+    /// Opens an engine on SQLite in a new folder, or on a database that holds nothing else.
     pub(super) async fn open(database: Option<&DatabaseUrl>, tools: u32) -> Result<Stage, Failure> {
         let folder = tempfile::Builder::new().prefix("baton-bench-").tempdir()?;
         let store = match database {
@@ -53,17 +54,17 @@ impl Stage {
         Ok(Stage { engine, tenant, is_local: database.is_none(), _folder: folder })
     }
 
-    /// What is measured, in a word.
+    /// The name of the store in the report.
     pub(super) fn name(&self) -> &'static str {
         if self.is_local { "sqlite" } else { "postgresql" }
     }
 
-    /// Whether what is written goes to files of this process.
+    /// Whether the store writes to files of this process.
     pub(super) fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// One turn, on a new thread or on this one.
+    /// Makes one turn, on a new thread or on this one.
     pub(super) async fn turn(&self, thread: Option<&str>) -> Result<baton_core::id::RunId, Failure> {
         let mut request = RunRequest::new(QUESTION, "scripted");
         request.tenant = self.tenant.clone();
@@ -77,13 +78,13 @@ impl Stage {
         }
     }
 
-    /// Lets go of everything.
+    /// Shuts the engine down.
     pub(super) async fn close(self) {
         self.engine.shutdown().await;
     }
 }
 
-/// Refuses a database in which somebody keeps something.
+/// Refuses a database that holds any data.
 async fn unused(store: &Store) -> Result<(), Failure> {
     let is_empty = store.threads(&Tenant::local(), 1, None).await?.is_empty()
         && store.tokens().await?.is_empty()
@@ -117,7 +118,7 @@ fn engine(store: Store, tools: u32) -> Result<Engine, EngineError> {
     })
 }
 
-/// Calls the tool so many times, one after the other, and answers.
+/// The script that calls the tool that many times, one call after the other, and then answers.
 fn script(tools: u32) -> Value {
     let call = |n: u32| {
         let arguments = json!({"expression": format!("({n} + 17) * 23 / 4")});

@@ -1,4 +1,4 @@
-//! Asking the person what a suspended run asks: its questions, and whether its calls may run.
+//! Asking the user the questions of a suspended run, and whether its calls may run.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::asking;
 use crate::failure::{Failure, exit};
 use crate::terminal::{BOLD, DIM, brief, line, note, styled};
 
-/// How much of a call's arguments is shown.
+/// The most characters of a call's arguments that are shown.
 const BRIEF: usize = 2000;
 
 impl Chat<'_> {
-    /// Asks everything that a run waits for, then goes on with it.
+    /// Asks every question and decision that a run waits for, then goes on with it.
     pub(super) async fn answer(&mut self, run: RunId) -> Result<Going, Failure> {
         let waiting = self.app.engine.view(&self.app.tenant, run).await?.waiting;
         for waiting in waiting {
@@ -49,7 +49,7 @@ impl Chat<'_> {
         self.go_on(run).await
     }
 
-    /// A question of the agent; the person may leave instead of answering.
+    /// Asks a question of the agent; the user may leave instead of answering.
     async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<Going, Failure> {
         let (question, warnings) = asking::question(waiting.question.as_deref());
         line(question)?;
@@ -71,7 +71,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Ctrl-C where a run waits for a person: the turn is over, and what became of its calls is shown.
+    /// Handles Ctrl-C while a run waits for the user: the turn is over, and the outcome of its calls is shown.
     async fn cancel(&mut self, run: RunId) -> Result<Going, Failure> {
         note(styled(DIM, "cancelling the turn"));
         match self.app.engine.cancel(&self.app.tenant, run).await {
@@ -83,7 +83,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether a call may run; the person may leave instead of deciding.
+    /// Asks whether a call may run; the user may leave instead of deciding.
     async fn decide(&mut self, run: RunId, id: &str) -> Result<Going, Failure> {
         let approval = self.app.store().approval(&self.app.tenant, id).await?;
         let (visible, findings) = approval.visible();
@@ -147,7 +147,7 @@ impl Chat<'_> {
         }
     }
 
-    /// What came of a call, as a person found out: JSON, or words.
+    /// Asks for the outcome of a call, as the user found it out: JSON, or words.
     async fn found(&mut self) -> Result<Option<Value>, Failure> {
         note("what came of it, as one line of JSON or in words");
         let Said::Line(text) = self.prompt.read("output", &mut self.interrupts).await? else {
@@ -157,7 +157,7 @@ impl Chat<'_> {
         Ok(Some(serde_json::json!({ "output": output })))
     }
 
-    /// Other arguments for a call, as one line of JSON.
+    /// Asks for other arguments for a call, as one line of JSON.
     async fn edited(&mut self, approval: &Approval) -> Result<Option<Value>, Failure> {
         note(format!(
             "the arguments as one line of JSON; they are now {}",
@@ -176,10 +176,10 @@ impl Chat<'_> {
     }
 }
 
-/// How often it is looked whether somebody else answered, or time did.
+/// The interval of the checks whether the question was answered elsewhere or has expired.
 const LOOKS: Duration = Duration::from_millis(200);
 
-/// Waits until what a run asks needs no answer any more: it is decided elsewhere, its time is over, or the run went on.
+/// Waits until a run's question needs no answer any more: it is decided elsewhere, it has expired, or the run went on.
 async fn overtaken(app: &App, run: RunId, approval: Option<&str>) {
     loop {
         let row = app.store().run(&app.tenant, run).await;
@@ -203,7 +203,7 @@ fn settled_elsewhere(why: &str) -> Going {
     Going::On
 }
 
-/// Somebody else may have answered, or time may have: then there is nothing left to say.
+/// Treats an answer that came too late as done: another process may have answered, or the deadline may have passed.
 fn gone_is_fine(answered: Result<(), EngineError>) -> Result<Going, Failure> {
     match answered {
         Ok(()) => Ok(Going::On),

@@ -1,7 +1,7 @@
-//! The line editor of a terminal, which can be left from outside.
+//! The line editor of a terminal, which can be stopped from outside.
 //!
-//! It reads on a thread of its own and looks whether it should stop. On a terminal that is gone it reads
-//! nothing for ever and looks no more: then it is left where it is, and ends with the process.
+//! It reads on a thread of its own and polls whether it should stop. On a closed terminal it reads nothing for ever and
+//! does not poll any more: then it is abandoned, and ends with the process.
 
 use std::io::stdin;
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,20 +19,20 @@ use crate::failure::Failure;
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::terminal::{colours_answers, note};
 
-/// How many lines are remembered.
+/// The number of lines in the history.
 const HISTORY: usize = 1000;
-/// How often the editor looks whether it should stop, and we whether there is a terminal.
+/// The interval at which the editor polls whether it should stop, and at which the terminal is checked.
 const LOOKS: Duration = Duration::from_millis(100);
-/// How long it is waited for then.
+/// The time that the editor has to stop.
 const STOPS_WITHIN: Duration = Duration::from_millis(400);
 
-/// See the module.
+/// A line editor, which reads one line at a time.
 pub(super) struct Editor {
     /// Absent only while it reads.
     line: Option<Box<Reedline>>,
-    /// Tells it to stop.
+    /// The flag that tells the editor to stop.
     stop: Arc<AtomicBool>,
-    /// How the terminal was before the editor changed it.
+    /// The settings of the terminal before the editor changed them.
     usual: Option<Termios>,
 }
 
@@ -54,7 +54,7 @@ impl Editor {
         Ok(Editor { line: Some(Box::new(line)), stop, usual: tcgetattr(stdin()).ok() })
     }
 
-    /// The next line, unless it becomes needless first.
+    /// Reads the next line, unless `settled` completes first.
     pub(super) async fn read(
         &mut self,
         name: &str,
@@ -64,7 +64,7 @@ impl Editor {
         let Some(mut line) = self.line.take() else { return Ok(Said::Gone) };
         let prompt =
             DefaultPrompt::new(DefaultPromptSegment::Basic(name.to_owned()), DefaultPromptSegment::Empty);
-        self.stop.store(false, Ordering::Relaxed); // it may have stopped by itself before it was told to
+        self.stop.store(false, Ordering::Relaxed); // it may have stopped by itself before the flag was set
         let mut reading = tokio::task::spawn_blocking(move || {
             let read = line.read_line(&prompt);
             (line, read)
@@ -99,7 +99,7 @@ impl Editor {
         if tokio::time::timeout(STOPS_WITHIN, reading).await.is_err()
             && let Some(usual) = &self.usual
         {
-            // It cannot do this any more. If the terminal is gone there is nothing to tidy up.
+            // The editor cannot restore the terminal any more. If the terminal is gone there is nothing to restore.
             let _ = tcsetattr(stdin(), OptionalActions::Now, usual);
         }
         note("");
@@ -117,7 +117,7 @@ fn said(read: std::io::Result<Signal>) -> Result<Said, Failure> {
     }
 }
 
-/// Waits until the terminal is gone. Not everybody who loses a terminal is sent a signal.
+/// Waits until the terminal is gone. Not every process that loses its terminal gets a signal.
 async fn hung_up() {
     while !is_gone() {
         tokio::time::sleep(LOOKS).await;

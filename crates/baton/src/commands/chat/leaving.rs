@@ -1,4 +1,4 @@
-//! Leaving a chat in order: what it drives is finished or let go of, and a person who waits is told.
+//! Leaving a chat in order: its runs are finished or released, and a user who waits gets an explanation.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,11 +8,10 @@ use crate::failure::exit;
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::terminal::note;
 
-/// How long leaving may take before it is explained.
+/// The time that leaving may take before it is explained.
 const UNEXPLAINED: Duration = Duration::from_millis(300);
 
-/// Waits until everything is finished or let go of, or the person does not want to wait; answers the exit
-/// code.
+/// Waits until every run is finished or released, or the user does not want to wait; returns the exit code.
 pub(super) async fn leave(app: &App, interrupts: &mut Interrupts, mut code: u8) -> u8 {
     let mut done = pin!(app.engine.shutdown());
     let mut silence = pin!(tokio::time::sleep(UNEXPLAINED));
@@ -32,7 +31,7 @@ pub(super) async fn leave(app: &App, interrupts: &mut Interrupts, mut code: u8) 
     }
 }
 
-/// Says what is waited for.
+/// Prints which runs are waited for.
 async fn explain(app: &App) {
     let held = app.store().pulses(app.engine.owner()).await.unwrap_or_default();
     let runs: Vec<String> = held.iter().map(|pulse| format!("run {}", pulse.run.short())).collect();

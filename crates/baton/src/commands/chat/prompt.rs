@@ -1,4 +1,4 @@
-//! Reading what the person types: a line editor on a terminal, plain lines from anything else.
+//! Reading the user's input: a line editor on a terminal, plain lines from anything else.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -9,36 +9,37 @@ use super::editor::Editor;
 use crate::failure::Failure;
 use crate::interrupts::{Interrupt, Interrupts};
 
-/// The name of the prompt that takes messages and commands. At all others something is asked.
+/// The name of the prompt for messages and commands. All other prompts ask a question.
 pub(super) const YOU: &str = "you";
 
-/// Something that the person did at the prompt.
+/// The result of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Typed a line.
+    /// The user typed a line.
     Line(String),
-    /// Gave up a line.
+    /// The user gave up the line.
     Nothing,
-    /// Nothing, because what was asked is settled already.
+    /// No line, because the question is settled already.
     Overtaken,
-    /// Left.
+    /// The user left.
     End,
-    /// Is gone: the process was told to go, or the terminal was closed. So says every prompt after it.
+    /// The input has ended for good: the process was told to go, or the terminal was closed. Every later prompt returns
+    /// this too.
     Gone,
 }
 
-/// See the module.
+/// The source of the user's input.
 pub(super) enum Prompt {
-    /// On a terminal.
+    /// A line editor on a terminal.
     Editor(Editor),
-    /// From a pipe or a file.
+    /// Lines from a pipe or a file.
     Lines(Lines<BufReader<Stdin>>),
-    /// There is nobody to read from any more.
+    /// No input any more.
     Nobody,
 }
 
 impl Prompt {
-    /// The prompt for whatever standard input is; the history is kept with the data.
+    /// Opens the prompt that fits standard input; the history is kept with the data.
     pub(super) fn open(data: &Path) -> Result<Prompt, Failure> {
         if std::io::stdin().is_terminal() {
             return Ok(Prompt::Editor(Editor::open(data)?));
@@ -51,7 +52,7 @@ impl Prompt {
         self.read_unless(name, interrupts, std::future::pending()).await
     }
 
-    /// The same, unless something happens first that makes it needless.
+    /// The same, unless `settled` completes first.
     pub(super) async fn read_unless(
         &mut self,
         name: &str,
@@ -61,7 +62,7 @@ impl Prompt {
         let said = match self {
             Prompt::Editor(editor) => editor.read(name, interrupts, settled).await?,
             Prompt::Lines(lines) => tokio::select! {
-                // What was typed already counts.
+                // A line that was already typed counts.
                 biased;
                 line = lines.next_line() => line?.map_or(Said::End, Said::Line),
                 () = settled => Said::Overtaken,

@@ -25,17 +25,17 @@ const HELP: &str = "\
 /help                  shows this
 /quit                  leaves, as Ctrl-D does";
 
-/// How many entries `/show` shows where nobody says how many.
+/// The number of entries that `/show` shows without an argument.
 const SHOWN: u32 = 10;
 
-/// What a rewind left behind, which a fork brings back.
+/// The thread and entry before a rewind, which a fork brings back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Undo {
     thread: ThreadId,
     entry: EntryId,
 }
 
-/// A command, understood.
+/// A parsed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Slash {
     Fork { index: Option<i64>, name: Option<BranchName> },
@@ -84,7 +84,7 @@ fn parse(text: &str) -> Result<Slash, String> {
 }
 
 impl Chat<'_> {
-    /// Does what a command says; what goes wrong is said, and the chat goes on.
+    /// Runs a command; a failure is printed, and the chat goes on.
     pub(super) async fn command(&mut self, text: &str) -> Result<Going, Failure> {
         let done = match parse(text) {
             Ok(Slash::Quit) => return Ok(Going::Leave(exit::OK)),

@@ -27,7 +27,7 @@ pub(crate) struct DriveArgs {
 /// Begins a run, or goes on with one.
 pub(super) async fn run(globals: &Globals, args: DriveArgs) -> Result<u8, Failure> {
     let mut config = Config::new(&Settled::find(globals, args.model.as_deref())?)?;
-    config.store.url = None; // a demonstration leaves nothing where people keep things
+    config.store.url = None; // a demonstration leaves nothing in the user's database
     crate::log::begin(config.log);
     let app = App::open(config, Purpose { json: true, test_tools: true, ..Purpose::default() }).await?;
     let handle = match args.run {

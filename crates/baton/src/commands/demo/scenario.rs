@@ -1,4 +1,4 @@
-//! One crash, from the first word to the proof.
+//! One crash scenario, from the first process to the proof.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::failure::Failure;
 use crate::open::Purpose;
 use crate::terminal::{line, plain};
 
-/// How long the tool works after its effect: long enough to be killed in the middle.
+/// The time that the tool works after its effect: long enough to be killed in the middle.
 const WORK_MS: u64 = 3000;
-/// How long anything here may take.
+/// The time limit of a whole scenario.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the file is looked at.
+/// The interval at which the file of effects is read.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a crash means for the tool.
+/// The effect class of the tool, which decides what a crash means for its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Class {
@@ -51,21 +51,21 @@ impl Class {
     }
 }
 
-/// What was seen of one scenario.
+/// The observed result of one scenario.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Shown {
     class: Class,
     run_id: RunId,
     status: RunStatus,
     effects: usize,
-    /// How the call was closed.
+    /// The status that closed the call.
     outcome: Closing,
     sequence: Sequence,
     reply: String,
 }
 
 impl Shown {
-    /// What was promised, and whether it held.
+    /// The promises of the scenario, and whether each held.
     pub(super) fn claims(&self) -> Vec<(String, bool)> {
         let told = match self.class {
             Class::Unsafe => (
@@ -90,12 +90,12 @@ impl Shown {
     }
 }
 
-/// The numbers that the client saw.
+/// The sequence numbers that the client saw.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Sequence {
     last: u64,
     unbroken: bool,
-    /// Where it was taken back to, if text was lost with the process.
+    /// The numbers that it was taken back to, if text was lost with the process.
     resumed: Vec<u64>,
 }
 
@@ -134,7 +134,7 @@ struct Client {
 }
 
 impl Client {
-    /// Takes in events until one is what is waited for, or there are no more.
+    /// Takes in events until the wanted one comes, or there are no more.
     async fn until(&mut self, wanted: impl Fn(&Event) -> bool) -> Result<(), Failure> {
         while let Some(seen) = self.reader.next().await? {
             match seen {
@@ -174,7 +174,7 @@ async fn scenes(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failu
 
     let settled = Settled::find(&place.globals(), None)?;
     let mut config = Config::new(&settled)?;
-    config.store.url = None; // a demonstration leaves nothing where people keep things
+    config.store.url = None; // a demonstration leaves nothing in the user's database
     let app = App::open(config, Purpose { json: true, test_tools: true, ..Purpose::default() }).await?;
     let mut client = Client {
         reader: app.engine.events(&app.tenant, run, Cursor::default()).await?,
@@ -229,7 +229,7 @@ fn child(place: &Place, run: Option<RunId>) -> Result<Child, Failure> {
     Ok(command.stdout(output).spawn()?)
 }
 
-/// The run that a child began, from the first object that it prints.
+/// The run that a child process began, from the first object that it prints.
 async fn run_of(child: &mut Child) -> Result<RunId, Failure> {
     let silent = || Failure::failed("the demonstration's process said nothing");
     let output = child.stdout.take().ok_or_else(silent)?;

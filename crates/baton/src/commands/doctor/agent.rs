@@ -1,7 +1,7 @@
-//! What the doctor looks at of the agent itself: its instructions, whether they fit the models that answer, and
-//! names in the settings that fit nothing.
+//! The doctor's checks of the agent itself: its instructions, whether they fit the models that answer, and names in the
+//! settings that match nothing.
 //!
-//! What is right is passed over in silence, but for a template: it is rendered once, as a run would.
+//! A check that passes adds no line, but for a template: it is rendered once, as a run would.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -15,13 +15,13 @@ use super::Check;
 use crate::config::{Config, KeyPlace, Origin, Settled, Template, WebSetting, nearest, unfit};
 use crate::models::Models;
 
-/// Where a person's requests come in.
+/// The channel of a user's requests.
 const CHANNEL: &str = "CHAT";
 
-/// The types of entries that a model is never shown: to leave them out is not needed and not wrong.
+/// The types of entries that a model is never shown: excluding them is not needed and not wrong.
 const NEVER_SHOWN: [&str; 2] = ["Waiting", "Finished"];
 
-/// Everything about the agent, given all tools.
+/// All checks of the agent, given all tools.
 pub(super) fn checks(settled: &Settled, config: &Config, models: &Models, tools: &[ToolSpec]) -> Vec<Check> {
     let mut checks = fits_nothing(settled, config, tools);
     checks.extend(never_first(&config.policy, tools));
@@ -63,7 +63,7 @@ fn of(template: &Template) -> String {
     }
 }
 
-/// The instructions, as a run would have them.
+/// The instructions, as a run would render them.
 fn instructions(config: &Config, tools: &[ToolSpec]) -> Result<String, Check> {
     let system = config.system.as_str();
     let Some(template) = &config.template else { return Ok(system.to_owned()) };
@@ -78,7 +78,7 @@ fn instructions(config: &Config, tools: &[ToolSpec]) -> Result<String, Check> {
     })
 }
 
-/// Models whose window has no place for anything that is said. Four letters are counted as a token.
+/// Models whose context window is full before any message. Four characters are counted as a token.
 fn too_small(candidates: &[Candidate], system: &str, tools: &[ToolSpec], allowed: u64) -> Vec<Check> {
     let count = |text: &str| text.chars().count().div_ceil(4) as u64;
     let tool = |tool: &ToolSpec| {
@@ -103,7 +103,7 @@ fn too_small(candidates: &[Candidate], system: &str, tools: &[ToolSpec], allowed
     told
 }
 
-/// Patterns and types in the settings that fit nothing that there is.
+/// Patterns and types in the settings that match no tool and no entry.
 fn fits_nothing(settled: &Settled, config: &Config, tools: &[ToolSpec]) -> Vec<Check> {
     let lists = settled.tool_lists();
     let unfit = unfit(&lists, tools);
@@ -131,7 +131,7 @@ fn fits_nothing(settled: &Settled, config: &Config, tools: &[ToolSpec]) -> Vec<C
     checks
 }
 
-/// Tools that are to run where the operator's channel requires one, and are allowed there in no mode.
+/// Tools that are required to run first on a channel and are not allowed there in any mode.
 fn never_first(policy: &Policy, tools: &[ToolSpec]) -> Vec<Check> {
     let Policy::Table(table) = policy else { return Vec::new() };
     let never = |channel: &str| {
@@ -155,7 +155,7 @@ fn unmatched(key: &str, origin: &Origin, name: &str, why: &str, known: &[&str], 
     Check::warning("settings", detail, fix)
 }
 
-/// A key in a file that others can read. The file is not named: somebody might have put the key in its place.
+/// Key files that other users can read. The file is not named: the user might have put the key in place of its path.
 pub(super) fn open_keys(models: &Models, web: &WebSetting) -> Vec<Check> {
     let open = |place: &KeyPlace| match place {
         KeyPlace::File(path, origin) => {

@@ -1,4 +1,4 @@
-//! What the doctor looks at.
+//! The doctor's checks of the configuration, the data, the service, the tools and the runs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::config::{Config, Origin, Settled};
 use crate::open;
 use crate::serve::auth::{Auth, exposure};
 
-/// With less than this, nothing can be relied on.
+/// With less free space than this, nothing can be relied on.
 const TOO_LITTLE: u64 = 64 << 20;
-/// With less than this, somebody should know.
+/// With less free space than this, the user should know.
 const LITTLE: u64 = 1 << 30;
 
 pub(super) fn configuration(settled: &Settled) -> Check {
@@ -83,7 +83,7 @@ pub(super) fn space(config: &Config) -> Check {
     }
 }
 
-/// Who may use the service, and whether others could who need no token.
+/// Whether the service needs a token, and whether it can be reached from elsewhere without one.
 pub(super) async fn service(config: &Config, store: &Store) -> Check {
     let setting = &config.serve;
     let fixed = match exposure::fixed_tokens(setting) {
@@ -110,7 +110,7 @@ pub(super) async fn service(config: &Config, store: &Store) -> Check {
     }
 }
 
-/// The tools, the agent that is offered them (which `agent` looks at), and the runs that need them.
+/// The checks of the tools, of the agent that is offered them (`agent` makes those), and of the runs that need them.
 pub(super) async fn tools_and_runs(
     config: &Config,
     store: &Store,
@@ -155,7 +155,7 @@ async fn logs(tools: &Registry) -> Check {
     )
 }
 
-/// Runs that somebody should drive and nobody does, with the reason where this build cannot.
+/// Checks for runs that are due and have no owner, with the reason where this build cannot drive them.
 async fn runs(store: &Store, tenant: &Tenant, tools: &Registry) -> Check {
     let due = match store.due(SystemClock.now()).await {
         Ok(due) => due,

@@ -1,6 +1,7 @@
-//! Who would answer, and whether those who serve models do: their keys, their addresses, their models.
+//! The checks of models and providers: which model answers, and whether the providers do: their keys, their addresses,
+//! their models.
 //!
-//! Everybody is asked at once, and every look has a limit of time. Keys are never shown, only where they are
+//! All providers are asked at once, and every request has a deadline. Keys are never shown, only where they are
 //! expected.
 
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::columns::count;
 use crate::config::{Origin, ProviderSetting};
 use crate::models::{Chosen, Models, built_in};
 
-/// How long a provider has to answer.
+/// The deadline of a provider's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How to choose, for whoever wants another model.
+/// How to choose another model.
 const CHANGE: &str =
     "choose with --model PROVIDER/NAME, BATON_MODEL, or `model` and [[roles.NAME]] in baton.toml";
 const CONNECT: &str = "for a language model: run Ollama and `ollama pull llama3.2:3b`, or set OPENAI_API_KEY or ANTHROPIC_API_KEY, or choose one with --model, BATON_MODEL or `model` in baton.toml; docs/models.md has examples";
@@ -27,7 +28,7 @@ pub(super) async fn checks(models: &Models) -> Vec<Check> {
         Err(failure) => return vec![Check::refused("model", failure)],
     };
     let mut checks = vec![model(models, &chosen)];
-    // All of them at once: three that are silent are waited for as long as one.
+    // All of them at once: three silent providers take no longer than one.
     let asked: Vec<_> = used(models, &chosen)
         .into_iter()
         .map(|(name, wanted)| {
@@ -55,7 +56,7 @@ fn model(models: &Models, chosen: &Chosen) -> Check {
     }
 }
 
-/// The providers that are worth a look, with the models that are wanted of them.
+/// The providers to check, with the models that are wanted of each.
 fn used(models: &Models, chosen: &Chosen) -> Vec<(String, Vec<String>)> {
     let everybody = chosen.everybody();
     let of = |provider: &str| {
@@ -68,7 +69,7 @@ fn used(models: &Models, chosen: &Chosen) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Nothing fails because of somebody whom nobody asks.
+/// A check that warns at most where no role asks the provider.
 async fn looked_at(models: &Models, name: &str, wanted: &[String]) -> Check {
     let check = provider(models, name, wanted).await;
     match check.state {
@@ -116,8 +117,8 @@ async fn provider(models: &Models, name: &str, wanted: &[String]) -> Check {
     }
 }
 
-/// The check of a provider that answers. A list is no proof that a model is not there: some providers list
-/// their models under other names than those that they take, too.
+/// The check of a provider that answers. A list is no proof that a model is missing: some providers list their models
+/// under other names than those that they also accept.
 fn answers(name: &str, place: &str, wanted: &[String], listed: &[String]) -> Check {
     let title = format!("provider {name}");
     let has = |model: &&String| listed.contains(model) || listed.contains(&format!("{model}:latest"));
@@ -139,7 +140,7 @@ fn answers(name: &str, place: &str, wanted: &[String], listed: &[String]) -> Che
     Check::warning(title, format!("{place} answers, and does not list {}", missing.join(", ")), fix)
 }
 
-/// What helps where a provider cannot be reached.
+/// The fix for a provider that cannot be reached.
 fn reach_it(name: &str, setting: &ProviderSetting) -> String {
     match (name, &setting.address_from) {
         ("ollama", _) => "start it with `ollama serve`; OLLAMA_BASE_URL says where it is".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether the services around answer. One that is not named is not looked for.
+//! Whether the configured services answer. A service that is not configured is not checked.
 
 use baton_core::tool::ToolSpec;
 use baton_store::Store;
@@ -9,7 +9,7 @@ use crate::config::{Config, KeyPlace};
 use crate::models::{host_of, look_for};
 use crate::services;
 
-/// One check a service. Without the store it is not known which tools were accepted.
+/// One check per service. Without the store it is not known which tools were accepted.
 pub(super) async fn checks(config: &Config, store: Option<&Store>) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(setting) = &config.services.execution {
@@ -31,11 +31,11 @@ pub(super) async fn checks(config: &Config, store: Option<&Store>) -> Vec<Check>
     checks
 }
 
-/// The tools that a service offers, and those of them that changed and wait for a person.
+/// The tools that a service offers, and those of them that changed and wait to be accepted.
 async fn offer(name: &'static str, host: &str, specs: Vec<ToolSpec>, store: Option<&Store>) -> Check {
     let pins = match store {
         Some(store) => store.remembered(PIN_PREFIX).await.unwrap_or_default(),
-        None => Vec::new(), // then nothing has changed that is known of
+        None => Vec::new(), // without the store no change can be known
     };
     let (offer, _) = apply_pins(ToolOffer { specs, skipped: Vec::new() }, &pins);
     let detail = format!("{host} offers {}", names(&offer.specs));
@@ -48,7 +48,7 @@ async fn offer(name: &'static str, host: &str, specs: Vec<ToolSpec>, store: Opti
     Check::warning(name, detail, format!("look at what changed and accept it: {}", commands.join("; ")))
 }
 
-/// What is wrong with a token that is there.
+/// The problem with a token that is there.
 fn doubt(token: &KeyPlace) -> String {
     let key = look_for(token, &|name: &str| std::env::var_os(name));
     match key.secret() {

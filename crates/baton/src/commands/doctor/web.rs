@@ -1,6 +1,6 @@
-//! Whether searches are answered, and what pages may be visited.
+//! Whether the search service answers, and which pages may be visited.
 //!
-//! A service is looked at without a search and without its key, because either may cost something: whether the
+//! The search service is checked without a search and without its key, because either may cost something: whether the
 //! key is right shows in the first search.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::config::{SearchSetting, WebSetting};
 use crate::models::built_in;
 use crate::web;
 
-/// How long a service has to answer.
+/// The deadline of the service's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const CONFIGURE: &str = "[search] in baton.toml says who answers searches; docs/web.md has examples";

@@ -1,4 +1,4 @@
-//! `baton models ls`.
+//! `baton models ls`: the roles and their models.
 
 use baton_core::role::Candidate;
 use serde_json::{Value, json};
@@ -42,10 +42,10 @@ fn rows(models: &Models, chosen: &Chosen, role: &str) -> Vec<[String; 7]> {
     chosen.role(role).iter().enumerate().map(row).collect()
 }
 
-/// What is known of a model without asking it.
+/// The facts about a model that are known without asking it.
 struct Known<'a> {
     provider: Option<&'a str>,
-    /// Where it is, for people: a host, or this machine.
+    /// The provider's host, or this machine, as shown.
     place: String,
     base_url: Option<String>,
     api: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! `baton models test`.
+//! `baton models test`: asks models and reports how they answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::models::Models;
 use crate::shape;
 use crate::terminal::{brief, line, note, plain, turning};
 
-/// How much of a failure is shown.
+/// The most characters of a failure that are shown.
 const BRIEF: usize = 400;
 
 /// Runs the command.
@@ -40,7 +40,7 @@ pub(super) async fn run(models: &Models, names: Vec<String>, json: bool) -> Resu
     Ok(if all_answer { exit::OK } else { exit::FAILED })
 }
 
-/// Everybody who may be asked. Who that is, and why, is said to people.
+/// All models that may be asked. Which ones, and why, is printed in the text output.
 async fn everybody(models: &Models, json: bool) -> Result<Vec<String>, Failure> {
     let chosen = models.intended().await?;
     if !json {
@@ -93,7 +93,7 @@ fn row(probe: &ModelProbe) -> [String; 9] {
     }
 }
 
-/// What did not go well: what it was about, the code if a call failed, and why.
+/// The problems of a probe: the part, the code if a call failed, and the reason.
 fn problems(probe: &ModelProbe) -> Vec<(&'static str, Option<&'static str>, String)> {
     let failed = |fault: &Fault| (Some(fault.code.as_str()), brief(&fault.message, BRIEF));
     let of = |finding: &ProbeFinding| match finding {
@@ -133,7 +133,7 @@ fn object(probe: &ModelProbe) -> Value {
     })
 }
 
-/// Whether it is able to, if that is known.
+/// Whether the model has the ability, if that is known.
 fn found(finding: &ProbeFinding) -> Option<bool> {
     match finding {
         ProbeFinding::Yes => Some(true),

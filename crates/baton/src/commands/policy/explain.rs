@@ -35,14 +35,14 @@ pub(super) fn run(app: &App, args: &ExplainArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// What a message may do, with the tools of now.
+/// The explanation for a message, with the tools that exist now.
 pub(crate) fn explained(app: &App, mode: Mode, channel: &str, message: &str) -> Result<Explained, Failure> {
     let tools = app.engine.tools().specs();
     explain(table(&app.config)?, &Request { mode, channel }, message, &tools)
         .map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Who is asked and what happens before, in order.
+/// The search before the answer, the choice of the role and the role, in order.
 fn who(explained: &Explained) -> Vec<(&'static str, String)> {
     let search = explained.searches_for.as_ref().zip(explained.decision.search_first.as_ref());
     let search = search.map(|(query, tool)| ("search", format!("{tool} first, for {query:?}")));

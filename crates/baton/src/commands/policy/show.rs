@@ -1,4 +1,4 @@
-//! `baton policy show`: the table as it holds.
+//! `baton policy show`: prints the whole table as it holds.
 
 use baton_core::policy::table::{FIELDS, LIMITS, Place, Table};
 use serde_json::{Map, Value, json};
@@ -36,7 +36,8 @@ pub(super) fn run(table: &Table, json: bool) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// What holds everywhere stands in two tables of the file, everything else in one.
+/// The rows of a place. The row for everywhere is two tables of the file, `[policy]` and `[limits]`, every other row
+/// one.
 fn rows(table: &Table, place: &Place) -> Vec<Shown> {
     let fields = FIELDS.iter().filter_map(|name| field(table, place, name));
     if *place != Place::Everywhere {

@@ -1,4 +1,4 @@
-//! A run as a person reads it.
+//! The text of `baton runs show`.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 use crate::columns::moment;
 use crate::terminal::{brief, plain};
 
-/// What is known of a run besides what it says of itself.
+/// The facts about a run that are not in its own record.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     /// Its status in words.
     pub(super) standing: String,
-    /// The folder that its file tools look at, if that is not the current one.
+    /// The folder that its file tools read, if it is not the current one.
     pub(super) folder: Option<String>,
-    /// Where the approvals stand that it waits for.
+    /// The status of each approval that it waits for.
     pub(super) approvals: BTreeMap<String, ApprovalStatus>,
 }
 
-/// Everything that is known of a run.
+/// The whole text about a run.
 pub(super) fn account(view: &RunView, beside: &Beside) -> String {
     let row = &view.row;
     let mut lines = vec![format!("run {}", row.id)];
@@ -46,7 +46,7 @@ pub(super) fn account(view: &RunView, beside: &Beside) -> String {
         let kind = word(&waiting.kind);
         let status = beside.approvals.get(&waiting.id).filter(|status| **status != ApprovalStatus::Pending);
         if let Some(status) = status {
-            // Whoever drives it reads the decision; if nobody does, nobody will before it is resumed.
+            // The run's owner reads the decision; a suspended run without an owner does so only when it is resumed.
             let next = format!(", to be resumed: baton runs resume {}", row.id.short());
             let next = if row.status == RunStatus::Suspended { next } else { String::new() };
             fact("decided", format!("{kind} {} is {}{next}", waiting.id, status.as_str()));
@@ -76,7 +76,7 @@ fn used(usage: &Usage, model_calls: u32, tool_calls: u32) -> String {
     )
 }
 
-/// What one model call used, where it says so.
+/// The tokens and the cost of one model call, where the step has them.
 fn used_by(step: &Step) -> Option<String> {
     let usage = step.metadata.get("usage")?;
     let (read, written) = (usage["prompt_tokens"].as_u64()?, usage["completion_tokens"].as_u64()?);
@@ -85,12 +85,12 @@ fn used_by(step: &Step) -> Option<String> {
     (read + written > 0).then(|| format!("{read} read, {written} written{estimated}, {cost}"))
 }
 
-/// What it cost. What nobody knows is not 0.
+/// A cost in words. An unknown cost is not 0.
 pub(crate) fn cost_in_words(usd: Option<f64>) -> String {
     usd.map_or_else(|| "cost not known".to_owned(), |usd| format!("{usd:.6} USD"))
 }
 
-/// A name as the API has it.
+/// A value by its name in the API.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,

@@ -1,4 +1,4 @@
-//! What a list says of a run: what was asked, who answered, what it cost.
+//! The columns of a run in a list: its first message, its model, its cost.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use baton_store::{RunRow, Slice};
 use crate::app::App;
 use crate::terminal::brief;
 
-/// How much of what was asked stands in a list.
+/// The most characters of a message or model name in a list.
 const MOST_TITLE: usize = 32;
 
-/// The models of definitions, each read once.
+/// The model names of definitions, each read once.
 pub(crate) type ModelNames = BTreeMap<String, String>;
 
-/// The first words of what a run was asked. A run whose thread cannot be read is listed without.
+/// The first words of the message that began a run. A run whose thread cannot be read is listed without.
 pub(super) async fn title(app: &App, row: &RunRow) -> String {
     let began = async {
         let steps = app.store().steps(&app.tenant, row.id, 0, 1).await.ok()?;
@@ -25,7 +25,7 @@ pub(super) async fn title(app: &App, row: &RunRow) -> String {
     began.await.map(|entry| words(&entry.entry)).unwrap_or_default()
 }
 
-/// The first words of an entry that a person wrote.
+/// The first words of an entry that the user wrote.
 pub(crate) fn words(entry: &Entry) -> String {
     match entry {
         Entry::UserMessage(said) => brief(&said.text, MOST_TITLE),
@@ -34,7 +34,7 @@ pub(crate) fn words(entry: &Entry) -> String {
     }
 }
 
-/// Who answers in a run.
+/// The model that answers in a run.
 pub(crate) async fn model(app: &App, row: &RunRow, known: &mut ModelNames) -> String {
     if let Some(name) = known.get(&row.definition) {
         return name.clone();
@@ -46,7 +46,7 @@ pub(crate) async fn model(app: &App, row: &RunRow, known: &mut ModelNames) -> St
     name
 }
 
-/// What something cost. What nobody knows is not 0.
+/// A cost in words. An unknown cost is not 0.
 pub(crate) fn cost(micro_usd: u64, unpriced: u64) -> String {
     match (unpriced, micro_usd) {
         (0, 0) => "0 USD".to_owned(),

@@ -1,4 +1,4 @@
-//! `baton runs trace`: a run as a tree with times, from what is stored.
+//! `baton runs trace`: a run as a tree of spans with times, from the stored trace.
 
 use baton_core::id::RunId;
 use baton_core::time::Timestamp;
@@ -10,7 +10,7 @@ use crate::columns::columns;
 pub(super) use crate::shape::trace as document;
 use crate::terminal::brief;
 
-/// The tree as a person reads it. What goes on has lasted until `now`.
+/// The tree as text. Spans that are still open have lasted until `now`.
 pub(super) fn tree(run: RunId, trace: &Trace, now: Timestamp) -> String {
     let origin = trace.spans.iter().map(|span| span.start).min().unwrap_or(now);
     let mut rows = Vec::new();
@@ -36,7 +36,7 @@ fn add(span: &TraceSpan, depth: usize, origin: Timestamp, now: Timestamp, rows: 
     }
 }
 
-/// What is worth knowing of a span, in a few words.
+/// The attributes of a span that are worth showing, in a few words.
 fn what(span: &TraceSpan) -> String {
     let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
     let number = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
@@ -53,7 +53,7 @@ fn what(span: &TraceSpan) -> String {
     brief(&words.join(", "), 120)
 }
 
-/// A duration for people.
+/// A duration for display.
 fn in_words(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),

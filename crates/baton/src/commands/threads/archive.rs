@@ -1,8 +1,7 @@
 //! A thread as one document that can be kept, sent and read back.
 //!
-//! Entries are listed parents first, and each names the one that it follows: branches that share a past
-//! share its entries. Long results come along as blobs. What is not in it: runs and their logs, and
-//! entries that no branch reaches any more.
+//! Entries are listed parents first, and each names its parent: branches that share a past share its entries. Long
+//! results are included as blobs. Not included are runs and their logs, and entries that no branch reaches any more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,7 +15,7 @@ use baton_store::ThreadView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the document says that it is.
+/// The kind in the document's `baton` field.
 const KIND: &str = "thread";
 /// The version that this build writes, and the newest that it reads.
 const VERSION: u64 = 1;
@@ -87,13 +86,13 @@ pub(super) enum BadArchive {
     Blob { hash: String },
 }
 
-/// An archive in which everything fits together.
+/// An archive whose parts are consistent.
 #[derive(Debug)]
 pub(super) struct Sound {
     pub(super) archive: Archive,
     /// Its entries, in the same order, ready to be written.
     pub(super) entries: Vec<NewEntry>,
-    /// The place of each in that order.
+    /// The position of each entry in that order.
     pub(super) places: HashMap<EntryId, usize>,
     /// The long results, by hash.
     pub(super) blobs: Vec<(String, Vec<u8>)>,
@@ -136,7 +135,7 @@ impl Archive {
         }
     }
 
-    /// Reads a document; what it says is not checked yet.
+    /// Parses a document; its content is not checked yet.
     pub(super) fn read(text: &str) -> Result<Archive, BadArchive> {
         let unreadable = |error: serde_json::Error| BadArchive::Unreadable(error.to_string());
         let document: Value = serde_json::from_str(text).map_err(unreadable)?;
@@ -215,7 +214,7 @@ impl ArchivedEntry {
 }
 
 impl Sound {
-    /// The places of the entries from the first one to a head.
+    /// The positions of the entries from the first one to a head.
     pub(super) fn line(&self, head: Option<EntryId>) -> Vec<usize> {
         let mut line = Vec::new();
         let mut at = head;

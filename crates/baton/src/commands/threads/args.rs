@@ -170,7 +170,7 @@ pub(super) struct RewindArgs {
 pub(super) struct PruneArgs {
     /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
-    /// Also removes branches that nobody wrote to for so long, like 12h or 7d
+    /// Also removes branches without a write for so long, like 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub(super) older_than: Option<u64>,
     /// But never this branch; may be given more than once

@@ -1,4 +1,4 @@
-//! What people do to branches.
+//! The commands that change branches.
 
 use baton_core::id::BranchName;
 use baton_core::thread::TreeError;
@@ -29,7 +29,7 @@ pub(super) async fn fork(app: &App, args: ForkArgs) -> Result<(), Failure> {
         };
         match app.store().fork(&app.tenant, &id, from, &at, name.clone(), now()).await {
             Ok(_) => break name,
-            // A name that we made up is as good as the next one.
+            // A generated name that is taken is replaced by another one.
             Err(StoreError::Tree(TreeError::BranchExists(_))) if args.name.is_none() => {}
             Err(error) => return Err(error.into()),
         }
@@ -41,7 +41,7 @@ pub(super) async fn fork(app: &App, args: ForkArgs) -> Result<(), Failure> {
     })
 }
 
-/// A short name, like `b-3f2a`.
+/// Generates a short name, like `b-3f2a`.
 fn made_up() -> Result<BranchName, Failure> {
     let random = Uuid::now_v7().simple().to_string();
     format!("b-{}", &random[random.len() - 4..])

@@ -1,6 +1,6 @@
-//! `baton threads render`: what a model would be sent of a branch.
+//! `baton threads render`: the messages that a model would be sent for a branch.
 //!
-//! It makes no model call: where a summary would be written first, what there is already stands for it.
+//! It makes no model call: where a run would first have a summary written, an earlier summary is used instead.
 
 use baton_core::effect::View;
 use baton_core::policy::{CallRule, Decision, Mode, Request};
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::shape;
 
-/// As `ask` and `chat` come in.
+/// The channel that `ask` and `chat` use.
 const CHANNEL: &str = "CHAT";
 
 pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
@@ -30,9 +30,9 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
     say_json(&json!({ "messages": shown(app, &entries, 0, wanted)?.messages }))
 }
 
-/// How much of a thread is rendered.
+/// The options of a rendering.
 pub(crate) struct Rendered {
-    /// What the settings say if left out.
+    /// The policy; that of the settings if left out.
     pub(crate) policy: Option<PolicyArg>,
     /// Only the last so many entries.
     pub(crate) last_n: Option<u32>,
@@ -40,9 +40,9 @@ pub(crate) struct Rendered {
     pub(crate) exclude: Vec<String>,
 }
 
-/// What a model would be sent of some entries.
+/// The messages that a model would be sent for some entries.
 pub(crate) struct ShownThread {
-    /// In OpenAI's schema.
+    /// The messages in OpenAI's schema.
     pub(crate) messages: Vec<Value>,
     /// Whether entries before these would be shown, too, if there were any.
     pub(crate) reaches_back: bool,
@@ -71,7 +71,8 @@ pub(crate) fn shown(
         Look { entries, from, policy, last_n, room, view, count: &count }.window()
     };
     let window = match look(policy) {
-        // It would be summarised first, by a model. Here, an earlier summary stands for what it stands for.
+        // A run would have it summarised by a model first. Here, an earlier summary still replaces the entries that it
+        // covers.
         Window::Summarise { .. } => look(RenderPolicy::Full),
         window => window,
     };
@@ -85,7 +86,7 @@ pub(crate) fn shown(
     Ok(ShownThread { messages, reaches_back: reaches_back(entries, from, first, before[0]) })
 }
 
-/// Whether a window that begins at `first` leaves nothing out, and its summary stands for nothing, that a longer history
+/// Whether a window that begins at `first` leaves nothing out, and its summary covers nothing, that a longer history
 /// would put before it.
 fn reaches_back(entries: &[Entry], from: i64, first: i64, summary: Option<i64>) -> bool {
     let at = |index: i64| usize::try_from(index - from).unwrap_or_default();
@@ -111,7 +112,7 @@ fn how_much(app: &App, args: &Rendered) -> Result<(RenderPolicy, Option<u32>), F
     })
 }
 
-/// What the policy would decide, and the tools that it would offer.
+/// The policy's decision for `ask` and `chat`, and the tools that it would offer.
 fn offered(app: &App) -> Result<(Decision, Vec<ToolSpec>), Failure> {
     let asked = Request { mode: Mode::default(), channel: CHANNEL };
     let tools = app.engine.tools().specs();

@@ -1,7 +1,7 @@
-//! Bringing an archived thread back: which operations make it again, and carrying them out.
+//! Restoring an archived thread: plans the operations that build it, and carries them out.
 //!
-//! The plan is made from the archive alone. Only the operations that everybody uses are in it (append,
-//! fork, rewind, delete a branch), so an imported thread is a thread like any other.
+//! The plan is made from the archive alone. It has only the usual operations (append, fork, rewind, delete a branch),
+//! so an imported thread is a thread like any other.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use baton_store::{ForkAt, NewThread, Store, StoreError};
 
 use super::archive::{ArchivedBranch, Sound};
 
-/// The branch that puts entries in their places that no branch ends with a fork after.
+/// The temporary branch that appends entries which no branch ends with but a fork needs.
 const CRANE: &str = "import";
 
 /// One operation on the thread.
@@ -24,10 +24,10 @@ enum Act {
     Delete { branch: BranchName },
 }
 
-/// Where a branch begins: along which line, up to which index of it.
+/// The beginning of a branch: the line that it follows, and the index up to which it does.
 struct Start<'a> {
     branch: &'a ArchivedBranch,
-    /// The entries that the branch consists of.
+    /// The entries of the branch.
     line: Vec<usize>,
     /// The line that it was forked from, which may go beyond its present end.
     stem: Vec<usize>,
@@ -35,7 +35,7 @@ struct Start<'a> {
     index: i64,
 }
 
-/// Makes the thread, whole or not at all.
+/// Restores the thread, whole or not at all.
 pub(super) async fn restore(
     store: &Store,
     tenant: &Tenant,
@@ -49,8 +49,8 @@ pub(super) async fn restore(
         found => return found.and(Err(StoreError::Exists { what: "thread", id: id.to_string() })),
     }
     let archive = &sound.archive;
-    // It is built under another id and gets its own when it is whole: a process that dies on the way
-    // leaves nothing half-made under the id that was asked for.
+    // It is built under another id and gets its own when it is whole: a process that dies on the way leaves nothing
+    // half-made under the requested id.
     let site = building_site(id);
     match store.delete_thread(tenant, &site, None).await {
         Ok(()) | Err(StoreError::NotFound { .. }) => {}
@@ -68,7 +68,7 @@ pub(super) async fn restore(
         made = store.rename_thread(tenant, &site, id).await;
     }
     if made.is_ok() {
-        // Whoever cleared away meanwhile may have looked where the entries were not yet, or not any more.
+        // A garbage collection meanwhile may have looked before the entries were written, or between the two ids.
         return keep_blobs(store, tenant, sound, now).await;
     }
     if made.is_err() {
@@ -78,8 +78,8 @@ pub(super) async fn restore(
     made
 }
 
-/// Keeps the long results, touched now: whoever clears away leaves them alone. An entry whose result is nowhere is
-/// refused.
+/// Stores the long results with the present time, so that garbage collection leaves them alone. An entry whose result
+/// is neither in the archive nor in the store is refused.
 async fn keep_blobs(store: &Store, tenant: &Tenant, sound: &Sound, now: Timestamp) -> Result<(), StoreError> {
     for (hash, bytes) in &sound.blobs {
         store.put_blob(tenant, hash, bytes.clone(), now).await?;
@@ -97,10 +97,10 @@ async fn keep_blobs(store: &Store, tenant: &Tenant, sound: &Sound, now: Timestam
     Ok(())
 }
 
-/// Where a thread is built: the same place each time, so that what a dead process left is cleared away.
+/// The id under which a thread is built: the same each time, so that a dead process's remains are deleted.
 fn building_site(id: &ThreadId) -> ThreadId {
     let name = format!("importing:{id}");
-    name.parse().unwrap_or_else(|_| id.clone()) // an id that is too long for that is built in its place
+    name.parse().unwrap_or_else(|_| id.clone()) // an id that is too long for that is built under its own name
 }
 
 async fn fill(store: &Store, tenant: &Tenant, id: &ThreadId, sound: &Sound) -> Result<(), StoreError> {
@@ -119,15 +119,15 @@ async fn fill(store: &Store, tenant: &Tenant, id: &ThreadId, sound: &Sound) -> R
         }
     }
     if !sound.entries.is_empty() {
-        // What the archive says of trust, anybody may have written.
+        // The archive's marks of trust are not reliable: any program may have written them.
         store.distrust(tenant, id).await?;
     }
     store.checkout(tenant, id, &sound.archive.current).await
 }
 
-/// What makes the thread again. Branches come in the order of the index that they were forked at:
-/// whatever a branch appended lies beyond that, so each entry is appended by the branch that it belongs
-/// to, and a fork finds its past in place.
+/// The operations that build the thread. Branches come in the order of the index that they were forked at: the entries
+/// of a branch lie beyond that index, so each entry is appended by the branch that it belongs to, and a fork finds its
+/// past in place.
 fn plan(sound: &Sound) -> Vec<Act> {
     let mut starts: Vec<Start<'_>> = sound.archive.branches.iter().map(|b| Start::of(sound, b)).collect();
     starts.sort_by_key(|start| (start.branch.forked_from.is_some(), start.index));
@@ -146,7 +146,7 @@ impl<'a> Start<'a> {
         if index <= head {
             return Start { branch, stem: line.clone(), line, index };
         }
-        // It was rewound below its fork: what it was forked from may be there yet, on another branch.
+        // The branch was rewound below its fork: another branch may still hold the entries that it was forked from.
         let goes_through = |stem: &Vec<usize>| stem.len() as i64 > index && stem.starts_with(&line);
         let stem = sound.archive.branches.iter().map(|other| sound.line(other.head)).find(goes_through);
         match stem {
@@ -169,7 +169,7 @@ impl Plan<'_> {
         let mut next = 0;
         if let Some(origin) = &start.branch.forked_from {
             self.crane(&start.stem[..count_to(start.index)]);
-            // Only in a document of another hand can more of it be in place: nothing is appended twice.
+            // More than that is in place only in a document that another program wrote: nothing is appended twice.
             let in_place = start.line.iter().take_while(|entry| self.placed.contains(entry)).count();
             next = count_to(start.index).max(in_place);
             self.fork(&origin.branch, &start.stem[..next.min(start.stem.len())], name);
@@ -184,7 +184,7 @@ impl Plan<'_> {
         self.made.insert(name.clone());
     }
 
-    /// Puts the entries of a line in their places that are not there yet.
+    /// Appends the entries of a line that are not in place yet, on a temporary branch.
     fn crane(&mut self, line: &[usize]) {
         let there = line.iter().take_while(|entry| self.placed.contains(entry)).count();
         if there == line.len() {
@@ -198,8 +198,8 @@ impl Plan<'_> {
         self.acts.push(Act::Delete { branch: crane });
     }
 
-    /// Forks at the end of a line. A branch that it is forked from and that is not there (it was deleted,
-    /// or comes later) is lent its name for the moment.
+    /// Forks at the end of a line. If the branch that it is forked from does not exist (it was deleted, or comes
+    /// later), a temporary branch of that name is made.
     fn fork(&mut self, from: &BranchName, line: &[usize], name: &BranchName) {
         let at = line.last().map_or(ForkAt::Index(-1), |last| ForkAt::Entry(self.entry_id(*last)));
         let touched = line.last().map_or(self.sound.archive.created, |last| self.sound.entries[*last].at);
@@ -232,7 +232,7 @@ impl Plan<'_> {
     }
 }
 
-/// How many entries there are up to an index.
+/// The number of entries up to an index.
 fn count_to(index: i64) -> usize {
     usize::try_from(index + 1).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What a thread comes to: its messages, the plan that holds, and what it has used.
+//! The summary of a thread: its messages, the plan that holds, and its metrics.
 
 use baton_core::run::SessionMetrics;
 use baton_engine::Session;
@@ -8,10 +8,10 @@ use crate::columns::count;
 use crate::shape;
 use crate::terminal::brief;
 
-/// How much of one step of a plan is shown.
+/// The most characters of a plan's step that are shown.
 const MOST_STEP: usize = 200;
 
-/// Everything, beside the entries that were asked for.
+/// The JSON document of the summary, with the requested entries.
 pub(super) fn document(entries: Vec<Value>, session: &Session) -> Value {
     let messages: Vec<Value> = session.messages.iter().map(shape::message).collect();
     json!({
@@ -22,7 +22,7 @@ pub(super) fn document(entries: Vec<Value>, session: &Session) -> Value {
     })
 }
 
-/// The same for people, who read the messages below it.
+/// The metrics and the plan as text; the messages are shown below it.
 pub(super) fn in_words(session: &Session) -> String {
     let SessionMetrics { llm_calls, tools, tokens, errors } = session.metrics;
     let counted = |n: u64, one: &str| count(i64::try_from(n).unwrap_or(i64::MAX), one, &format!("{one}s"));
@@ -44,7 +44,7 @@ pub(super) fn in_words(session: &Session) -> String {
     said
 }
 
-/// One step of a plan, as `update_plan` writes it; whatever else somebody pushed is shown as it is.
+/// One step of a plan, as `update_plan` writes it; a step of another shape is shown as JSON.
 fn one(step: &Value) -> String {
     let text = |key: &str| step.get(key).and_then(Value::as_str);
     match (text("step"), text("status")) {

@@ -1,4 +1,4 @@
-//! Who said what: the entries of a branch as a person reads them.
+//! The entries of a branch as text, each with its author.
 
 use baton_core::json::as_text;
 use baton_core::thread::{Closing, Entry, PlacedEntry, WaitingKind};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::columns::moment;
 use crate::terminal::{brief, plain};
 
-/// How much of a call's arguments and of its result is shown.
+/// The most characters of a call's arguments and of its result.
 const MOST_ARGUMENTS: usize = 160;
 const MOST_RESULT: usize = 240;
 
@@ -31,7 +31,7 @@ fn one(placed: &PlacedEntry) -> String {
     lines
 }
 
-/// Who spoke, and what was said at length.
+/// The author and the text of an entry.
 fn said(entry: &Entry) -> (String, String) {
     match entry {
         Entry::UserMessage(said) => (remarked("user", said.meta.as_deref()), long(&said.text)),
@@ -72,7 +72,7 @@ fn long(text: &str) -> String {
     plain(text).into_owned()
 }
 
-/// What a call was to do, and what came of it: nothing in it is invisible, wherever it is shown again.
+/// A call's arguments or its result in brief: nothing in it is invisible, in any place that shows it again.
 fn short(value: &Value, most: usize) -> String {
     brief(&visible::text(&as_text(value), &mut Findings::default()), most)
 }

@@ -41,7 +41,7 @@ pub(super) async fn archived(store: &Store, tenant: &Tenant, id: &ThreadId) -> R
     let thread = store.thread(tenant, id).await?;
     let mut lines = Vec::new();
     for branch in &thread.branches {
-        // No further than the thread looked at the beginning, though it may be growing.
+        // Only up to the head read at the beginning, though the branch may be growing.
         let slice = Slice { before: Some(branch.head.index + 1), last_n: None };
         lines.push(store.entries(tenant, id, Some(&branch.name), slice).await?);
     }
@@ -49,7 +49,7 @@ pub(super) async fn archived(store: &Store, tenant: &Tenant, id: &ThreadId) -> R
     for placed in lines.iter().flatten() {
         let Entry::ToolResult(result) = &placed.entry else { continue };
         let Some(blob) = &result.blob else { continue };
-        // One that is gone is left out; the entry still has its beginning and its end.
+        // A deleted blob is left out; the entry still has its beginning and its end.
         if let Some(bytes) = store.blob(tenant, &blob.hash).await? {
             blobs.insert(blob.hash.clone(), bytes);
         }
@@ -67,7 +67,7 @@ fn write_new(file: &Path, text: &str) -> Result<(), Failure> {
         _ => Failure::failed(format!("{} cannot be written: {error}", file.display())),
     };
     let mut options = OpenOptions::new();
-    // A conversation is its owner's, whatever the mask of the shell says.
+    // A conversation is private to its owner, whatever the umask says.
     #[cfg(unix)]
     options.mode(0o600);
     let mut out = options.write(true).create_new(true).open(file).map_err(failed)?;

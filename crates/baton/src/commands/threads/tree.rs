@@ -1,11 +1,11 @@
-//! The branches of a thread as a tree: what was forked from what, and where.
+//! The branches of a thread as a tree: the origin of each, and the index of the fork.
 
 use baton_core::id::BranchName;
 use baton_store::{BranchView, ThreadView};
 
 use crate::columns::count;
 
-/// The whole tree. A branch whose origin was deleted stands beside `main` and says so.
+/// The whole tree. A branch whose origin was deleted stands beside `main`, with a note.
 pub(super) fn tree(thread: &ThreadView) -> String {
     let mut lines = vec![format!("thread {}", thread.id)];
     let mut roots: Vec<&BranchView> = thread.branches.iter().filter(|b| is_root(thread, b)).collect();

@@ -1,4 +1,4 @@
-//! `baton tools accept`: a tool of the execution service has changed, and a person has looked at it.
+//! `baton tools accept`: accepts a changed tool of the execution service, after the user has looked at it.
 
 use baton_core::visible::{self, Findings};
 use baton_tools::execution::pin;
@@ -10,7 +10,7 @@ use crate::services;
 use crate::shape;
 use crate::terminal::{line, note};
 
-/// Accepts what the service says of a tool now, and shows it.
+/// Accepts the service's present description of a tool, and shows it.
 pub(super) async fn run(app: &App, name: &str) -> Result<u8, Failure> {
     let Some(setting) = &app.config.services.execution else {
         return Err(Failure::usage("no execution service is configured")

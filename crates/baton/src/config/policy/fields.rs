@@ -1,6 +1,6 @@
-//! What a row of the policy's table may hold in `baton.toml`, by where it stands.
+//! The fields of the policy's rows in `baton.toml`, by section.
 //!
-//! The same fields, with the same meaning, but for a few that only a channel can say.
+//! All rows have the same fields, with the same meaning, but for a few that only a channel has.
 
 use super::super::named::{Field, Section};
 use super::super::value::Kind;
@@ -23,7 +23,7 @@ macro_rules! field {
     };
 }
 
-/// The list of fields below a key: first those of its own, then those that every row has.
+/// The list of fields below a key: first its own, then those that every row has.
 macro_rules! fields {
     ($key:literal $(, $name:literal, $kind:expr, $default:expr, $example:literal, $doc:literal)* $(,)?) => {
         &[
@@ -60,7 +60,7 @@ macro_rules! fields {
     };
 }
 
-/// What a mode says on all channels.
+/// The section of a mode's rows on all channels.
 pub(crate) const MODES: Section = Section {
     key: "policy.modes",
     is_list: false,
@@ -69,7 +69,7 @@ pub(crate) const MODES: Section = Section {
     fields: fields!["policy.modes"],
 };
 
-/// What a channel says in all modes.
+/// The section of a channel's rows in all modes.
 pub(crate) const CHANNELS: Section = Section {
     key: "policy.channels",
     is_list: false,
@@ -105,7 +105,7 @@ pub(crate) const CHANNELS: Section = Section {
     ],
 };
 
-/// What one mode says on one channel.
+/// The section of one mode's row on one channel.
 pub(crate) const CELLS: Section = Section {
     key: "policy.cells",
     is_list: false,

@@ -1,9 +1,9 @@
-//! The settings of the services around this one: whose tools are called, and who is told what happened.
+//! The settings of the services around this one: the execution service and the context service.
 
 use super::super::value::Kind;
 use super::{DAY, Setting, plain};
 
-/// See the module.
+/// The settings of the services around this one.
 pub(super) const AROUND: &[Setting] = &[
     Setting {
         key: "services.execution.url",

@@ -1,11 +1,11 @@
-//! The settings of the service: who may come in, how much is taken at once, and where things are kept.
+//! The settings of the service: access, limits and the store.
 
 use super::super::value::Kind;
 use super::{DAY, Setting, plain};
 
 const SECONDS: Kind = Kind::Whole(1, 3600);
 
-/// See the module. They stand behind the others.
+/// The settings of the service. They come after the others.
 pub(super) const SERVICE: &[Setting] = &[
     Setting {
         key: "serve.bind",

@@ -1,9 +1,9 @@
-//! A model's own reasoning, on standard error: it flows as text does and is told apart from it, by how it
-//! looks or, without colours, by a word before it.
+//! A model's own reasoning, on standard error: it flows as text does and differs from it in its style or, without
+//! colours, by a word before it.
 
 use crate::terminal::{DIM, colours_notes, note_part, plain, styled};
 
-/// See the module.
+/// The state of the reasoning's output.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     /// Whether the last piece was reasoning.
@@ -20,7 +20,7 @@ impl Thinking {
 
     /// Shows a piece of it.
     pub(super) fn piece(&mut self, text: &str) {
-        // What stands before and after it is ours.
+        // The whitespace before and after it is ours.
         let text = if self.open { text } else { text.trim_start() };
         if text.is_empty() {
             return;
@@ -33,7 +33,7 @@ impl Thinking {
         (self.open, self.unfinished) = (true, !text.ends_with('\n'));
     }
 
-    /// Something else follows: it ends with a line break.
+    /// Ends the reasoning with a line break, because something else follows.
     pub(super) fn end(&mut self) {
         if self.unfinished {
             note_part("\n");

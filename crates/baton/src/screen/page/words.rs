@@ -1,14 +1,14 @@
-//! What is said beside the answer, in words.
+//! The notes beside the answer, in words.
 
 use baton_core::effect::CutReason;
 use baton_core::thread::Closing;
 
 use crate::terminal::{CARE, DIM, brief, styled};
 
-/// How much of a call or its result is shown.
+/// The most characters of a call or its result.
 pub(super) const BRIEF: usize = 160;
 
-/// What came of a call.
+/// The outcome of a call.
 pub(super) fn told(name: &str, result: &str, status: Closing) -> String {
     let result = brief(result, BRIEF);
     match status {
@@ -21,7 +21,7 @@ pub(super) fn told(name: &str, result: &str, status: Closing) -> String {
     }
 }
 
-/// What a model did not see of the thread, and why; nothing where that was said in another way.
+/// The entries of the thread that a model did not see, and why; nothing where that was shown in another way.
 pub(super) fn unseen(first: i64, reason: CutReason) -> Option<String> {
     let entries = match first {
         1 => "the first entry".to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn unseen(first: i64, reason: CutReason) -> Option<String> {
     Some(told)
 }
 
-/// What is said between an answer that does not count and the one that stands in its place.
+/// The note between an answer that does not count and the one that replaces it.
 pub(super) const REVISED: &str = "↻ in place of the answer above:";
 
 /// The message whose text was written last, as long as it counts.
@@ -58,13 +58,13 @@ impl Above {
         self.0 = Some(message.to_owned());
     }
 
-    /// A message does not count any more. Answers whether that is the one above, and was not told before.
+    /// Marks a message as void. Returns whether that is the one above, and was not marked before.
     pub(super) fn void(&mut self, message: &str) -> bool {
         self.0.take_if(|above| above == message).is_some()
     }
 }
 
-/// What was warned of last, so that the same is not said in full again and again.
+/// The last warning, so that a repeated one is not shown in full each time.
 #[derive(Debug, Default)]
 pub(super) struct Warned {
     last: String,
@@ -72,7 +72,7 @@ pub(super) struct Warned {
 }
 
 impl Warned {
-    /// A warning in full, or, if it was the last one too, the end of it and how often it came.
+    /// A warning in full, or, if it repeats the last one, the end of it and its count.
     pub(super) fn again(&mut self, message: &str) -> String {
         if self.last != message {
             (self.last, self.times) = (message.to_owned(), 1);
