@@ -90,7 +90,7 @@ enum Command {
     Models(models::ModelsArgs),
     /// Shows the table that decides what a request may do, and why it decides so
     Policy(policy::PolicyArgs),
-    /// Looks for what is wrong here, and says what helps
+    /// Checks this installation, and suggests a fix for each problem
     Doctor(doctor::DoctorArgs),
     /// Shows what Baton promises
     Demo(demo::DemoArgs),
@@ -121,7 +121,7 @@ enum OnData {
     Audit(audit::AuditArgs),
     /// Says who may use the service
     Tokens(tokens::TokensArgs),
-    /// Throws away what has had its time
+    /// Deletes data that is past its retention
     Gc(gc::GcArgs),
 }
 

@@ -1,4 +1,4 @@
-//! One file a command: its arguments, and what it does with them.
+//! One file per command: its arguments and its code.
 
 pub(crate) mod approvals;
 pub(crate) mod ask;

@@ -1,10 +1,9 @@
 //! The settings: one table, and the code that follows it.
 //!
-//! [`table`] lists every fixed setting once, [`named`] every field of the sections with chosen names. Reading
-//! `baton.toml` ([`file`]), `baton config show`, the file that `baton init` writes and `docs/configuration.md`
-//! ([`pages`]) all follow them. A value comes from a flag, else the environment, else the file, else the default;
-//! [`Settled`] records which. The current folder is never read unasked, and secrets are never values here: the file
-//! names where they are kept.
+//! [`table`] lists every fixed setting once, [`named`] every field of the sections with chosen names. `baton.toml`
+//! ([`file`]), `baton config show`, `baton init` and `docs/configuration.md` ([`pages`]) all follow them. A value comes
+//! from a flag, else the environment, else the file, else the default; [`Settled`] records which. The current folder is
+//! never read unasked, and secrets are never values here: the file names where they are kept.
 
 mod collecting;
 mod database;

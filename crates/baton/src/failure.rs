@@ -32,9 +32,9 @@ pub(crate) mod exit {
 pub(crate) struct Failure {
     /// The exit code.
     pub(crate) code: u8,
-    /// What went wrong.
+    /// The error message.
     pub(crate) message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub(crate) hint: Option<String>,
     /// The kind of problem.
     pub(crate) kind: Code,

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::stand_in::WORDS;
 
-/// What so many clients got.
+/// The figures of a load with that many clients.
 pub(crate) struct Load {
     pub(crate) runs_per_s: f64,
-    /// The middle one.
+    /// The median.
     pub(crate) first_token_ms: f64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) async fn drive(address: &str, clients: u32, runs: u32) -> Load {
     Load { runs_per_s, first_token_ms: waits[waits.len() / 2].as_secs_f64() * 1000.0 }
 }
 
-/// One run; answers how long its first word took. A run that does not end well ends the benchmark.
+/// Makes one run; returns the time to its first word. A run that fails ends the benchmark.
 async fn turn(http: &reqwest::Client, address: &str) -> Duration {
     let (began, mut first, mut stream) = (Instant::now(), None, String::new());
     let body = json!({"input": "please look three times, and say what you found"}).to_string();

@@ -43,7 +43,7 @@ async fn main() {
     }
 }
 
-/// What 1, 16 and 64 clients get, and how that compares with one.
+/// Prints the figures of 1, 16 and 64 clients, and how they compare with one.
 async fn report(store: &str, service: &Service, runs: u32) {
     println!("{store:<12} {:>8} {:>8} {:>7} {:>15}", "clients", "runs/s", "times", "first token ms");
     let mut alone = None;

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// See the module. It is told to end with the value, and ends in order.
+/// The running service. It is told to end when the value is dropped, and ends in order.
 pub(crate) struct Service {
     child: Child,
     address: String,
@@ -44,7 +44,7 @@ impl Service {
         Service { child, address, folder }
     }
 
-    /// Where runs are begun.
+    /// The address at which runs are begun.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }

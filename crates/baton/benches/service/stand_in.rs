@@ -7,12 +7,12 @@ use axum::serve::ListenerExt;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// How many tools a run calls, one after the other.
+/// The number of tools that a run calls, one after the other.
 const TOOLS: usize = 3;
-/// How many words its answer has.
+/// The number of words in its answer.
 pub(crate) const WORDS: usize = 32;
 
-/// Starts it; answers its address.
+/// Starts it; returns its address.
 pub(crate) async fn open() -> String {
     let router = Router::new()
         .route("/api/chat", post(chat))

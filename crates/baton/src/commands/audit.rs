@@ -51,7 +51,7 @@ struct LsArgs {
     /// Only what belongs to this tenant
     #[arg(long)]
     tenant: Option<String>,
-    /// Only what comes behind this row
+    /// Only rows after this one
     #[arg(long, value_name = "N", default_value_t = 0)]
     after: i64,
     /// How many rows at most

@@ -26,7 +26,7 @@ What has had its time is said by [retention] in baton.toml. `baton serve` does t
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GcArgs {
-    /// Only says what would go
+    /// Deletes nothing, and prints what would go
     #[arg(long)]
     dry_run: bool,
 }

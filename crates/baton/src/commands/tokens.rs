@@ -46,7 +46,7 @@ pub(crate) struct TokensArgs {
 enum TokensCommand {
     /// Makes a token and shows it, once
     Add(AddArgs),
-    /// Lists tokens, without what is secret
+    /// Lists tokens, without their secrets
     Ls,
     /// Makes a token useless
     Revoke {

@@ -30,7 +30,7 @@ const PAGE: u32 = 1000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UsageArgs {
-    /// What is added up
+    /// How the sums are grouped
     #[arg(long, value_enum, default_value_t = By::Day)]
     by: By,
 }

@@ -7,7 +7,7 @@ const SPAN: usize = 64;
 /// The longest target of a link that is waited for.
 const TARGET: usize = 400;
 
-/// What to do with the beginning of a text.
+/// The next step for the beginning of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// It cannot be shown yet.

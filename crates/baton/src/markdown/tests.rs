@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Everything that comes out, with styles, when the text arrives in pieces of `size`.
+/// The whole output, with styles, when the text arrives in pieces of `size`.
 fn inked(text: &str, size: usize) -> String {
     let mut markdown = Markdown::default();
     let letters: Vec<char> = text.chars().collect();
@@ -17,7 +17,7 @@ fn shown(text: &str, size: usize) -> String {
     anstream::adapter::strip_str(&inked(text, size)).to_string()
 }
 
-/// What each piece brings to the screen, without styles; the end comes last.
+/// The output after each piece, without styles; the output of the end comes last.
 fn bit_by_bit(pieces: &[&str]) -> Vec<String> {
     let mut markdown = Markdown::default();
     let mut out: Vec<String> = pieces.iter().map(|piece| markdown.push(piece)).collect();
@@ -105,7 +105,7 @@ proptest! {
         let words = |text: &str| text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
         let out = shown(&text, size);
         prop_assert_eq!(&out, &shown(&text, 10_000));
-        // What names the language of a block of code is the only thing that is left out.
+        // The language of a block of code is the only text that is left out.
         let fences = text.lines().any(|line| line.contains("```") || line.contains("~~~"));
         if !fences {
             prop_assert_eq!(words(&out), words(&text));

@@ -1,4 +1,4 @@
-//! `baton approvals`: nothing that needs a person happens without one, and then exactly once.
+//! `baton approvals`: a call that needs a decision does not run without one, and then runs exactly once.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::serve::served::until;
 use crate::stage::Stage;
 use crate::world::World;
 
-/// A stage on which a run waits for an approval; answers its id.
+/// A stage on which a run waits for an approval; returns the approval's id.
 fn asked() -> (Stage, String) {
     let stage = Stage::careful();
     let did = stage.baton(&["ask", "--thread", "t", "the effect"]);
@@ -97,7 +97,7 @@ fn an_edited_call_runs_as_edited() {
 
     let arguments =
         json!({"file": stage.path("effects"), "line": "as edited", "class": "unsafe"}).to_string();
-    // The model repeats what it was told.
+    // The model repeats the result that it was given.
     let told = format!("Done: wrote as edited\n(A person changed the arguments to {arguments}.)\n");
     let did = stage.baton(&["approvals", "edit", &id, "--arguments", &arguments]);
     assert_eq!((did.code, did.out), (0, told));
@@ -187,7 +187,7 @@ fn an_approval_whose_time_is_over_is_expired_wherever_it_is_shown() {
     };
     let id = world.baton(&["approvals", "ls", "--json"]).json()["items"][0]["id"].clone();
     let id = id.as_str().unwrap();
-    // Nobody drives its run, so nobody has told it yet.
+    // Its run has no owner, so no process has written the expiry yet.
     until("its time is over", || column(&["approvals", "ls"]) == "expired");
     assert_eq!(column(&["approvals", "ls", "--status", "all"]), "expired");
     assert_eq!(world.baton(&["approvals", "ls", "--json"]).json()["items"][0]["status"], "expired");

@@ -111,13 +111,13 @@ fn a_message_may_be_several_words_or_come_from_a_pipe_that_nobody_named() {
     assert_eq!((words.code, words.out.as_str()), (0, "<hello big world>\n"), "{words:?}");
     let piped = world.baton_reading(&["ask", "--model", &script], "from a pipe");
     assert_eq!((piped.code, piped.out.as_str()), (0, "<from a pipe>\n"), "{piped:?}");
-    // What is piped in belongs to somebody else where the message is given.
+    // Piped input is not read where the message is given.
     let both = world.baton_reading(&["ask", "--model", &script, "a", "-"], "from a pipe");
     assert_eq!((both.code, both.out.as_str()), (0, "<a ->\n"), "{both:?}");
     let nothing = world.baton(&["ask", "--model", &script]);
     let told = "error: there is no message\n  baton ask \"How is this machine doing?\"\n";
     assert_eq!((nothing.code, nothing.err.as_str()), (2, told));
-    // Nobody waits before a terminal that says nothing.
+    // A user does not wait before a silent terminal.
     let (code, seen) = Terminal::start(world.command(&["ask", "--model", &script])).end();
     assert_eq!(code, 2, "{seen}");
     assert!(seen.contains("there is no message"), "{seen}");

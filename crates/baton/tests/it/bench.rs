@@ -1,11 +1,11 @@
-//! `baton bench`: it measures something, and touches nothing of the person's.
+//! `baton bench`: it measures the engine, and touches nothing of the user's.
 
 use serde_json::{Value, json};
 
 use crate::postgres_server::Schema;
 use crate::world::World;
 
-/// What a document is made of: its numbers, but for those that were chosen, become `"n"`.
+/// The shape of a document: its numbers become `"n"`, but for those that were chosen.
 fn shape(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,7 +1,7 @@
 //! Input that is made to break a reader: too deep, too long, too many, twice, or no text at all.
 //!
-//! Each ends with one clear error and leaves everything as it was. What the command line can carry is
-//! bounded by the system (128 KiB for one word), so the largest come by file and by pipe.
+//! Each ends with one clear error and leaves everything as it was. The size of the command line is limited by the
+//! system (128 KiB for one word), so the largest inputs come by file and by pipe.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{Did, Stage};
 
-/// Even a debug build on a busy machine takes no longer for any of them.
+/// The limit for each of them, even for a debug build on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Whether it failed as it should: wrong use or a failure, one error of a bearable length, no panic.
+/// Checks that it failed as it should: wrong use or a failure, one error of a bearable length, no panic.
 #[track_caller]
 fn is_one_clear_error(name: &str, did: &Did) {
     let shown: String = did.err.chars().take(2_000).collect();
@@ -28,7 +28,7 @@ fn is_one_clear_error(name: &str, did: &Did) {
     assert!(!did.err.contains(|c: char| c.is_control() && c != '\n'), "{name}: {shown:?}");
 }
 
-/// Runs something that has to fail like that, and in time.
+/// Runs a command that has to fail like that, and in time.
 #[track_caller]
 fn refuses(name: &str, run: impl FnOnce() -> Did) {
     let begun = Instant::now();
@@ -51,14 +51,14 @@ fn furnished() -> Stage {
     stage
 }
 
-/// Everything that a person could find: the threads, one of them whole, and the runs.
+/// Everything that the user could find: the threads, one of them whole, and the runs.
 fn everything(stage: &Stage) -> Vec<Value> {
     let seen =
         [&["threads", "ls"][..], &["threads", "export", "kept"], &["runs", "ls"], &["approvals", "ls"]];
     seen.iter().map(|args| stage.baton(&[args, &["--json"][..]].concat()).json()).collect()
 }
 
-/// Objects that are no arguments of any tool and no fields of any message.
+/// JSON texts that are neither arguments of a tool nor fields of a message.
 fn words() -> Vec<(String, String)> {
     let named = |name: &str, text: String| (name.to_owned(), text);
     vec![
@@ -134,7 +134,7 @@ fn words_that_are_no_text_are_refused() {
     assert_eq!(everything(&stage), before);
 }
 
-/// Of keys that occur twice the last one counts, and only that one is kept and passed on.
+/// Of a repeated key the last value counts, and only that one is kept and passed on.
 #[test]
 fn keys_that_occur_twice_are_one_key_afterwards() {
     let stage = furnished();
@@ -146,7 +146,7 @@ fn keys_that_occur_twice_are_one_key_afterwards() {
     assert!(shown.contains("\"last\"") && !shown.contains("\"first\""), "{shown}");
 }
 
-/// An archive of one message, with this in the place of a part.
+/// An archive of one message, with one part replaced.
 fn archive(part: &str, value: &str) -> String {
     let parts = [
         ("id", "\"bomb\""),
@@ -219,7 +219,7 @@ fn documents_are_imported_whole_or_not_at_all() {
     assert_eq!(stage.baton(&["threads", "import", file.to_str().unwrap()]).code, 0, "the usual one is fine");
 }
 
-/// What is long and fits is imported; what could never be read again is not.
+/// An entry that is long and fits is imported; one that could never be read again is not.
 #[test]
 fn an_entry_is_kept_only_if_it_can_be_read_again() {
     let stage = furnished();

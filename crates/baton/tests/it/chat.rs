@@ -1,4 +1,4 @@
-//! `baton chat`, driven by lines as a person would type them.
+//! `baton chat`, driven by lines as a user would type them.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::pty::Terminal;
 use crate::world::World;
 
-/// What the chat answers to these lines.
+/// The output of the chat for these lines.
 fn chat(world: &World, args: &[&str], lines: &[&str]) -> String {
     let did = world.baton_reading(&[&["chat"], args].concat(), &(lines.join("\n") + "\n"));
     assert_eq!(did.code, 0, "{did:?}");

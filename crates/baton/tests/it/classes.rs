@@ -1,4 +1,4 @@
-//! Every class of failure of a model, over a real socket: what a person sees of it, compared whole.
+//! Every class of failure of a model, over a real socket: the whole output is compared.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn says(text: &str) -> Answer {
 /// Neither short nor a question for a fact, so it goes to `reasoning`.
 const OPEN: &str = "Tell me about the sea.";
 
-/// Asks once; `lab/one` answers, and `lab/two` where it is named. Answers the exit code and the objects.
+/// Asks once; `lab/one` answers, and `lab/two` where it is named. Returns the exit code and the objects.
 fn ask(server: &Server, more: &str) -> (i32, Vec<Value>) {
     let world = World::new();
     world.settings(&format!(
@@ -47,7 +47,7 @@ fn step(span: u32, description: &str, error: &str, reason: Option<&str>) -> Valu
     json!({"type": "warning", "description": description, "metadata": metadata})
 }
 
-/// The same with what the call used.
+/// The same with the usage of the call.
 fn costly(mut step: Value, prompt_tokens: u64, completion_tokens: u64) -> Value {
     step["metadata"]["usage"] =
         json!({"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "cost_usd": 0.0});

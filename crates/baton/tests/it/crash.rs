@@ -1,7 +1,7 @@
-//! SIGKILL at every point of the step protocol, in the real binary on SQLite; then it goes on.
+//! SIGKILL at every point of the step protocol, in the real binary on SQLite; then the run is resumed.
 //!
-//! The same final state as an undisturbed run where a tool may run again; where it may not, that call's
-//! result is `unknown`, the model is told and the run finishes. No effect twice, no acknowledged event
+//! The final state is that of an undisturbed run where a tool may run again; where it may not, that call's result is
+//! `unknown`, the model gets that result and the run finishes. No effect happens twice, and no acknowledged event is
 //! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,14 +49,14 @@ impl Stage {
         self.run(&["ask", "--json", "--thread", "t", "--model", &self.model, "go"], failpoint)
     }
 
-    /// The only run there is, if there is one.
+    /// The only run, if there is one.
     pub(crate) fn only_run(&self) -> Option<String> {
         let list = self.world.baton(&["runs", "ls", "--json"]);
         let list: Value = serde_json::from_str(&list.out).unwrap();
         list["items"][0]["id"].as_str().map(str::to_owned)
     }
 
-    /// Goes on until the run has ended or waits.
+    /// Resumes the run until it has ended or suspends.
     fn finish(&self) -> String {
         let Some(run) = self.only_run() else {
             assert_eq!(
@@ -78,7 +78,7 @@ impl Stage {
         shown["status"].as_str().unwrap().to_owned()
     }
 
-    /// What is on the thread: type, text and how calls were closed. Results of one round in any order.
+    /// The entries of the thread: type, text and how calls were closed. Results of one round in any order.
     pub(crate) fn transcript(&self) -> Vec<String> {
         let shown = self.world.baton(&["threads", "show", "t", "--json"]);
         let shown: Value = serde_json::from_str(&shown.out).unwrap();
@@ -103,7 +103,7 @@ impl Stage {
         counts
     }
 
-    /// What was acknowledged before the kill is in the log afterwards, under the same number.
+    /// Checks that every event acknowledged before the kill is in the log afterwards, under the same number.
     pub(crate) fn keeps(&self, before: &Output, run: &str) {
         let tail = self.world.baton(&["runs", "tail", run, "--json"]);
         let log: BTreeSet<String> =
@@ -233,7 +233,7 @@ fn an_approval_survives_a_kill_at_every_point() {
                 let pending: Value = serde_json::from_str(&pending.out).unwrap();
                 let approval = &pending["items"][0];
                 let Some(id) = approval["id"].as_str() else {
-                    // It was decided, and whoever decided died before the run could go on.
+                    // The decision was recorded, and the deciding process died before the run could go on.
                     stage.run(&["runs", "resume", &run], None);
                     continue;
                 };

@@ -1,4 +1,4 @@
-//! What is decided and cannot go on at once, and what the commands mean where nobody knows whether a call happened.
+//! Decisions whose run cannot go on at once, and the commands for a call with an unknown outcome.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn adds_up() -> Value {
     ]})
 }
 
-/// A run that waits for an approval; answers the approval and the run.
+/// A run that waits for an approval; returns the approval and the run.
 fn asked(settings: &str) -> (World, String, String) {
     let world = World::new();
     world.settings(&format!("[policy]\napprove = [\"calculator\"]\n{settings}"));
@@ -36,7 +36,7 @@ fn short(run: &str) -> String {
     run.parse::<baton_core::id::RunId>().unwrap().short()
 }
 
-/// What the branch says to another message, and what is shown of the run: it is to be resumed.
+/// Checks the branch's refusal of another message, and the run's text: it is to be resumed.
 fn is_to_be_resumed(world: &World, approval: &str, run: &str) {
     let short = short(run);
     let busy = world.baton(&["ask", "--thread", "t", "--model", "offline", "and now?"]);
@@ -88,7 +88,7 @@ fn a_decision_where_the_tools_of_the_run_are_not_configured_counts_and_says_how_
     }
 }
 
-/// A run whose call was cut off by a crash: nobody knows whether it happened, and a person is asked.
+/// A run whose call was cut off by a crash: its outcome is unknown, and the user is asked.
 #[cfg(feature = "failpoints")]
 fn interrupted() -> (World, Did, String) {
     let world = World::new();
@@ -126,7 +126,7 @@ fn where_nobody_knows_what_happened_every_command_says_what_it_means() {
     let shown = mask.text(&world.baton(&["approvals", "show", &approval]).ok());
     assert!(shown.ends_with(&format!("decide with:\n{ways}")), "{shown}");
 
-    // In a chat it is asked with its own keys, and a bare yes, which could mean either, decides nothing.
+    // A chat asks with keys of its own, and a bare yes, which could mean either, decides nothing.
     let chat = world.baton_reading(
         &["chat", "--thread", "t", "--model", &format!("scripted/{}", world.path("script.json").display())],
         "y\no\n\"it is there\"\n",

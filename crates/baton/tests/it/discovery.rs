@@ -1,4 +1,4 @@
-//! Who answers where nothing, or something, is configured; and that what is configured is never replaced.
+//! The choice of the model with and without configuration; a configured model is never replaced.
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,17 @@ use crate::server::{Answer, Server};
 use crate::world::{AS_EVER, PATIENT, World};
 
 const LLAMA: &[&str] = &["other:latest", "llama3.2:3b"];
-/// What is said of pages where everything else stays here.
+/// The note about page visits where everything else stays on this machine.
 const HERE: &str = "nothing but page visits leaves this machine";
 
-/// The line that `ask` says beside its answer, without the thread and the run.
+/// The line that `ask` prints beside its answer, without the thread and the run.
 fn introduced(err: &str) -> &str {
     let line = err.lines().next().unwrap();
     assert!(line.chars().count() <= 100, "{line}");
     line.split(" · thread ").next().unwrap()
 }
 
-/// The line after it, where nobody configured who answers.
+/// The line after it, where no model is configured.
 fn reason(err: &str) -> &str {
     err.lines().nth(1).unwrap()
 }
@@ -135,7 +135,7 @@ fn where_ollama_is_may_be_said_by_a_variable() {
 
 #[test]
 fn text_that_leaves_this_machine_is_told_with_its_host() {
-    // The proxy is on loopback: nothing of this test leaves the machine, but for all that Baton knows it does.
+    // The proxy is on loopback: nothing of this test leaves the machine, though Baton cannot know that.
     let (world, proxy) = (World::new(), compatible(["From ", "afar."]));
     world.settings("[providers.lab]\nbase_url = \"http://models.example/v1\"\napi = \"chat_completions\"\n");
     let variables = [("HTTP_PROXY", proxy.url()), ("http_proxy", proxy.url())];
@@ -233,7 +233,7 @@ fn a_stand_in_elsewhere_is_told_if_it_can_be_asked() {
         introduced(&did.err).to_owned()
     };
     assert_eq!(told(&[]), format!("lab/big · {HERE}"));
-    // All of it does not fit: that text may leave does.
+    // The whole line does not fit: that text may leave does.
     assert_eq!(told(&[("OPENAI_API_KEY", "sk-1")]), "lab/big · text may go to api.openai.com");
 }
 

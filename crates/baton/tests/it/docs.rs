@@ -1,4 +1,4 @@
-//! The documents say what is true: tests that they name exist, and commands that they show work.
+//! The documents are true: the tests that they name exist, and the commands that they show work.
 
 mod commands;
 
@@ -24,7 +24,7 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
     (0..lines.len()).filter(row).map(cells).collect()
 }
 
-/// What stands between single backticks.
+/// The texts between single backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -170,7 +170,7 @@ fn what_a_page_points_at_is_there() {
     none(breaches, "these are not there: correct the page");
 }
 
-/// Whoever works on Baton finds every way to check it, and every benchmark.
+/// A contributor finds every way to check Baton, and every benchmark.
 #[test]
 fn the_page_for_contributors_names_every_check() {
     let (page, test) = (page("CONTRIBUTING.md"), page("test"));

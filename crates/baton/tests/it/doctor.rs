@@ -1,4 +1,4 @@
-//! What `baton doctor` says of those who serve models.
+//! The checks of `baton doctor` of the providers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::server::{Answer, Barrier, Server};
 use crate::stage::Did;
 use crate::world::{AS_EVER, World};
 
-/// What the doctor says of choosing.
+/// The doctor's hint about choosing a model.
 const CHOOSE: &str =
     "choose with --model PROVIDER/NAME, BATON_MODEL, or `model` and [[roles.NAME]] in baton.toml";
 
@@ -73,7 +73,7 @@ fn a_model_that_is_not_listed_is_no_failure() {
     assert_eq!(did.json()["ok"], true);
 }
 
-/// Each of the three answers once all of them have been asked.
+/// Each of the three providers answers once all of them have been asked.
 #[test]
 fn the_doctor_asks_everybody_at_once_and_tells_in_order() {
     let (world, asked, all) = (World::new(), Arc::new(AtomicUsize::new(0)), Barrier::new());

@@ -1,10 +1,10 @@
-//! What happens when something fails on the way, row by row, over a real socket: the whole result compared.
+//! Failures on the way, row by row, over a real socket: the whole result compared.
 //!
 //! | what fails | what is done | shown by |
 //! |---|---|---|
 //! | a model does not answer in time | a warning and a kind message; the next model of the role, if there is one | `classes`: `a_model_that_does_not_begin`, `a_model_that_is_slow_has_one_that_stands_in` |
 //! | a model's answer is not understood | a warning, and one more try, made simpler | `classes`: `an_answer_that_is_no_json` |
-//! | the connection breaks | tried twice more, then somebody else | here, and `classes`: `a_connection_that_nobody_takes` |
+//! | the connection breaks | tried twice more, then another model | here, and `classes`: `a_connection_that_nobody_takes` |
 //! | the model's server fails | the same | here, and `classes`: `a_server_that_fails`, `a_server_that_recovers` |
 //! | a tool fails | a step with the error; once more where that is safe; then the person, or an answer that says what is missing | here |
 //! | the session is busy, or waits | it says so, and what helps | here |
@@ -25,7 +25,7 @@ fn boom() -> Reply {
 
 const BOOM: &str = "the model's server failed (status 500); it said: boom";
 
-/// A call of a model that failed, and what is done about it.
+/// A failed model call as a step, with the reaction to it.
 fn failed(span: u32, model: &str, role: &str, code: &str, reason: Option<&str>, said: &str) -> Value {
     let mut metadata = json!({"span_id": format!("SPAN{span}"), "error": code, "model": format!("lab/{model}"), "model_role": role});
     if let Some(reason) = reason {
@@ -258,7 +258,7 @@ fn newest(lab: &Lab) -> (String, String) {
     (id, short)
 }
 
-/// What a command says to a person and to a program where a run is active on the branch.
+/// Checks the error, as text and as JSON, of a command whose branch has an active run.
 fn is_busy(did: &crate::stage::Did, run: &str, helps: &str) {
     let why = format!("branch \"main\" is busy with run {run}");
     let problem = json!({

@@ -1,4 +1,4 @@
-//! A run looks at the files of the folder that it was begun in, wherever the commands are run that go on with it.
+//! A run reads the files of the folder that it was begun in, in whichever folder the commands that resume it are run.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::mask::Mask;
 use crate::stage::Did;
 use crate::world::World;
 
-/// A run begun in `work` that waits for leave to read a file; there is one of that name in `other`, too.
+/// A run begun in `work` that waits for the approval to read a file; `other` has a file of that name, too.
 fn asked() -> (World, String) {
     let world = World::new();
     world.settings("[policy]\napprove = [\"read_file\"]\n");

@@ -1,4 +1,4 @@
-//! A disk that is full: one line that names the folder, what helps, and nothing that was acknowledged is lost.
+//! A full disk: one line that names the folder, a hint, and no loss of acknowledged data.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use crate::world::World;
 
 /// How SQLite's file is laid out.
 const PAGE: u64 = 8192;
-/// A message so long that no room that is left in the file holds it, and that cannot be made shorter.
+/// A message so long that no free space in the file holds it, and that cannot be compressed.
 fn long() -> String {
     let mut state = 1_u32;
     let letter = |_| {
@@ -27,7 +27,7 @@ fn world() -> World {
     world
 }
 
-/// What a command says where the disk of this folder is full.
+/// Checks the error of a command where the disk of this folder is full.
 fn says_so(did: &Did, folder: &Path, helps: &str) {
     let told = format!("error: the disk of {} is full\n  {helps}\n", folder.display());
     assert_eq!((did.code, did.out.as_str(), did.err.as_str()), (1, "", told.as_str()));
@@ -67,8 +67,8 @@ fn a_message_that_does_not_fit_is_refused_and_nothing_else_is_lost() {
     assert_eq!(world.baton(&["ask", "--thread", "t", &long]).ok(), "Noted.\n");
 }
 
-/// Runs a command where this folder is a file system of its own, of so many bytes: as a user of one's own, for which nobody
-/// has to be an administrator. None where the machine does not give that.
+/// Runs a command where this folder is a file system of its own, of that many bytes: as the root of a user namespace,
+/// which needs no administrator. `None` where the machine does not allow that.
 #[allow(clippy::disallowed_methods, reason = "the machine's own programs make the file system")]
 fn on_a_small_disk(world: &World, folder: &Path, bytes: usize, script: &str) -> Option<Output> {
     let allowed = Command::new("unshare").args(["--user", "--map-root-user", "--mount", "true"]).output();
@@ -92,8 +92,7 @@ fn a_real_disk_that_is_full_is_named() {
     let world = world();
     let folder = world.path("small");
     std::fs::create_dir(&folder).unwrap();
-    // Full before there is anything; full once there is a conversation. The second message is longer than the space that
-    // a log of the first may have left, and does not get shorter by being compressed.
+    // A disk that is full before the first write, and one that is full once there is a conversation.
     let scripts = [
         "head -c 9000000 /dev/zero > \"$1/filled\" 2> /dev/null; \"$baton\" --data \"$1/data\" ask hello",
         "\"$baton\" --data \"$1/data\" ask --thread t first > /dev/null 2>&1 || exit 9

@@ -1,4 +1,4 @@
-//! `baton gc`: what has had its time goes, and nothing else.
+//! `baton gc`: data past its retention is deleted, and nothing else.
 
 use rusqlite::Connection;
 use rustix::process::Signal;
@@ -18,7 +18,7 @@ fn database(world: &World) -> Connection {
 }
 
 /// Three threads with a run each: `ended` is past its time, the run of `old` ended 100 days ago, `new` is new. Two
-/// outputs that nothing names, 31 and 29 days old, and two keys, one of which has expired.
+/// outputs that no entry names, 31 and 29 days old, and two keys, one of which has expired.
 fn lived_in() -> World {
     let world = World::new();
     for thread in ["ended", "old", "new"] {

@@ -1,13 +1,13 @@
 //! Imitations of model servers on loopback, in Ollama's format and in OpenAI's.
 //!
-//! They answer what they were told to say, call the first tool where tools are offered and the question
-//! names one, and give an object where a shape is asked for.
+//! They answer with the given words, call the first tool where tools are offered and the question names one, and give
+//! an object where a shape is asked for.
 
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Request, Server};
 
-/// An Ollama that has these models and says this, in two pieces.
+/// An Ollama that has these models and answers with this text, in two pieces.
 pub(crate) fn ollama(models: &'static [&'static str], says: [&'static str; 2]) -> Server {
     Server::deciding(move |_, request| match request.path.as_str() {
         "/api/tags" => tags(models),
@@ -16,7 +16,7 @@ pub(crate) fn ollama(models: &'static [&'static str], says: [&'static str; 2]) -
     })
 }
 
-/// A server that is compatible with OpenAI's Chat Completions, has the model `big` and says this.
+/// A server that is compatible with OpenAI's Chat Completions, has the model `big` and answers with this text.
 pub(crate) fn compatible(says: [&'static str; 2]) -> Server {
     Server::deciding(move |_, request| {
         let path = request.path.split("/v1/").nth(1).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Keys: from where they are kept into one header, and nowhere else.
+//! Keys: read from their place into one header, and stored nowhere else.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::world::World;
 
 const KEY: &str = "sk-test-5ecre7-4242";
 
-/// Every place in which Baton may have left something: a file of its folders that holds the key.
+/// The files of Baton's folders that hold the key.
 fn left_behind(folder: &Path, except: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder).unwrap() {
@@ -33,7 +33,7 @@ fn is_silent(did: &Did) {
     assert!(!contains(did.out.as_bytes()) && !contains(did.err.as_bytes()), "{did:?}");
 }
 
-/// What people type who look for what is wrong.
+/// The commands of a user who looks for a problem.
 const COMMANDS: [&str; 8] = [
     "ask -vvv Hello",
     "ask --json --steps Hello",

@@ -1,7 +1,7 @@
 //! A lab: one server that is compatible with OpenAI's, with a model for each role, and a search service.
 //!
-//! Models answer what a test wrote down for them, in order. What they were asked, and what the binary
-//! printed, comes back in a form that can be compared whole.
+//! Models give the replies that a test wrote down, in order. The requests that they received, and the output of the
+//! binary, come back in a form that can be compared whole.
 
 use serde_json::{Value, json};
 
@@ -9,34 +9,34 @@ use crate::server::{Answer, Request, Server};
 use crate::stage::Did;
 use crate::world::World;
 
-/// What one call of a model is told to do.
+/// The reply of one model call.
 #[derive(Clone)]
 pub(crate) enum Reply {
-    /// It says this.
+    /// It answers with this text.
     Says(&'static str),
-    /// It says nothing and calls this tool.
+    /// It calls this tool without any text.
     Calls(&'static str, Value),
-    /// It says this and is cut off at the limit of tokens.
+    /// It answers with this text and is cut off at the limit of tokens.
     CutOff(&'static str),
     /// It refuses in these words.
     Refuses(&'static str),
-    /// Its server does something else.
+    /// Its server gives another answer.
     Does(Answer),
 }
 
-/// It says this.
+/// A reply with this text.
 pub(crate) fn says(text: &'static str) -> Reply {
     Reply::Says(text)
 }
 
-/// It finds that the answer holds.
+/// A reply that the answer holds.
 pub(crate) fn holds() -> Reply {
     says(r#"{"ok": true, "missing": ""}"#)
 }
 
-/// What every answer uses.
+/// The prompt tokens of every answer.
 pub(crate) const PROMPT: u64 = 9;
-/// The same, for what is written.
+/// The completion tokens of every answer.
 pub(crate) const COMPLETION: u64 = 2;
 
 impl Reply {
@@ -67,7 +67,7 @@ impl Reply {
     }
 }
 
-/// See the module.
+/// The lab: its world, its models and its search service.
 pub(crate) struct Lab {
     pub(crate) world: World,
     models: Server,
@@ -80,7 +80,7 @@ impl Lab {
         Lab::with("", Server::answering([]), replies)
     }
 
-    /// The same with a search service that answers so.
+    /// The same with a search service that gives these answers.
     pub(crate) fn searching(
         answers: impl IntoIterator<Item = Answer>,
         replies: impl IntoIterator<Item = (&'static str, Reply)>,
@@ -115,26 +115,26 @@ impl Lab {
         Lab { world, models, search }
     }
 
-    /// Asks; answers the exit code and the objects.
+    /// Asks; returns the exit code and the objects.
     pub(crate) fn ask(&self, args: &[&str]) -> (i32, Vec<Value>) {
         let did = self.world.baton(&[&["ask", "--json", "--steps"], args].concat());
         assert!(!did.out.is_empty(), "{did:?}");
         (did.code, objects(&did))
     }
 
-    /// What the models were asked, in order.
+    /// The requests to the models, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.models.requests().iter().map(Asked::of).collect()
     }
 
-    /// The texts of the messages that a model saw, of the call of that number.
+    /// The texts of the messages in the model call of that number.
     pub(crate) fn read(&self, call: usize) -> Vec<String> {
         let messages = body(&self.models.requests()[call])["messages"].clone();
         let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
         messages.as_array().unwrap().iter().map(text).collect()
     }
 
-    /// Waits until the models were asked so often.
+    /// Waits until the models were called that often.
     pub(crate) fn until_asked(&self, count: usize) {
         self.models.until_requests(count);
     }
@@ -208,7 +208,7 @@ pub(crate) fn step(kind: &str, description: &str, metadata: Value) -> Value {
     json!({"type": kind, "description": description, "metadata": metadata})
 }
 
-/// What one answer used, as steps say it.
+/// The usage of one answer, as steps show it.
 pub(crate) fn usage() -> Value {
     json!({"prompt_tokens": PROMPT, "completion_tokens": COMPLETION, "cost_usd": 0.0})
 }
@@ -246,7 +246,7 @@ pub(crate) fn done(status: &str, seq: u64, calls: u64, response: &str) -> Value 
     json!({"type": "done", "status": status, "response": response, "usage": usage, "seq": seq, "run_id": "ID1"})
 }
 
-/// Everything that was printed: the events, and then the result.
+/// The whole output: the events, and then the result.
 pub(crate) fn told(code: i32, events: &[Value], reply: &str, steps: &[Value]) -> (i32, Vec<Value>) {
     let result = json!({"reply": reply, "steps": steps, "trace_id": "ID1"});
     (code, [events, &[result]].concat())
@@ -267,7 +267,7 @@ pub(crate) fn result(seq: u64, n: u32, name: &str, result: &str, is_error: bool)
     json!({"type": "tool_result", "name": name, "result": result, "call_id": format!("ID1-{n}"), "is_error": is_error, "seq": seq, "run_id": "ID1"})
 }
 
-/// Something that a reader should know.
+/// A warning.
 pub(crate) fn warning(seq: u64, code: &str, message: &str) -> Value {
     json!({"type": "warning", "code": code, "message": message, "seq": seq, "run_id": "ID1"})
 }

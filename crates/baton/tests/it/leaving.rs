@@ -1,4 +1,4 @@
-//! `ask` that is told to go (SIGTERM): what it says of its run is what became of it.
+//! `ask` that is told to go (SIGTERM): its last line about its run is true.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -6,12 +6,12 @@ use serde_json::json;
 use crate::stage::Did;
 use crate::world::{Running, World};
 
-/// An agent that says a word and no more.
+/// An agent that sends one word and then stalls.
 fn script(world: &World) -> String {
     world.script(&json!({"v": 1, "replies": [{"do": [{"text": "First "}, {"stall": true}]}]}))
 }
 
-/// A command that has said its first word.
+/// A command that has printed its first word.
 fn speaking(world: &World, model: &str) -> Running {
     let mut running = world.start(&["ask", "--thread", "t", "--model", model, "hi"]);
     running.until("First ");

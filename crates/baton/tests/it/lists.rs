@@ -1,12 +1,11 @@
-//! Lists for people: what was asked, who answered and what it cost; on narrow terminals, too. And what asks before it
-//! deletes.
+//! Lists as text: the message, the model and the cost; on narrow terminals, too. And the question before a deletion.
 
 use serde_json::json;
 
 use crate::pty::Terminal;
 use crate::world::World;
 
-/// A machine on which something was asked on the thread `t`.
+/// A machine with one message on the thread `t`.
 fn asked() -> World {
     let world = World::new();
     let model = world.script(&json!({"v": 1, "replies": [], "otherwise": {"do": [{"text": "Yes."}]}}));
@@ -70,6 +69,6 @@ fn a_thread_is_deleted_on_a_terminal_only_if_the_person_means_it() {
     let again = asked();
     let (code, seen) = Terminal::start(again.command(&["threads", "rm", "--yes", "t"])).end();
     assert_eq!((code, seen.contains("delete thread")), (0, false), "{seen}");
-    // Nobody is there to ask where standard input is no terminal.
+    // The command cannot ask where standard input is no terminal.
     assert_eq!(asked().baton(&["threads", "rm", "t"]).ok(), "thread t is deleted, with its runs\n");
 }

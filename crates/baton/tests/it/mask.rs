@@ -1,4 +1,4 @@
-//! What differs from run to run, replaced by names: whole answers can then be compared.
+//! Masks: values that differ from run to run are replaced by names, so that whole answers can be compared.
 
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ impl Mask {
     }
 }
 
-/// Which of those that appeared it is, from 1.
+/// The position among the values seen so far, from 1.
 fn place(seen: &mut Vec<String>, found: String) -> usize {
     let known = seen.iter().position(|name| *name == found);
     known.unwrap_or_else(|| {

@@ -85,7 +85,7 @@ fn a_name_in_approve_that_no_tool_has_is_refused_and_a_pattern_is_told() {
 fn a_name_may_be_of_a_tool_that_comes_later() {
     let world = World::new();
     let script = talks(&world);
-    // A search that is not configured, and a tool that is switched off, are tools that there are.
+    // A search that is not configured, and a tool that is switched off, count as existing tools.
     world.settings("[policy]\napprove = [\"web_search\", \"clock\"]\n\n[tools.clock]\nenabled = false\n");
     let did = world.baton(&["ask", "--model", &script, "hi"]);
     assert_eq!(did.code, 0, "{did:?}");

@@ -1,4 +1,4 @@
-//! `baton models`, and what is said about a configuration of models that is not right.
+//! `baton models`, and the errors of a wrong configuration of models.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::imitation::{compatible, ollama};
 use crate::server::Server;
 use crate::world::World;
 
-/// What these commands say of changing who answers.
+/// The hint of these commands about changing the model.
 const CHANGE: &str = "BATON_MODEL or baton.toml changes it, as does --model of ask and chat";
 
 /// Two providers, two roles, a price.
@@ -25,7 +25,7 @@ pub(crate) fn configured(ollama: &Server, lab: &Server) -> World {
     world
 }
 
-/// Times are never the same twice.
+/// A text without its times, which are never the same twice.
 fn without_times(text: &str) -> String {
     let masked = |line: &str| {
         let mut words: Vec<&str> = line.split_whitespace().collect();

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use crate::tidy::texts;
 
-/// What passes a point first.
+/// The kind of test that passes a point first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// A turn with tools, on new data.
     Turn,
     /// The same on SQLite alone.
     TurnOnSqlite,
-    /// A run that asks a person, or the decision.
+    /// A run that asks for a decision, or the decision.
     Approval,
     /// A cancel.
     Cancel,
-    /// A run that is taken up after a crash.
+    /// A run that is claimed after a crash.
     Recovery,
     /// A process that ends in order.
     Leaving,
@@ -58,7 +58,7 @@ const POINTS: [(&str, By); 30] = [
     ("calls.mid", By::Trail),
 ];
 
-/// The points that are passed by this.
+/// The points that this kind of test passes.
 pub(crate) fn passed(by: By) -> impl Iterator<Item = &'static str> {
     POINTS.into_iter().filter(move |(_, found)| *found == by).map(|(point, _)| point)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::tidy::root;
 use crate::world::World;
 
-/// Without the tool that only builds for crash tests have.
+/// The output without the tool that only builds for crash tests have.
 fn usual(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("test_"));
     lines.map(|line| format!("{line}\n")).collect()
@@ -71,7 +71,7 @@ tool_rule = "required"
 first_tool = "system_health"
 "#;
 
-/// Rows of every kind: a ceiling, a mode, a channel, a cell, and what they lift.
+/// Rows of every kind: a ceiling, a mode, a channel, a cell, and the limits that they raise.
 const OWN: &str = r#"
 [policy]
 approve = ["read_*"]
@@ -131,7 +131,7 @@ cost_usd = 0.25";
     assert_eq!(row["values"]["cost_usd"], 0.25);
 }
 
-/// Of every row what it says, without where that came from.
+/// The values of every row, without their origins.
 fn values(world: &World) -> Vec<(Value, Value)> {
     let rows = world.baton(&["policy", "show", "--json"]).json();
     let rows = rows["rows"].as_array().unwrap().clone();

@@ -1,5 +1,5 @@
-//! `--json` errors: every command tells a program the problem that the service would answer, with the exit code that it
-//! has for people.
+//! `--json` errors: every command prints the problem that the service would answer, with the exit code that it also has
+//! without `--json`.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn all_mistakes_of_the_settings_are_one_problem() {
     }
 }
 
-/// What a problem says beside what only a person at a terminal can use.
+/// A problem without the members that only a user at a terminal can use.
 fn shared(mut problem: Value) -> Value {
     let fields = problem.as_object_mut().unwrap();
     fields.remove("hint");

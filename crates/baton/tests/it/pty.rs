@@ -1,5 +1,5 @@
-//! A terminal to run the real binary on: it keeps what is written to it, answers where its cursor is, and
-//! can be closed. It is nobody's controlling terminal, so that closing it sends no signal.
+//! A terminal to run the real binary on: it keeps the output, answers queries of its cursor, and can be closed. It is
+//! no process's controlling terminal, so that closing it sends no signal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,15 +11,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// The question where the cursor is, and the answer that it is in the first place.
+/// The query of the cursor's position, and the answer that it is in the first place.
 const WHERE: &[u8] = b"\x1b[6n";
 const HERE: &[u8] = b"\x1b[1;1R";
 
-/// See the module.
+/// A terminal with a running command.
 pub(crate) struct Terminal {
     controller: Option<File>,
     seen: Vec<u8>,
-    /// How much of it was looked at for questions, and how much was waited for.
+    /// The length that was searched for queries, and the length up to the last match.
     answered: usize,
     found: usize,
     child: Child,
@@ -31,7 +31,7 @@ impl Terminal {
         Terminal::start_wide(command, 80)
     }
 
-    /// The same on one of so many columns.
+    /// The same on a terminal of that many columns.
     pub(crate) fn start_wide(mut command: Command, columns: u16) -> Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
@@ -46,7 +46,7 @@ impl Terminal {
         Terminal { controller: Some(File::from(controller)), seen: Vec::new(), answered: 0, found: 0, child }
     }
 
-    /// Waits until a text comes, after what was waited for before; answers everything that was written.
+    /// Waits until a text comes, after the text of the last wait; returns the whole output.
     pub(crate) fn until(&mut self, text: &str) -> String {
         let bytes = text.as_bytes();
         loop {
@@ -70,20 +70,20 @@ impl Terminal {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Closes the terminal; answers the command's exit code.
+    /// Closes the terminal; returns the command's exit code.
     pub(crate) fn close(mut self) -> i32 {
         self.controller = None;
         self.child.wait().unwrap().code().unwrap_or(-1)
     }
 
-    /// Waits until the command ends; answers its exit code and everything that was written.
+    /// Waits until the command ends; returns its exit code and the whole output.
     pub(crate) fn end(mut self) -> (i32, String) {
         while self.read() {}
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (code, String::from_utf8(std::mem::take(&mut self.seen)).unwrap())
     }
 
-    /// Takes in what is written next; false if nobody can write any more.
+    /// Reads the next output; false if no process can write any more.
     fn read(&mut self) -> bool {
         let mut piece = [0; 4096];
         let controller = self.controller.as_mut().unwrap();

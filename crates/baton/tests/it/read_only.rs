@@ -1,5 +1,5 @@
-//! Data that cannot be written to: it can still be looked at, nothing there is changed, and what would write says why it
-//! cannot.
+//! Data that cannot be written to: it can still be read, nothing there is changed, and a command that writes gives the
+//! reason why it cannot.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,10 +11,10 @@ use serde_json::json;
 use crate::stage::Did;
 use crate::world::World;
 
-/// Whom nothing belongs to. Permissions do not hold for the administrator, who is one of these here.
+/// The user for commands where the tests run as root, which permissions do not bind. It owns nothing.
 const NOBODY: u32 = 65534;
 
-/// A copy of a machine's data that nobody can write to, and a Baton that anybody can run.
+/// A copy of a machine's data that is not writable, and a Baton that every user can run.
 struct Copy {
     world: World,
     data: PathBuf,
@@ -22,7 +22,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// A copy as it is while the machine works, with or without what SQLite keeps beside the file.
+    /// A copy as it is while the machine works, with or without the files that SQLite keeps beside the database.
     fn made(keep: &[&str]) -> Copy {
         let world = World::new();
         let model = world

@@ -1,4 +1,4 @@
-//! `baton threads render`, and the instructions that a model is given.
+//! `baton threads render`, and the instructions that a model gets.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn talked() -> World {
     world
 }
 
-/// What is rendered; the id of the call is not the same twice.
+/// The rendered messages; the id of the call is masked, because it is not the same twice.
 fn rendered(world: &World, args: &[&str]) -> Vec<Value> {
     let did = world.baton(&[&["threads", "render", "t"], args].concat());
     assert_eq!(did.code, 0, "{did:?}");
@@ -90,7 +90,7 @@ fn an_earlier_summary_stands_for_what_is_before_it() {
 fn a_small_window_shows_less() {
     let world = talked();
     push(&world, "UserMessage", json!({"text": "And then?"}));
-    // Of 256 tokens 64 are for the answer and 141 for the instructions: 45 are left for what was said.
+    // Of 256 tokens 64 are for the answer and 141 for the instructions: 45 are left for the messages.
     let system = format!("Be kind. {}", "Really. ".repeat(69));
     world.settings(&format!(
         "system = \"{system}\"\n[policy]\ntools = []\n[limits]\nanswer_tokens = 200\n\

@@ -1,4 +1,4 @@
-//! What the tables of `baton.toml` say, as a model's server sees it.
+//! The tables of `baton.toml` and their effect on the requests to a model's server.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `baton runs`: looking at runs, stopping them and going on with them, from any process.
+//! `baton runs`: showing, stopping and resuming runs, from any process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::mask::Mask;
 use crate::stage::Stage;
 
-/// A process that drives a run which is in the middle of a slow call.
+/// A process that drives a run in the middle of a slow call.
 fn at_work(stage: &Stage) -> Child {
     let mut child = stage
         .command(&["ask", "--thread", "t", "slow"])

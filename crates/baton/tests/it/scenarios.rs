@@ -1,7 +1,7 @@
-//! The personal agent's three scenarios (a question, code, a machine's health), from the command line over a
-//! real socket: everything that was printed, the whole account, and what each model was asked.
+//! The personal agent's three scenarios (a question, code, a machine's health), from the command line over a real
+//! socket: the whole output, all steps, and the requests to each model.
 //!
-//! What happens if something fails on the way is in [`crate::errors`].
+//! Failures on the way are tested in [`crate::errors`].
 
 mod doubts;
 mod people;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::lab::{Asked, Lab, Reply, by_rule, done, llm, result, says, started, step, thinking, told, tool};
 use crate::server::Answer;
 
-/// Every tool that a conversation has here.
+/// All tools of a conversation here.
 const CHAT: [&str; 14] = [
     "ask_user",
     "calculator",
@@ -29,7 +29,7 @@ const CHAT: [&str; 14] = [
     "update_plan",
 ];
 
-/// What a model was asked.
+/// A request to a model.
 fn asked(model: &str, tools: &[&str], saw: &[&str], last: &str) -> Asked {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let (model, last) = (model.to_owned(), last.to_owned());
@@ -104,7 +104,7 @@ fn code_is_one_call_of_the_coding_model_without_tools() {
 const HEALTH: [&str; 3] = ["ask_user", "system_health", "system_logs"];
 const HOW: &str = "How is this machine doing?";
 
-/// What the two models of a health check were asked; the figures of this machine are not compared.
+/// Checks the requests to the two models of a health check; the figures of this machine are not compared.
 fn health_asked(lab: &Lab, saw: &[&str]) {
     let mut found = lab.asked();
     let figures = std::mem::take(&mut found[1].last);
@@ -113,7 +113,7 @@ fn health_asked(lab: &Lab, saw: &[&str]) {
     assert_eq!(found, [first, asked("large", &[], saw, "")]);
 }
 
-/// Asks for this machine's health, of which the account is `steps`.
+/// Asks for this machine's health, and checks that the result has these steps.
 fn is_well(lab: &Lab, steps: &[Value]) {
     let expected = [
         started(2, 1, "system_health", json!({})),

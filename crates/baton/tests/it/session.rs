@@ -1,11 +1,11 @@
-//! What people see of a session: the result of each request, the plan that holds, and what it used.
+//! A session as the user sees it: the result of each request, the plan that holds, and the usage.
 
 use serde_json::{Value, json};
 
 use crate::mask::Mask;
 use crate::world::World;
 
-/// Asks in session `s`; answers the exit code and the two last objects, `done` and the result.
+/// Asks in session `s`; returns the exit code and the two last objects, `done` and the result.
 fn ask(world: &World, model: &str, text: &str) -> (i32, [Value; 2]) {
     let did = world.baton(&["ask", "--json", "--steps", "--thread", "s", "--model", model, text]);
     let objects = did.objects();

@@ -98,7 +98,7 @@ fn init_writes_a_file_once() {
 #[test]
 fn data_is_private() {
     let world = World::new();
-    // It is still running: the last one to leave may take the log of the database with it.
+    // It is still running: the last process to leave may remove the database's log.
     let script = json!({"v": 1, "replies": [{"do": [{"text": "x"}, {"stall": true}]}]});
     let mut running = world.start(&["ask", "--model", &world.script(&script), "hi"]);
     running.until("x");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::mask::Mask;
 
-/// Variables that decide who answers, or how it is reached.
+/// Variables that decide which model answers, or how it is reached.
 const OF_MODELS: [&str; 7] = [
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -18,14 +18,14 @@ const OF_MODELS: [&str; 7] = [
     "NO_PROXY",
 ];
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Did {
     /// Its exit code.
     pub(crate) code: i32,
-    /// Its answer.
+    /// Its standard output.
     pub(crate) out: String,
-    /// Everything else that it said.
+    /// Its standard error.
     pub(crate) err: String,
 }
 
@@ -35,7 +35,7 @@ impl Did {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Its answer, if it worked.
+    /// Its standard output, if it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
@@ -73,7 +73,7 @@ impl Stage {
         stage
     }
 
-    /// The same, where a person has to approve `test_effect`.
+    /// The same, where `test_effect` needs an approval.
     pub(crate) fn careful() -> Stage {
         let stage = Stage::new();
         stage.settings("[policy]\napprove = [\"test_effect\"]\n");

@@ -1,5 +1,5 @@
-//! A process that is stopped while it holds the turn to write: nobody else waits for it for ever, and everybody is told
-//! which process it is.
+//! A process that is stopped while it holds the turn to write: no other process waits for it for ever, and each one's
+//! error names it.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::Child;
@@ -34,7 +34,7 @@ fn only_run(world: &World) -> Value {
     listed["items"][0].clone()
 }
 
-/// Waits until a process stands in line for the turn.
+/// Waits until a process queues for the turn.
 fn wait_in_line(world: &World, pid: u32) {
     let live = world.path("home/data/baton/live");
     let place = |name: &str| format!(":{} ", std::fs::metadata(live.join(name)).unwrap().ino());

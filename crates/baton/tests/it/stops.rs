@@ -1,7 +1,8 @@
-//! SIGSTOP at every point of the step protocol, in the real binary; another process takes the run over and ends it; then
-//! the stopped one goes on. No effect twice, one end for every run, and nothing that was shown is missing.
+//! SIGSTOP at every point of the step protocol, in the real binary; another process claims the run and ends it; then
+//! the stopped one goes on. No effect twice, one end for every run, and no event that was shown is missing.
 //!
-//! On SQLite a stopped process counts as alive for ever, so its run is taken by name: that is as if its lease had run out.
+//! On SQLite a stopped process counts as alive for ever, so its run is claimed with `--take`: that is as if its lease
+//! had run out.
 //! The same on PostgreSQL, with leases, is in `serve/many/points.rs`.
 
 use std::fs::File;
@@ -16,7 +17,7 @@ use crate::points::{By, passed};
 use crate::serve::several::rounds;
 use crate::world::Running;
 
-/// Where a stopped process keeps others from writing, and at which time it comes there for its run.
+/// The points at which a stopped process keeps others from writing, and the hit at which it gets there for its run.
 const IN_ITS_TURN: [(&str, u32); 5] = [
     ("turnstile.gate", 4),
     ("store.pre_commit", 4),
@@ -25,14 +26,14 @@ const IN_ITS_TURN: [(&str, u32); 5] = [
     ("prune.mid", 1),
 ];
 
-/// A process that stands still at a point.
+/// A process that is stopped at a point.
 struct Stopped {
     child: Child,
     at: String,
 }
 
 impl Stopped {
-    /// Starts a command; none if it never comes there.
+    /// Starts a command; `None` if it never gets there.
     fn at(stage: &Stage, args: &[&str], point: &str, hit: u32) -> Option<Stopped> {
         let at = format!("{point}:{hit}");
         let mut command = stage.world.command(args);
@@ -53,12 +54,12 @@ impl Stopped {
     }
 }
 
-/// Waits until a process stands still, or ends.
+/// Waits until a process is stopped, or ends.
 fn stands_still(pid: Pid) -> bool {
     waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap().1.stopped()
 }
 
-/// Lets a process that has the file of effects locked go on until it has not: nobody could write to it.
+/// Lets a process that has the file of effects locked go on until it has released it: the others could not write to it.
 fn leaves_the_ledger(stage: &Stage, pid: Pid) {
     let ledger = File::options().append(true).create(true).open(stage.world.path("ledger")).unwrap();
     while ledger.try_lock().is_err() {
@@ -78,7 +79,7 @@ fn runs(stage: &Stage) -> Vec<(String, String)> {
     listed["items"].as_array().unwrap().iter().map(|run| (text(&run["id"]), text(&run["status"]))).collect()
 }
 
-/// Another process sees to it that the run ends, or begins one if there is none.
+/// Another process makes the run end, or begins one if there is none.
 fn take_over(stage: &Stage) {
     match runs(stage).into_iter().next() {
         Some((run, status)) if status == "running" || status == "suspended" => {
@@ -89,7 +90,7 @@ fn take_over(stage: &Stage) {
     }
 }
 
-/// Nothing happened twice, and every run came to its one end.
+/// Checks that no effect happened twice, and that every run came to its one end.
 fn check(stage: &Stage, at: &str, end: &str) {
     let effects = stage.effects();
     assert!(effects.values().all(|count| *count == 1), "{at}: {effects:?}");
@@ -115,7 +116,7 @@ fn stop_and_take(stage: &Stage, args: &[&str], point: &str, hit: u32, end: &str)
     let seen = stopped.goes_on();
     for (run, status) in runs(stage) {
         if status == "running" {
-            stage.run(&["runs", "resume", &run], None); // who took it could not, because nothing was there yet
+            stage.run(&["runs", "resume", &run], None); // the other process could not claim it: there was no run yet
         }
         if seen.stdout.windows(run.len()).any(|part| part == run.as_bytes()) {
             stage.keeps(&seen, &run);
@@ -201,7 +202,7 @@ fn pending(stage: &Stage) -> Option<(String, String)> {
     Some((first["id"].as_str()?.to_owned(), first["args"].to_string()))
 }
 
-/// A process that asks, with a call under way that takes its time, and that will stop at a point.
+/// A process that asks, with a slow call under way, and that will stop at a point.
 fn calling(stage: &Stage, point: &str) -> Running {
     stage.world.settings("[engine]\nshutdown_s = 0\n");
     let slow =
@@ -218,7 +219,7 @@ fn calling(stage: &Stage, point: &str) -> Running {
     running
 }
 
-/// It stands still; its run is taken; it goes on.
+/// The process is stopped; its run is claimed; it goes on.
 fn is_taken_meanwhile(stage: &Stage, running: Running) {
     let pid = Pid::from_raw(running.pid().try_into().unwrap()).unwrap();
     assert!(stands_still(pid));
@@ -252,7 +253,8 @@ fn a_run_that_is_taken_from_a_process_stopped_in_leaving_does_nothing_twice() {
     }
 }
 
-/// Whoever waits for the turn of a process that stands still is told of it, and nothing is written meanwhile.
+/// A process that waits for the turn of a stopped process gets an error that names it, and nothing is written
+/// meanwhile.
 #[test]
 fn a_process_that_is_stopped_in_its_turn_at_any_point_is_named_and_loses_nothing() {
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! `baton chat` on a terminal: what is pasted, what is decided elsewhere, what is cancelled; and its commands.
+//! `baton chat` on a terminal: pasted text, decisions made elsewhere, cancelled turns; and its commands.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ fn echo(world: &World) -> String {
     world.script(&json!({"v": 1, "replies": [], "otherwise": {"do": [{"text": "You said <{user}>."}]}}))
 }
 
-/// An agent that wants a call which waits for a person, and tells what came of it.
+/// An agent that makes a call which waits for a decision, and repeats its result.
 fn asks(world: &World) -> String {
     let call = json!({"call": {"name": "calculator", "arguments": {"expression": "6*7"}}});
     world.script(

@@ -1,4 +1,4 @@
-//! Telemetry: what a collector is sent over a real socket, and that nothing depends on it.
+//! Telemetry: the spans that a collector receives over a real socket, and that nothing depends on it.
 
 pub(crate) mod collector;
 mod content;
@@ -15,7 +15,7 @@ use collector::{Collector, Manner, attributes, hex, trees};
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// A machine whose agent calculates once and then answers; answers the model's name, too.
+/// A machine whose agent calculates once and then answers; returns the model's name, too.
 fn calculating() -> (World, String) {
     let world = World::new();
     let call = json!({"call": {"name": "calculator", "arguments": {"expression": "6 * 7"}}});
@@ -81,7 +81,7 @@ fn one_request_arrives_as_one_tree() {
     let spans = collector.spans();
     assert_eq!(Mask::default().value(trees(&spans).into()), json!([run]));
 
-    // The trace and the steps of the result are found there.
+    // The result's trace and steps are found among the spans.
     let done = last(&did);
     let root = spans.iter().find(|span| span.parent_span_id.is_empty()).unwrap();
     assert_eq!(done["trace_id"], hex(&root.trace_id));
@@ -176,7 +176,7 @@ fn a_request_of_somebody_elses_trace_joins_it() {
     assert!(!did.err.contains("5ecre7") && !did.err.contains("invoke_agent"), "{}", did.err);
 }
 
-/// Whoever is asked and whoever is looked up hears nothing of traces unless the operator says so.
+/// Models and search services get no trace headers unless the operator says so.
 #[test]
 fn models_are_not_told_of_spans_unasked() {
     let (world, server, collector) =
@@ -205,7 +205,7 @@ fn no_collector_changes_what_a_command_does() {
         (gone, "telemetry was not taken; nothing else is affected"),
         (broken.url(), "it answered with the status 500"),
         (silent.url(), "the collector did not take all telemetry in time; the rest is dropped"),
-        // What speaks gRPC is named like this, for other programs.
+        // Collectors for gRPC are named like this, for other programs.
         ("localhost:4317".to_owned(), "OTEL_EXPORTER_OTLP_ENDPOINT is ignored: no telemetry is sent"),
         ("https://me:5ecre7@otel.example".to_owned(), "a user or a password does not belong into a URL"),
     ] {
@@ -229,7 +229,7 @@ fn an_endpoint_in_the_file_is_usable_or_refused() {
     assert_eq!((did.code, did.err.replace(&file, "FILE")), (2, expected.to_owned()));
 }
 
-/// As in a slim container. The collector stands in for a proxy, so that one of another host is reached.
+/// As in a slim container. The collector also serves as a proxy, so that a collector on another host is reached.
 #[test]
 fn a_collector_without_encryption_needs_no_certificates() {
     let ((world, model), collector) = (calculating(), Collector::new(Manner::Taking));
@@ -242,7 +242,7 @@ fn a_collector_without_encryption_needs_no_certificates() {
     assert_eq!(posted[0].head[0], "POST http://otel.example:4318/v1/traces HTTP/1.1");
     assert!(collector.spans().iter().any(|span| span.name == "invoke_agent baton"));
 
-    // One that is encrypted does, and it is said what is missing.
+    // An encrypted one does, and the error names the missing certificates.
     let (world, model) = calculating();
     let did = ask(&world, &model, &[&none[..], &[(ENDPOINT, "https://127.0.0.1:1")]].concat());
     assert_eq!(

@@ -220,7 +220,7 @@ fn ids_may_be_shortened() {
     assert_eq!(threads(&stage, &["tree", "099a8057"]), (0, tree));
     let cases = [
         ("01890a5d", 2, "error: \"01890a5d\" fits more than one thread\n  give more of the id\n"),
-        // A name that somebody chose is meant as it stands: "notes" must never become "notes-2026".
+        // A name that a user chose must match exactly: "notes" must never become "notes-2026".
         ("notes", 1, "error: there is no thread \"notes\"\n  baton threads ls shows what there is\n"),
         ("nowhere", 1, "error: there is no thread \"nowhere\"\n  baton threads ls shows what there is\n"),
     ];
@@ -232,7 +232,7 @@ fn ids_may_be_shortened() {
     assert_eq!(threads(&stage, &["checkout", "trip"]).0, 2);
 }
 
-/// A stage with a thread that has seen everything: tool calls, forks of forks, a rewind, a deleted branch.
+/// A stage with a thread of every kind of history: tool calls, forks of forks, a rewind, a deleted branch.
 fn travelled() -> Stage {
     let stage = Stage::new();
     let ask = |text: &str| stage.baton(&["ask", "--thread", "trip", text]).ok();

@@ -1,6 +1,6 @@
-//! The rules of the house that no compiler knows: what may depend on what, and how files look.
+//! The repository's rules that no compiler checks: the allowed dependencies, and the form of files.
 //!
-//! Each rule is a test, and its message says what to do about a breach.
+//! Each rule is a test, and its message says how to fix a breach.
 
 mod files;
 pub(crate) mod manifests;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Text {
     /// Its path from the repository's root, with `/`.
     pub(crate) path: String,
-    /// What is in it.
+    /// Its content.
     pub(crate) text: String,
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every text file of the repository, sorted by path. Nothing that git ignores is worth a look.
+/// Every text file of the repository, sorted by path. Files that git ignores are left out.
 pub(crate) fn texts() -> Vec<Text> {
     let mut found = Vec::new();
     walk(&root(), "", &mut found);

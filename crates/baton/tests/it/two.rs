@@ -1,4 +1,4 @@
-//! Two processes on one file: the dead one's run is adopted at once, the stopped one's can be taken.
+//! Two processes on one file: a dead process's run is adopted at once, a stopped one's can be taken.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -26,7 +26,7 @@ impl Two {
         Two { world, model }
     }
 
-    /// Asks, and returns when the process has stopped itself with the result of the tool in its hands.
+    /// Asks, and returns when the process has stopped itself after the tool's reply.
     fn stopped_in_a_call(&self) -> Child {
         let mut command = self.world.command(&["ask", "--thread", "t", "--model", &self.model, "go"]);
         let child = command.env("BATON_FAILPOINT", "tool.post_reply:1:stop").spawn().unwrap();

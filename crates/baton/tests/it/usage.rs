@@ -1,4 +1,4 @@
-//! `baton usage` and what `runs show` says of each call.
+//! `baton usage`, and the usage of each call in `runs show`.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::world::World;
 #[test]
 fn what_was_used_is_added_up_and_what_is_not_known_is_not_zero() {
     let (world, here) = (World::new(), ollama(&["x:latest"], ["a ", "b"]));
-    // A proxy on loopback, so that the second provider is elsewhere for all that Baton knows.
+    // A proxy on loopback, so that to Baton the second provider is on another machine.
     let afar = compatible(["c ", "d"]);
     let settings = format!(
         "[providers.ollama]\nbase_url = \"{}\"\n[providers.lab]\nbase_url = \"http://models.example/v1\"\napi = \"chat_completions\"\n",

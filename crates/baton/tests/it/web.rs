@@ -118,7 +118,7 @@ fn a_model_reads_what_a_search_of_its_run_found_and_nobody_is_asked() {
 fn an_address_that_no_search_found_waits_for_a_person() {
     let server = web("/page");
     let world = searching(&server, "");
-    // The obedient model takes what it knows to an address of its own making.
+    // The obedient model sends its knowledge to an address of its own making.
     let url = format!("http://{}/page?secret=1", host(&server));
     let script = json!({"v": 1, "replies": [
         {"do": [{"call": {"name": "web_search", "arguments": {"query": "baton"}}}]},

@@ -1,5 +1,5 @@
-//! A fresh machine to run the real binary on: an empty home, no settings, no data, and nothing of the
-//! environment that the tests were started with: no key, no proxy, no address of a model's server.
+//! A fresh machine to run the real binary on: an empty home, no settings, no data, and nothing of the tests' own
+//! environment: no key, no proxy, no address of a model's server.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -11,23 +11,23 @@ use serde_json::Value;
 use crate::mask::Mask;
 use crate::stage::Did;
 
-/// An address at which nobody listens, so that an Ollama of the machine is never found by a test. Builds
-/// with the feature `failpoints` look there instead of at the usual address.
+/// An address without a listener, so that an Ollama of the machine is never found by a test. Builds with the feature
+/// `failpoints` look there instead of at the usual address.
 pub(crate) const NO_OLLAMA: (&str, &str) = ("BATON_TEST_OLLAMA", "http://127.0.0.1:1");
 
-/// How long Baton waits for somebody who may not be there: so long that a busy machine does not matter.
+/// The deadline of Baton's requests to a server that may not be there: so long that a busy machine does not matter.
 pub(crate) const PATIENT: (&str, &str) = ("BATON_TEST_PATIENCE_MS", "60000");
 
-/// As long as it waits where nobody says anything, for those who are not to be waited for.
+/// The default deadline, for servers that are not to be waited for.
 pub(crate) const AS_EVER: (&str, &str) = (PATIENT.0, "");
 
-/// See the module.
+/// The machine.
 pub(crate) struct World {
     folder: tempfile::TempDir,
 }
 
 impl World {
-    /// A machine on which nothing has happened yet.
+    /// A machine without any data.
     pub(crate) fn new() -> World {
         let world = World { folder: tempfile::tempdir().unwrap() };
         for folder in ["home", "work"] {
@@ -49,12 +49,12 @@ impl World {
         path
     }
 
-    /// Writes a script; answers the name of the model that plays it.
+    /// Writes a script; returns the name of the model that plays it.
     pub(crate) fn script(&self, script: &Value) -> String {
         format!("scripted/{}", self.write("script.json", &script.to_string()).display())
     }
 
-    /// Writes the settings of the person.
+    /// Writes the user's settings.
     pub(crate) fn settings(&self, text: &str) {
         self.write("home/config/baton/baton.toml", text);
     }
@@ -95,7 +95,7 @@ impl World {
         self.start_command(self.command(args))
     }
 
-    /// The same, for a command that was made ready.
+    /// The same, for a prepared command.
     pub(crate) fn start_command(&self, mut command: Command) -> Running {
         let mut child = command.spawn().unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -113,12 +113,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits until its answer holds a text.
+    /// Waits until its standard output holds a text.
     pub(crate) fn until(&mut self, text: &str) {
         read_until(&mut self.out, &mut self.said, text);
     }
 
-    /// Waits until what it says beside its answer holds a text.
+    /// Waits until its standard error holds a text.
     pub(crate) fn until_noted(&mut self, text: &str) {
         read_until(&mut self.err, &mut self.noted, text);
     }

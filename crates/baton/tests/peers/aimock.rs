@@ -29,13 +29,13 @@ fn world(url: &str, more: &str) -> World {
     world
 }
 
-/// The chats that it was asked for, as its journal shortens them.
+/// The number of chat requests in its journal.
 fn asked(peer: &Peer) -> usize {
     let journal = http::get(peer, "/__aimock/journal");
     journal.as_array().unwrap().iter().filter(|entry| entry["path"] == "/api/chat").count()
 }
 
-/// Asks, and answers what was shown, how it ended, and how often the server was asked.
+/// Asks, and returns the outline of the output, the exit code, and the number of requests to the server.
 fn ask(fixtures: &Value, message: &str) -> (i32, String, usize) {
     let peer = serve(fixtures);
     let did = world(&peer.url(), "").baton(&["ask", "--json", message]);
@@ -114,7 +114,7 @@ fn a_server_that_is_busy_is_asked_again_when_it_says() {
     assert_eq!(ask(&fixtures, "busy"), expected);
 }
 
-/// What was shown is no answer, and is not asked for again.
+/// Text that was shown is no answer, and the request is not repeated.
 #[test]
 fn a_stream_that_is_cut_is_a_failure() {
     let fixtures = json!([
@@ -152,7 +152,7 @@ fn a_server_that_fails_is_tried_three_times() {
     assert_eq!(ask(&fixtures, "broken"), (1, told.to_owned(), 3));
 }
 
-/// Anthropic's format: blocks of reasoning are proof of what the model thought, and only whole ones count.
+/// Anthropic's format: blocks of reasoning prove the model's thoughts, and only whole ones count.
 #[test]
 fn signed_reasoning_goes_back_unchanged_with_the_result() {
     let arguments = json!({"expression": "1+2"});

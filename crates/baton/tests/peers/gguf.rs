@@ -1,11 +1,11 @@
 //! A language model of half a megabyte, in the file format that llama.cpp reads (GGUF, version 3).
 //!
-//! Nothing is downloaded and nothing is trained: the weights are random, the same ones every time. On top of
-//! them lie *habits*: which token follows which. A habit is strong enough to drown the noise, so at
-//! temperature 0 the model always says the same. What it says is written here, and tests can compare it whole.
+//! Nothing is downloaded and nothing is trained: the weights are random, the same ones every time. On top of them lie
+//! *habits*: which token follows which. A habit is strong enough to drown the noise, so at temperature 0 the model
+//! always gives the same answer. Its text is written here, and tests can compare it whole.
 //!
-//! A tool call needs no more than a beginning: the habit opens one, and llama.cpp's own grammar then admits only
-//! what the tool's schema allows. Habits choose where the grammar leaves a choice.
+//! A tool call needs no more than a beginning: the habit opens one, and llama.cpp's own grammar then admits only text
+//! that fits the tool's schema. Habits choose where the grammar leaves a choice.
 
 mod file;
 
@@ -14,7 +14,7 @@ use std::path::Path;
 
 use file::{Gguf, Value};
 
-/// What the model does when it is asked.
+/// The model's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
     /// Says [`RECITED`] and stops.
@@ -25,14 +25,14 @@ pub(crate) enum Habit {
     Calls,
 }
 
-/// What a model recites. The face is said byte by byte: each of its tokens is a quarter of a code point.
+/// The text that a model recites. The face is written byte by byte: each of its tokens is a quarter of a code point.
 pub(crate) const RECITED: &str = "Random weights, firm habits: naïve 世界 🙂 done.";
 
 /// The pieces of it, one token each but for the face. No piece occurs twice, for a habit knows only the token before.
 pub(crate) const PIECES: [&str; 13] =
     ["Random", " weights", ",", " firm", " habits", ":", " naïve", " 世", "界", " ", "🙂", " done", "."];
 
-/// What a call of `calculator` asks for; each character of it is a habit.
+/// The arguments of a call of `calculator`; each character of them is a habit.
 pub(crate) const CALCULATED: &str = "1+2";
 
 const WIDTH: usize = 128;
@@ -149,7 +149,7 @@ fn habits(habit: Habit) -> Vec<(String, String, f32)> {
         after(&byte(b'{'), &byte(b'}'), 1.0);
         let sum: Vec<String> = format!("\"{CALCULATED}\"").bytes().map(byte).collect();
         sum.windows(2).for_each(|two| after(&two[0], &two[1], 1.0));
-        // Then close what is open, and stop. The closing tag may have to be spelt letter by letter.
+        // Then close all that is open, and stop. The closing tag may have to be spelt letter by letter.
         after(&byte(b'}'), &byte(b'}'), 1.0);
         after(&byte(b'}'), &newline, 0.8);
         after(&newline, CALL_END, 0.8);
@@ -162,7 +162,7 @@ fn habits(habit: Habit) -> Vec<(String, String, f32)> {
     follows
 }
 
-/// The tokens of what is recited: one a piece; single characters and the face as their bytes.
+/// The tokens of the recited text: one a piece; single characters and the face as their bytes.
 fn recited() -> Vec<String> {
     let tokens = |piece: &str| match piece {
         "🙂" => piece.bytes().map(byte).collect(),
@@ -190,7 +190,7 @@ impl Vocabulary {
     const CONTROL: i32 = 3;
     const BYTE: i32 = 6;
 
-    /// A character that is no token of its own is its bytes.
+    /// A character that is no token of its own is written as its bytes.
     fn new() -> Vocabulary {
         let mut all = Vocabulary { tokens: Vec::new(), kinds: Vec::new(), ids: HashMap::new() };
         all.add(UNKNOWN.into(), Self::UNKNOWN);
@@ -215,7 +215,7 @@ impl Vocabulary {
         self.ids[token]
     }
 
-    /// Earlier tokens first; it matters only for what a prompt is cut into.
+    /// Earlier tokens first; this matters only for splitting a prompt into tokens.
     fn scores(&self) -> Vec<f32> {
         (0..u16::try_from(self.tokens.len()).unwrap()).map(|at| -f32::from(at)).collect()
     }

@@ -28,7 +28,7 @@ fn world(url: &str, api: Option<&str>, more: &str) -> World {
     world
 }
 
-/// Makes a test of every scenario, for every format. What is slow is not done twice in the same format.
+/// Makes a test of every scenario, for every format. The slow scenario is not done twice in the same format.
 macro_rules! in_every_format {
     ($($scenario:ident),+ ; slow: $slow:ident $(,)?) => {
         in_every_format! { @ chat_completions Some("chat_completions"), $($scenario)+ $slow }
@@ -57,7 +57,7 @@ in_every_format! {
     slow: comments_in_a_stream_are_no_text,
 }
 
-/// No tools, and room for all that is recited.
+/// No tools, and room for the whole recited text.
 const TEXT: &str = "max_tokens = 300\n[policy]\ntools = []\n";
 
 /// One tool, and room for a call.
@@ -97,7 +97,8 @@ fn a_tool_is_called_and_its_result_answered(api: Option<&str>) {
     assert_eq!(entries(&world, "t"), around(&json!({"expression": CALCULATED}), &result));
 }
 
-/// With Responses this server calls even a cut answer `completed`, so that there only the arguments show that it was not.
+/// With Responses this server calls even a cut answer `completed`, so that there only the arguments show that it was
+/// cut.
 fn a_call_that_was_cut_never_runs(api: Option<&str>) {
     let peer = serve(Habit::Calls, &["-c", "4096"]);
     let world = world(&peer.url(), api, CUT);
@@ -158,7 +159,7 @@ fn a_cancel_frees_the_slot(api: Option<&str>) {
     assert_eq!(http::get(&peer, "/slots")[0]["is_processing"], false);
 }
 
-/// While it reads a long prompt the server sends a comment every second. How long is long depends on the machine.
+/// While it reads a long prompt the server sends a comment every second. How much is long depends on the machine.
 fn comments_in_a_stream_are_no_text(api: Option<&str>) {
     let peer = serve(Habit::Recites, &["-c", "32768", "--sse-ping-interval", "1"]);
     let tap = Tap::to(&peer);
@@ -206,7 +207,7 @@ fn assistant(text: &str) -> Value {
     json!({"t": "AssistantMessage", "data": {"content": text}})
 }
 
-/// What is kept of a turn with one call of the calculator, whose result is answered.
+/// The stored entries of a turn with one call of the calculator and its answered result.
 fn around(arguments: &Value, result: &Value) -> Vec<Value> {
     let call = json!({"id": "ID1-1", "name": "calculator", "arguments": arguments});
     vec![

@@ -1,9 +1,9 @@
 //! The real binary against programs that we did not write. `./test --peers` installs and runs them.
 //!
-//! `llama-server` speaks OpenAI's chat and Responses formats and Anthropic's Messages. No real Ollama was
-//! available: `aimock`, which imitates one, stands in for it, and where it differs from Ollama's own source is said
-//! with its tests. `schemathesis` and `nginx` stand in front of the service, `mlflow` is where its spans go. Every test
-//! starts a peer of its own, where nobody else listens, and stops it.
+//! `llama-server` speaks OpenAI's chat and Responses formats and Anthropic's Messages. No real Ollama was available:
+//! `aimock`, which imitates one, stands in for it, and its differences from Ollama's own source are named with its
+//! tests. `schemathesis` and `nginx` stand in front of the service, `mlflow` receives its spans. Every test starts a
+//! peer of its own, at an address of its own, and stops it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up has failed")]
 

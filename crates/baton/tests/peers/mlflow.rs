@@ -1,4 +1,4 @@
-//! A real MLflow server as the collector of a service: what it made of an agent's turn, read back from it.
+//! A real MLflow server as the collector of a service: its record of an agent's turn, read back from it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn serve() -> Peer {
         "--workers=1",
     ];
     let mut command = peer::command("mlflow", &arguments.map(str::to_owned), folder.path());
-    // It would start programs of its own beside itself, and tell its makers.
+    // Without these it would start programs of its own, and report to its makers.
     command.envs([("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false"), ("MLFLOW_DISABLE_TELEMETRY", "true")]);
     Peer::saying("running on http://", command, folder)
 }
@@ -37,7 +37,7 @@ fn watched(mlflow: &Peer) -> Served {
     Served::on(world, &[], &[("OTEL_EXPORTER_OTLP_HEADERS", "x-mlflow-experiment-id=0")])
 }
 
-/// A span as MLflow tells of it: its name, what it took it for, and the name of its parent.
+/// A span in MLflow's record: its name, its type, and the name of its parent.
 fn told(spans: &[Value]) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let names: BTreeMap<String, String> =

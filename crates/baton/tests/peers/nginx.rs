@@ -1,7 +1,7 @@
 //! A real nginx in front of a service, with the configuration that `docs/operations.md` gives, and a short timeout.
 //!
-//! It listens on a socket of its own folder, since nginx cannot be told to choose a port. These tests take the time that
-//! they are about: twenty seconds in which nothing is said.
+//! It listens on a socket of its own folder, since nginx cannot choose a free port by itself. These tests take the time
+//! that they are about: twenty seconds of silence.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,10 @@ use crate::peer::{self, PATIENCE, Peer};
 use crate::served::{Served, until};
 use crate::world::World;
 
-/// What is said before and after the silence, and how long it is.
+/// The words before and after the silence, and its length.
 const SCRIPT: &str =
     r#"{"v": 1, "replies": [{"do": [{"text": "First. "}, {"stall_ms": 20000}, {"text": "Last."}]}]}"#;
-/// How long nginx waits for a word.
+/// The time that nginx waits for a byte.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The `location` of the documentation, with the timeout of the tests.
@@ -31,7 +31,7 @@ fn location() -> String {
     location.replace("proxy_read_timeout 60s;", &format!("proxy_read_timeout {}s;", TIMEOUT.as_secs()))
 }
 
-/// An nginx, and where it listens.
+/// An nginx, and its socket.
 struct Front {
     _nginx: Peer,
     socket: PathBuf,
@@ -60,7 +60,7 @@ impl Front {
         Front { _nginx: Peer::saying("using the \"epoll\" event method", command, folder), socket }
     }
 
-    /// Asks, and reads until nginx closes; answers what came, each piece with when it came.
+    /// Sends a request, and reads until nginx closes; returns the pieces that came, each with its time.
     fn ask(&self, request: &str) -> Vec<(Duration, String)> {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -102,7 +102,7 @@ fn request() -> String {
     )
 }
 
-/// When a text came.
+/// The time at which a text came.
 fn when(pieces: &[(Duration, String)], text: &str) -> Option<Duration> {
     pieces.iter().find(|(_, piece)| piece.contains(text)).map(|(at, _)| *at)
 }
@@ -125,7 +125,7 @@ fn a_stream_survives_twenty_seconds_of_silence_and_nothing_is_held_back() {
     assert!(comments >= 5, "{pieces:?}");
 }
 
-/// What the documentation warns of: nginx ends such a stream, and says nothing. The run goes on.
+/// The documentation warns of this: nginx ends such a stream silently. The run goes on.
 #[test]
 fn a_heartbeat_that_is_slower_than_the_timeout_loses_the_stream_and_not_the_run() {
     let served = served(15);

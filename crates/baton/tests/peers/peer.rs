@@ -1,7 +1,7 @@
-//! A foreign program that is running: where it listens, and what it has logged.
+//! A foreign program that is running: its address, and its log.
 //!
-//! It listens on a port that the system chose, so tests run side by side, and it is killed when the test ends,
-//! in whatever way.
+//! It listens on a port that the system chose, so tests run side by side, and it is killed when the test ends, with
+//! success or not.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long a peer may take for anything.
+/// The time limit for anything that a peer does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// A running peer.
 pub(crate) struct Peer {
     child: Child,
     log: Arc<Log>,
@@ -30,9 +30,9 @@ impl Peer {
         Peer::saying("listening on http://", command(name, arguments, folder.path()), folder)
     }
 
-    /// The same for a peer that was made ready, and that says in these words that it listens.
+    /// The same for a prepared peer, which announces in these words that it listens.
     pub(crate) fn saying(words: &str, mut command: Command, folder: tempfile::TempDir) -> Peer {
-        // Whoever it starts itself is ended with it.
+        // Programs that it starts itself are ended with it.
         command.process_group(0);
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Log::default());
@@ -50,12 +50,12 @@ impl Peer {
         &self.address
     }
 
-    /// Where to find it.
+    /// Its URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Waits until it has logged a line with this text; answers the first such line.
+    /// Waits until it has logged a line with this text; returns the first such line.
     #[track_caller]
     pub(crate) fn until_logged(&self, text: &str) -> String {
         self.log.until(text)
@@ -89,7 +89,7 @@ struct Log {
 }
 
 impl Log {
-    /// Keeps what comes out of a pipe.
+    /// Keeps the output of a pipe.
     fn follow(self: &Arc<Log>, pipe: impl Read + Send + 'static) {
         let log = Arc::clone(self);
         log.lines.lock().unwrap().1 += 1;

@@ -1,7 +1,7 @@
 //! schemathesis against `/openapi.json`: it makes requests of what is described there, right ones and wrong ones, one
 //! by one and in the order in which answers lead to each other, and compares every answer with the description.
-//!
-//! It chooses the same requests every time. What it checks is everything that it can check, apart from what is switched
+//! It chooses the same requests every time. It checks everything that it can check, apart from the checks switched off
+//! below, with the reason.
 //! off below, with the reason.
 
 use std::fmt::Write as _;
@@ -15,8 +15,8 @@ use crate::world::World;
 /// The token of the service.
 const TOKEN: &str = "a-token-of-the-tests";
 
-/// Right requests are to be accepted, but here a schema cannot say what is right. `422` is a key that was used before,
-/// which any right request may have.
+/// Correct requests are to be accepted, but here a schema cannot describe which ones are. `422` is a key that was used
+/// before, which any correct request may have.
 const ACCEPTED: [(&str, &str); 13] = [
     ("POST /v1/agent/run", "which channels, models and agents there are is in the settings"),
     ("POST /process", "the same"),
@@ -33,7 +33,7 @@ const ACCEPTED: [(&str, &str); 13] = [
     ("GET /v1/threads/{id}/render", "one way to render needs a number, the others do not"),
 ];
 
-/// What was made is to be found, but here 404 is about something else that the request names.
+/// Things that were made are to be found, but here 404 is about another thing that the request names.
 const FOUND: [(&str, &str); 4] = [
     ("POST /v1/threads/{id}/fork", "a branch or an entry that there is not"),
     ("POST /v1/threads/{id}/checkout", "a branch"),
@@ -41,7 +41,7 @@ const FOUND: [(&str, &str); 4] = [
     ("POST /v1/threads/{id}/entries", "a branch"),
 ];
 
-/// What there is before it begins, so that it finds things that it could not make itself.
+/// The ids of things that exist before it begins, because it could not make them itself.
 struct Known {
     blob: String,
     asking: String,
@@ -86,7 +86,7 @@ impl Known {
     }
 }
 
-/// A service on which something has happened.
+/// A service with some data.
 fn served() -> (Served, Known) {
     let world = World::new();
     let call = |name: &str, arguments: Value| json!({"call": {"name": name, "arguments": arguments}});

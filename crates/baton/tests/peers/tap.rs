@@ -1,7 +1,7 @@
-//! A wire between Baton and a peer that keeps what goes over it, unchanged and byte for byte.
+//! A wire between Baton and a peer that keeps all bytes that go over it, unchanged.
 //!
-//! It shows what was really sent, where a peer's own account of it is shortened, and what was answered, where
-//! Baton rightly says nothing about it.
+//! It shows the exact requests, where a peer's own record of them is shortened, and the exact answers, where Baton
+//! rightly does not print them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::peer::Peer;
 
-/// See the module.
+/// The wire.
 pub(crate) struct Tap {
     address: String,
     wire: Arc<Wire>,
@@ -21,7 +21,7 @@ pub(crate) struct Tap {
 
 #[derive(Default)]
 struct Wire {
-    /// What was asked and what was answered, one pair a connection.
+    /// The bytes of the request and of the answer, one pair a connection.
     kept: Mutex<Vec<[Vec<u8>; 2]>>,
     late: bool,
 }
@@ -51,7 +51,7 @@ impl Tap {
         Tap { address, wire }
     }
 
-    /// Where Baton finds the peer.
+    /// The URL at which Baton finds the peer.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -62,7 +62,7 @@ impl Tap {
         kept.iter().flat_map(|[asked, _]| requests(asked)).collect()
     }
 
-    /// What was answered so far, of all connections.
+    /// All answers so far, of all connections.
     pub(crate) fn answered(&self) -> String {
         let kept = self.wire.kept.lock().unwrap();
         kept.iter().map(|[_, answered]| String::from_utf8_lossy(answered)).collect()
@@ -101,7 +101,7 @@ impl Wire {
             }
             self.kept.lock().unwrap()[connection][side].extend_from_slice(&piece[..read]);
         }
-        // Whoever closes has closed for both: a peer sees that Baton has gone. Baton may have to find out.
+        // The first side to close has closed for both: a peer sees that Baton has gone. Baton may have to find out.
         if !closed.swap(true, Ordering::SeqCst) && self.late && side == 1 {
             return;
         }

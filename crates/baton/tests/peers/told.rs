@@ -1,4 +1,4 @@
-//! What a test compares: what Baton was told to use, what it showed, and what it kept.
+//! The comparable parts of a test: Baton's settings, its output, and its stored entries.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(crate) fn settings(world: &World, url: &str, api: Option<&str>, model: &str,
     ));
 }
 
-/// Whether what was shown is what was said, in the same pieces; several that arrived together are one.
+/// Whether the shown text is the model's text, in the same pieces; several that arrived together are one.
 pub(crate) fn is_said_by(shown: &[&str], said: &[&str]) -> bool {
     let mut said = said.iter();
     let is_whole = |piece: &&str| {
@@ -37,7 +37,8 @@ pub(crate) fn pieces(objects: &[Value]) -> Vec<&str> {
     pieces.map(|piece| piece["content"].as_str().unwrap()).collect()
 }
 
-/// What was shown, in order: each type with its code or status. Text counts once, in however many pieces it came.
+/// The outline of the output, in order: each type with its code or status. Text counts once, in however many pieces it
+/// came.
 pub(crate) fn outline(objects: &[Value]) -> String {
     let word = |object: &Value, field: &str| object[field].as_str().map(str::to_owned);
     let mut lines: Vec<String> = objects

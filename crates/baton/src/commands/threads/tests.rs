@@ -1,4 +1,4 @@
-//! Export and import: what goes out comes back, and what is not sound changes nothing.
+//! Export and import: an exported thread comes back unchanged, and an unsound archive changes nothing.
 
 use baton_core::effect::BlobRef;
 use baton_core::id::{BranchName, EntryId, Tenant, ThreadId};
@@ -13,7 +13,7 @@ use super::archive::{Archive, BadArchive};
 use super::restore::restore;
 use super::transfer::archived;
 
-/// A thread to do things to, and small random numbers that are the same every time.
+/// A thread for random operations, and small random numbers that are the same every time.
 struct Bench {
     store: Store,
     tenant: Tenant,
@@ -111,8 +111,8 @@ async fn there_and_back(archive: &Archive) -> Archive {
     archived(&store, &tenant, &archive.id).await.unwrap()
 }
 
-/// The one thing that may come back otherwise: a branch that was rewound below its fork, where nothing
-/// reaches the fork any more, was forked at its end.
+/// The one expected difference: a branch that was rewound below its fork, with no branch left that reaches the fork,
+/// comes back as forked at its end.
 fn with_lost_forks_at_the_end(mut archive: Archive) -> Archive {
     let sound = archive.clone().check().unwrap();
     let lines: Vec<Vec<usize>> = archive.branches.iter().map(|branch| sound.line(branch.head)).collect();
@@ -169,7 +169,7 @@ async fn long_results_come_along() {
     restore(&store, &bench.tenant, &id, &without, Timestamp(0)).await.unwrap();
 }
 
-/// Clearing away goes by when a result was touched last, which is when it was imported.
+/// Garbage collection goes by the time of a result's last write, which is the time of the import.
 #[tokio::test]
 async fn what_was_imported_is_as_young_as_its_import() {
     let mut bench = Bench::new(1).await;

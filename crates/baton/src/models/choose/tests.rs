@@ -25,7 +25,7 @@ fn lists(roles: &[(&str, &[&str])]) -> Roles {
     roles.iter().map(|(role, models)| ((*role).to_owned(), of(models))).collect()
 }
 
-/// Everything at once; each row takes the strongest fact away.
+/// All facts at once; each row takes the strongest one away.
 fn all() -> Facts {
     Facts {
         named: Some(("openai/flagged".to_owned(), origin("flag"))),
@@ -45,7 +45,7 @@ fn all() -> Facts {
     }
 }
 
-/// A choice; the first of the hosts is that of those who are asked first, and others are of other roles.
+/// A choice; the first of the hosts is that of the models that are asked first, the others are of other roles.
 fn chosen(model: &str, roles: Roles, why: &str, hosts: &[&str]) -> Chosen {
     let mut hosts = hosts.iter().map(|host| (*host).to_owned());
     let text = Destinations {

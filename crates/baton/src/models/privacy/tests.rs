@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is said of these roles where `lab` and `openai` are elsewhere and `ollama` is here.
+/// The words and hosts for these roles where `lab` and `openai` are elsewhere and `ollama` is here.
 fn told(roles: &[(&str, &[&str])], keyless: &[&str]) -> (String, Vec<String>) {
     let hosts = [("openai", "api.openai.com"), ("lab", "10.0.0.5")];
     let hosts = hosts.map(|(name, host)| (name.to_owned(), host.to_owned())).into();

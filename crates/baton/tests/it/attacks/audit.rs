@@ -1,11 +1,11 @@
-//! The audit trail: events from outside that pose as ours, and a trail of which somebody removes a part.
+//! The audit trail: events from outside that pose as ours, and a trail with removed rows.
 
 use serde_json::{Value, json};
 
 use crate::serve::house::House;
 use crate::world::World;
 
-/// The rows of the trail: what happened, who says so, and whether it came from outside.
+/// The rows of the trail: the event type, its source, and whether it came from outside.
 pub(super) fn rows(world: &World) -> Vec<Value> {
     let listed = world.baton(&["audit", "ls", "--json"]).json();
     let row = |row: &Value| json!([row["event_type"], row["source"], row["external"]]);
@@ -32,7 +32,7 @@ fn an_event_from_outside_with_our_source_and_type_is_marked_and_cannot_be_unmark
         });
         assert_eq!(house.post("/events", event).status, 202);
     }
-    // No field of the request says that it is ours.
+    // No field of the request can claim that the event is ours.
     let claims = json!({
         "correlation_id": "c-1", "event_type": "approval.decided", "source": "baton", "payload": {}, "external": false,
     });
@@ -75,7 +75,7 @@ fn a_trail_that_was_emptied_or_shortened_fails_without_a_noted_hash() {
             assert_eq!(verified(&world).0, 0);
             tampered(&world, &format!("DELETE FROM audit WHERE {removed}"));
             if goes_on {
-                // New rows follow what was removed and not what is left.
+                // New rows follow the removed ones and not those that are left.
                 world.baton(&["ask", "--model", "offline", "What is 2 + 2?"]).ok();
             }
             let expected = (1, format!("error: row {missing} of the audit trail is missing"));
@@ -97,7 +97,7 @@ fn a_trail_whose_note_of_its_end_is_gone_is_not_taken_for_an_empty_one() {
     assert!(said.contains("chain"), "{said}");
 }
 
-/// Tokens and threads come and go; each leaves a row, which tells nothing that helps to guess a token.
+/// Adding or removing a token or a thread leaves a row, which holds nothing that helps to guess a token.
 #[test]
 fn tokens_and_threads_that_come_and_go_leave_a_row() {
     let world = World::new();
@@ -128,7 +128,7 @@ fn a_context_service_is_told_of_tokens_without_their_secret() {
     let added = world.baton(&["tokens", "add", "ci", "--scope", "read", "--json"]).json();
     let (id, secret) = (added["id"].as_str().unwrap(), added["token"].as_str().unwrap());
     world.baton(&["tokens", "revoke", id]).ok();
-    world.baton(&["runs", "ls"]).ok(); // sends what is left
+    world.baton(&["runs", "ls"]).ok(); // seals the remaining events
     let bodies: Vec<Value> =
         server.requests().iter().map(|it| serde_json::from_str(&it.body).unwrap()).collect();
     let kinds: Vec<&Value> = bodies.iter().map(|body| &body["event_type"]).collect();
@@ -154,7 +154,7 @@ fn a_policy_that_changes_leaves_a_row() {
     for settings in ["", "", other, other, ""] {
         asks(settings);
     }
-    // Looking at another one changes nothing.
+    // Reading under another policy changes nothing.
     world.settings(other);
     world.baton(&["policy", "show"]).ok();
     let ours = |kind: &str| json!([kind, "baton", false]);

@@ -148,7 +148,7 @@ fn a_request_that_a_proxy_sent_on_needs_a_token() {
     assert_eq!(served.send("POST", "/process", &[], message).status, 200);
 }
 
-/// More than may be sent at once, and what comes meanwhile of one more a second.
+/// More wrong tokens than are allowed at once, and than the one more per second can add meanwhile.
 const MANY: usize = 100_000;
 
 #[test]
@@ -161,7 +161,7 @@ fn wrong_tokens_are_throttled_and_the_right_one_is_not() {
     let wrong = |n: usize| asked(&format!("Bearer wrong-{n}"));
     let answers: Vec<_> = (0..MANY).map(wrong).take_while(|answer| answer.status == 401).collect();
     assert!((100..MANY).contains(&answers.len()), "{}", answers.len());
-    // One a second is taken all the same: more than one of two at once is not.
+    // One a second is still allowed: of two at once, at least one is refused.
     let refused = [wrong(MANY), wrong(MANY)].into_iter().find(|answer| answer.status == 429).unwrap();
     assert_eq!((refused.problem(), refused.header("retry-after")), ((429, "rate_limited".into()), "1"));
     assert_eq!(asked(&right).status, 200, "the right one from the same address");

@@ -10,11 +10,11 @@ use crate::serve::house::House;
 use crate::serve::served::until;
 use crate::world::World;
 
-/// Requests that are sent side by side.
+/// The number of requests sent side by side.
 const BURST: usize = 24;
 const PLACES: usize = 3;
 
-/// Sends requests to a service, all of them before any is answered; answers the first line of each answer as it comes.
+/// Sends requests to a service, all of them before any is answered; returns the first line of each answer as it comes.
 fn burst(house: &House, requests: impl Iterator<Item = (&'static str, Value)>) -> Receiver<String> {
     let (tell, told) = channel();
     let sockets: Vec<(TcpStream, String)> = requests
@@ -34,7 +34,7 @@ fn burst(house: &House, requests: impl Iterator<Item = (&'static str, Value)>) -
         let tell = tell.clone();
         std::thread::spawn(move || {
             let mut line = String::new();
-            // Whoever is still waited for when the service is ended has no answer.
+            // A request that is still pending when the service ends has no answer.
             if BufReader::new(socket).read_line(&mut line).is_ok_and(|read| read > 0) {
                 let _ = tell.send(line.trim().to_owned());
             }

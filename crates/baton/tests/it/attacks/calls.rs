@@ -1,4 +1,4 @@
-//! Tool calls in the audit trail: also after a crash in the middle, and when somebody removes the thread at once.
+//! Tool calls in the audit trail: also after a crash in the middle of a call, and when the thread is deleted at once.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::audit::{rows, verified};
 use crate::points::{By, passed};
 use crate::world::World;
 
-/// A world and what `ask` is given to make one call with effects on the thread `t`.
+/// A world in which one call with effects was made on the thread `t`, and no event was sealed since.
 fn furnished() -> (World, [String; 6]) {
     let world = World::new();
     let arguments = json!({"file": world.path("ledger"), "line": "one", "class": "unsafe", "delay_ms": 0});

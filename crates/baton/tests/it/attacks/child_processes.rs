@@ -1,10 +1,10 @@
-//! A program of the attacker that stands first in `PATH`, and the keys in the environment.
+//! A program of the attacker that comes first in `PATH`, and the keys in the environment.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::world::World;
 
-/// A folder with programs of these names, each of which writes down what it sees and says something.
+/// A folder with programs of these names, each of which records its environment and prints a word.
 fn planted(world: &World, names: &[&str]) -> String {
     let loot = world.path("loot");
     for name in names {

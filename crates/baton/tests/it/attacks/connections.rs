@@ -1,4 +1,4 @@
-//! Connections that hold places: whoever opens as many as there are keeps nobody out, with or without a token.
+//! Connections that hold places: a client that opens as many as there are keeps no other out, with or without a token.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::serve::served::{PATIENCE, Served, rest, until};
 use crate::serve::wire::{self, Answer, Stream};
 use crate::world::World;
 
-/// As few places as there can be: fifteen, and one for `/health` and cancels.
+/// The smallest number of places: fifteen, and one for `/health` and cancels.
 const FEW: &str = "connections = 16\nheader_s = 3600\nstall_s = 3600\nidle_s = 3600\n";
 const PLACES: usize = 15;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -30,17 +30,17 @@ fn from(source: &str, address: &str) -> TcpStream {
     socket
 }
 
-/// A whole answer to somebody at an address.
+/// A whole answer to a client at an address.
 fn get(source: &str, address: &str, path: &str) -> Answer {
     wire::open_on(from(source, address), address, "GET", path, &[], None).whole()
 }
 
-/// Settings with which every answer never ends to be read: the first window of every stream is shut.
+/// Settings under which no answer can be sent to its end: the first window of every stream is shut.
 fn shut() -> Vec<u8> {
     frame(4, 0, 0, &[&4_u16.to_be_bytes()[..], &0_u32.to_be_bytes()].concat())
 }
 
-/// A connection on which something was asked and answered, and which is kept.
+/// A kept connection, after one request and its answer.
 fn kept(source: &str, address: &str) -> TcpStream {
     let mut socket = from(source, address);
     write!(socket, "GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
@@ -68,7 +68,7 @@ fn endless(settings: &str) -> House {
     House::with(World::new(), &script, &format!("[serve]\n{settings}"))
 }
 
-/// A stream of events that never ends, of which something was read.
+/// A stream of events that never ends, after its first event.
 fn stream(source: &str, house: &House) -> Stream {
     let body = json!({"input": "hi"}).to_string();
     let socket = from(source, &house.address);
@@ -104,7 +104,7 @@ fn shut_windows_without_a_token_lock_nobody_else_out() {
     let hold = |_| {
         let mut socket = from("127.0.0.2", &served.address);
         let asked = [PREFACE, &shut(), &frame(1, 0x5, 1, &request(&served.address))].concat();
-        let _ = socket.write_all(&asked); // those for which there is no place are closed
+        let _ = socket.write_all(&asked); // connections without a place are closed
         socket
     };
     let _held: Vec<TcpStream> = (0..64).map(hold).collect();
@@ -136,7 +136,7 @@ fn shut_windows_give_way_to_callers_of_the_same_address_too() {
     };
     let mut held: Vec<TcpStream> = (0..PLACES).map(hold).collect();
     until("somebody else is answered", || served.send("GET", "/v1/runs", &[], None).status == 200);
-    // Bytes of the protocol may still stand there; then it is closed.
+    // Bytes of the protocol may still be buffered; then it is closed.
     let mut bytes = Vec::new();
     let _ = held[0].read_to_end(&mut bytes);
 }
@@ -156,7 +156,7 @@ fn idle_connections_give_way() {
     let served = Served::with(&format!("[serve]\n{FEW}"));
     let address = &served.address;
     let mut idle: Vec<TcpStream> = (0..PLACES).map(|_| kept("127.0.0.1", address)).collect();
-    // Each newcomer stays, too, and costs one of those that are idle.
+    // Each newcomer stays, too, and closes one of the idle connections.
     let mut newcomers: Vec<TcpStream> = Vec::new();
     for _ in 0..PLACES {
         newcomers.push(kept("127.0.0.1", address));
@@ -176,7 +176,7 @@ fn endless_streams_of_one_address_make_room_for_another_up_to_its_share() {
     let _others: Vec<Stream> = (0..PLACES / 2).map(|_| stream("127.0.0.3", &house)).collect();
     assert_eq!(get("127.0.0.3", &house.address, "/v1/runs").problem(), (503, "overloaded".to_owned()));
     assert_eq!(get("127.0.0.3", &house.address, "/health").status, 200);
-    // The runs themselves go on, and whoever lost a stream may come back to it with its cursor.
+    // The runs themselves go on, and a client that lost a stream may come back to it with its cursor.
     let run = greedy[PLACES - 1].head.header("x-run-id").to_owned();
     drop(greedy.drain(..));
     until("it runs", || {

@@ -1,4 +1,4 @@
-//! One tenant's flood: others get their share of what there is, at once or next.
+//! One tenant's flood: other tenants get their share of the places, at once or next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -18,7 +18,7 @@ struct Tenants {
 }
 
 impl Tenants {
-    /// With these settings, and a model of its own.
+    /// A service with these settings, and a model of its own.
     fn new(world: World, settings: &str) -> Tenants {
         world.settings(settings);
         let tokens = ["a", "b"].map(|tenant| {
@@ -35,7 +35,7 @@ impl Tenants {
         self.served.send(method, path, &[("authorization", &bearer)], body.as_deref())
     }
 
-    /// One more run; answers whether it was begun.
+    /// Begins one more run; returns whether it was accepted.
     fn begins(&self, tenant: &str) -> bool {
         let begun = self.send(
             tenant,
@@ -51,7 +51,7 @@ impl Tenants {
         false
     }
 
-    /// How many runs a tenant gets at once.
+    /// The number of runs that a tenant gets at once.
     fn gets(&self, tenant: &str) -> usize {
         (0..100).take_while(|_| self.begins(tenant)).count()
     }
@@ -96,7 +96,7 @@ fn slow_model() -> (Server, Vec<Barrier>) {
     (server, barriers)
 }
 
-/// Whose calls came to the model, in order.
+/// The tenants whose calls came to the model, in order.
 fn callers(model: &Server) -> Vec<&'static str> {
     let chats = model.requests().into_iter().filter(|request| request.path == "/v1/chat/completions");
     chats.map(|request| if request.body.contains("of b") { "b" } else { "a" }).collect()

@@ -1,4 +1,4 @@
-//! Calls and questions that are not what they seem: text that a person cannot see where they decide.
+//! Calls and questions that are not what they seem: text that the user cannot see at the decision.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn waiting(note: &str) -> (World, crate::stage::Did) {
     (world, did)
 }
 
-/// What is written, what is shown of it, and what is said about it.
+/// The text that is written, the text that is shown, and the warning.
 fn attacks() -> Vec<(String, &'static str, &'static str)> {
     let unseen = "It holds characters that cannot be seen: ";
     let cases = [
@@ -126,7 +126,7 @@ fn the_service_says_what_cannot_be_seen_of_a_call() {
         let again = house.stream("GET", &path, &[], None).until("approval_required").data;
         assert_eq!((&listed["run_id"], &listed["id"]), (&json!(run), &asked["approval_id"]));
 
-        // What is asked again of the session is told to a person, who has to see all of it.
+        // A later question of the session is shown to the user, who has to see all of it.
         let body = json!({"session_id": format!("t-{n}"), "user_message": "Well?"});
         let reply = house.post("/v1/requests", body).json()["reply"].as_str().unwrap().to_owned();
         assert!(reply.contains(shown) && reply.contains(warning), "{reply}");

@@ -1,4 +1,4 @@
-//! Lists of long items: what one request costs does not follow from how much is stored, and nothing is left out.
+//! Lists of long items: the cost of one request does not grow with the amount of stored data, and nothing is left out.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::serve::house::House;
 use crate::serve::served::Served;
 use crate::serve::wire::Answer;
 
-/// How long a page is at most, with the item that ends it.
+/// The longest page, with the item that ends it.
 const MOST_BYTES: usize = (4 << 20) + 64;
 /// Nearly as long as a body may be.
 const LONG: usize = 1_000_000;
@@ -135,7 +135,7 @@ fn rendered(get: impl Fn(&str) -> Answer, query: &str) -> (Vec<String>, usize) {
             let content = message["content"].as_str().unwrap_or_default();
             format!("{} {} {calls}", message["role"].as_str().unwrap(), content.trim_end_matches('x'))
         };
-        // What every answer begins with is no part of the thread.
+        // The system messages at the beginning of every answer are no part of the thread.
         let texts = messages.iter().filter(|message| message["role"] != "system").map(text);
         found.splice(0..0, texts.collect::<Vec<_>>());
         answers += 1;

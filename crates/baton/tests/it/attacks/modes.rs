@@ -1,4 +1,4 @@
-//! A token that may allow little, and runs that may do more: every route that changes something is tried.
+//! A token with a low mode, and runs with a higher one: every route that changes anything is tried.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use crate::serve::house::House;
 use crate::serve::wire::Answer;
 use crate::world::World;
 
-/// What a route may do to a run of somebody who may allow more.
+/// The effect of a route on a run with a higher mode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Outcome {
-    /// It would act on the run, and is refused.
+    /// The route would act on the run, and is refused.
     Refused,
-    /// It has nothing to do with the run: this status, and the run stays as it was.
+    /// The route does not concern the run: this status, and the run stays as it was.
     Apart(u16),
-    /// It ends the run, which is open to everybody.
+    /// The route ends the run, which any token may do.
     Stops(u16),
 }
 use Outcome::{Apart, Refused, Stops};
 
-/// One try: the operation as it is described, its path with ids, and what is sent.
+/// One try: the operation as it is described, its path with ids, and the body.
 struct Try {
     operation: &'static str,
     path: String,
@@ -28,7 +28,7 @@ struct Try {
     outcome: Outcome,
 }
 
-/// A try of every operation that changes something; those that stop a run come last.
+/// A try of every operation that changes anything; those that stop a run come last.
 fn tries(asks: &str, pending: &str, approval: &str) -> Vec<Try> {
     let at = |operation, path: String, body, outcome| Try { operation, path, body, outcome };
     let on = |operation: &'static str, body, outcome| {
@@ -89,7 +89,7 @@ fn tries(asks: &str, pending: &str, approval: &str) -> Vec<Try> {
     tries
 }
 
-/// Every operation that is described and changes something, as `method path`.
+/// Every described operation that changes anything, as `method path`.
 fn described(house: &House, authorization: &str) -> BTreeSet<String> {
     let described = house.send("GET", "/openapi.json", &[("authorization", authorization)], None).json();
     let paths = described["paths"].as_object().unwrap().iter();

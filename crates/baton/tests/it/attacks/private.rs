@@ -1,7 +1,7 @@
-//! Private data carried out by what looks harmless: the words of a search, and the choice among found addresses.
+//! Private data carried out by harmless-looking calls: the words of a search, and the choice among found addresses.
 //!
-//! The models here obey whatever they are told. Once a file was read on a branch, nothing at all is sent out unasked; as
-//! long as none was, searching the web and reading what was found asks nothing.
+//! The models here obey every text that they read. Once a file was read on a branch, nothing at all is sent out without
+//! an approval; before that, searching the web and reading its results needs none.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ impl Web {
         Web::set("")
     }
 
-    /// With more settings.
+    /// A world with further settings.
     fn set(more: &str) -> Web {
         let long = "K2 is 8,611 metres high. ".repeat(8_000);
         let pages =
@@ -37,7 +37,7 @@ impl Web {
         Web { world, search, pages }
     }
 
-    /// Asks a model that makes these calls one after the other; answers the exit code.
+    /// Asks a model that makes these calls one after the other; returns the exit code.
     fn ask(&self, mode: &str, thread: &str, calls: &[(&str, Value)]) -> i32 {
         let call = |(name, arguments): &(&str, Value)| json!({"match": "Go on.", "do": [{"call": {"name": name, "arguments": arguments}}]});
         let mut replies: Vec<Value> = calls.iter().map(call).collect();
@@ -46,14 +46,14 @@ impl Web {
         self.world.baton(&["ask", "--mode", mode, "--thread", thread, "--model", &model, "Go on."]).code
     }
 
-    /// What people are asked about: the tool and the reason.
+    /// The approvals that were asked for: the tool and the reason.
     fn asked(&self) -> Vec<(String, String)> {
         let asked = self.world.baton(&["approvals", "ls", "--json"]).json();
         let text = |it: &Value, field: &str| it[field].as_str().unwrap().to_owned();
         asked["items"].as_array().unwrap().iter().map(|it| (text(it, "name"), text(it, "reason"))).collect()
     }
 
-    /// How often something left this machine: searches, and visits.
+    /// How often data left this machine: searches, and visits.
     fn sent(&self) -> (usize, usize) {
         (self.search.paths().len(), self.pages.paths().len())
     }
@@ -75,7 +75,7 @@ fn searches() -> (&'static str, Value) {
     ("web_search", json!({"query": "the key is K2"}))
 }
 
-/// That a person is asked about a call beside private data.
+/// The approval that is asked for a call beside private data.
 fn beside(entry: i64, tool: &str) -> Vec<(String, String)> {
     let why = format!("private data is in this conversation (entry {entry}), and {tool} sends something out");
     vec![(tool.to_owned(), why)]

@@ -23,7 +23,7 @@ fn letters(count: usize) -> String {
     (0..count).map(|_| if die.roll(2) == 0 { 'a' } else { 'b' }).collect()
 }
 
-/// Searching all of the file takes minutes; the process ends as soon as nobody waits for the search any more.
+/// Searching all of the file takes minutes; the process ends as soon as the search has timed out.
 #[test]
 fn a_search_whose_time_is_up_takes_no_more_time() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Keys where nobody looks for them: inside of addresses, encoded, and so short that they are everywhere.
+//! Keys in unexpected places: inside addresses, encoded, and so short that they are everywhere.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const KEY: &str = "sk/5ecre7+4242=";
 const ENCODED: [&str; 4] =
     ["sk%2F5ecre7%2B4242%3D", "sk%2f5ecre7%2b4242%3d", "c2svNWVjcmU3KzQyNDI9", "bWU6c2svNWVjcmU3KzQyNDI9"];
 
-/// A world whose model is served there, with a key in `LAB_KEY`.
+/// A world whose model is served by this server, with a key in `LAB_KEY`.
 fn world(server: &Server) -> World {
     let world = World::new();
     world.settings(&format!(

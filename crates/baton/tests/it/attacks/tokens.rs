@@ -6,7 +6,7 @@ use crate::server::{Answer, Server};
 use crate::world::World;
 
 const SAYS: &str = "Once more, and then once more, until the numbers have no end, as numbers do. ";
-/// What the calls of a run may use in the tests here; one call of theirs uses about a third of it.
+/// The token limit of a run in these tests; one of its calls uses about a third of it.
 const LIMIT: u64 = 9_000;
 
 /// A piece of Chat Completions.
@@ -29,7 +29,7 @@ fn completions(n: usize, usage: Option<Value>) -> Answer {
     answer.chunk("data: [DONE]\n\n").end()
 }
 
-/// The same as Ollama says it.
+/// The same in Ollama's format.
 fn ollama(n: usize, usage: Option<Value>) -> Answer {
     let function = json!({"name": "calculator", "arguments": {"expression": format!("{n} + 1")}});
     let message =
@@ -45,7 +45,7 @@ fn ollama(n: usize, usage: Option<Value>) -> Answer {
         .end()
 }
 
-/// Runs a turn whose model calls a tool for ever; answers how often it was asked, the account of the run, and the world.
+/// Runs a turn whose model calls a tool for ever; returns the number of model calls, the run's document, and the world.
 fn run(api: &'static str, usage: Option<Value>) -> (usize, Value, World) {
     let models = Server::deciding(move |n, _| match api {
         "ollama" => ollama(n, usage.clone()),

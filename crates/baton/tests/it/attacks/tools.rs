@@ -1,4 +1,4 @@
-//! A service whose tools become others after they were accepted.
+//! A service whose tools change after they were accepted.
 
 use std::sync::{Arc, Mutex};
 
@@ -53,7 +53,7 @@ fn a_tool_that_changed_is_not_offered_until_a_person_accepts_it() {
         assert!(accepted.code == 0 && accepted.out.starts_with("find: Finds."), "{accepted:?}");
         assert!(is_offered(&world.baton(&list), "find"));
     }
-    // What was accepted once is known.
+    // A tool that was accepted once stays known.
     *tools.lock().unwrap() = json!([find("Finds.")]);
     assert!(is_offered(&world.baton(&list), "find"));
     let missing = world.baton(&["tools", "accept", "nothing"]);

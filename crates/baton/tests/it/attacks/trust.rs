@@ -1,7 +1,7 @@
-//! What strangers wrote leads a model to send something out: through files, logs and what was kept of them.
+//! Text by strangers leads a model to send data out: through files, logs and texts that were kept of them.
 //!
-//! The models here obey whatever they are told. A server on this machine stands for the attacker's: nothing may reach it
-//! that nobody was asked about.
+//! The models here obey every text that they read. A server on this machine stands for the attacker's: nothing may
+//! reach it without an approval.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::lab::{Lab, says};
 use crate::server::{Answer, Server};
 use crate::world::World;
 
-/// A server that takes whatever is sent to it.
+/// A server that accepts every request.
 fn listening() -> Server {
     Server::deciding(|_, _| Answer::whole(200, &[("content-type", "text/plain")], "thanks"))
 }
@@ -37,7 +37,7 @@ fn obeys(world: &World, reads: &[(&str, Value)], address: &str) -> String {
     world.script(&json!({"v": 1, "replies": replies}))
 }
 
-/// Every way to read what somebody else may have written.
+/// Every way to read text that a stranger may have written.
 fn readings() -> Vec<(&'static str, Value)> {
     vec![
         ("read_file", json!({"path": "README.md"})),

@@ -1,10 +1,10 @@
 //! Every `baton …` line of a fenced `console` or `sh` block runs, in order, with the real binary.
 //!
-//! The commands of one page share a folder and its data, as they would for somebody who follows the page.
-//! A block whose info string says `no-test: WHY` is left out. Lines of other programs are not run. What a
-//! `console` block shows below a command is printed by it, line by line, with anything in between. A command
-//! succeeds, unless a comment behind it says `exit code N`. On the page about models an imitation of Ollama
-//! answers, and on the one about the personal agent a search service; everywhere else there is none.
+//! The commands of one page share a folder and its data, as they would for a user who follows the page. A block whose
+//! info string says `no-test: WHY` is left out. Lines of other programs are not run. The lines that a `console` block
+//! shows below a command are printed by it, in order, with any lines in between. A command succeeds, unless a comment
+//! behind it says `exit code N`. On the page about models an imitation of Ollama answers, and on the one about the
+//! personal agent a search service; everywhere else there is none.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ use crate::server::{Answer, Server};
 use crate::tidy::{none, root, texts};
 use crate::world::{NO_OLLAMA, PATIENT, World};
 
-/// A command, and what is shown of what it prints.
+/// A command, and the lines of its output that the page shows.
 #[derive(Debug, PartialEq)]
 struct Shown {
     command: String,
@@ -51,7 +51,7 @@ fn commands(page: &str) -> Vec<Shown> {
     found
 }
 
-/// The exit code that a command says it has.
+/// The exit code that a command's comment states.
 fn exit_code(command: &str) -> i32 {
     let said = command.rsplit_once("exit code ").and_then(|(_, code)| code.trim().parse().ok());
     said.unwrap_or_default()
@@ -63,7 +63,7 @@ fn is_run(info: &str) -> bool {
     matches!(language, "console" | "sh") && !excused
 }
 
-/// Runs a command in a folder that is its whole world; answers what went wrong.
+/// Runs a command in a folder that is its whole world; returns the first mismatch.
 #[allow(clippy::disallowed_methods, reason = "a test starts programs as a person does")]
 fn run(shown: &Shown, folder: &Path, ollama: &str) -> Result<(), String> {
     let command = &shown.command;
@@ -146,7 +146,7 @@ fn fences_are_understood() {
     assert_eq!(["baton a", "baton a  # it waits: exit code 3"].map(exit_code), [0, 3]);
 }
 
-/// A result with what is different every time left out.
+/// A result without the values that differ every time.
 fn without_ids(mut result: Value) -> Value {
     result["trace_id"] = json!("…");
     for step in result["steps"].as_array_mut().unwrap() {

@@ -1,4 +1,4 @@
-//! Answers that cannot stand: passed on to the reasoning model, or looked at and given once more.
+//! Answers that do not stand: passed on to the reasoning model, or checked and given once more.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ use crate::pty::Terminal;
 const QUESTION: &str = "What is the capital of France?";
 const FACT: &str = "a short question for a fact";
 
-/// What is said of an answer that was passed on.
+/// The step about an answer that was passed on.
 fn passed_on(span: u32, code: &str, reason: &str, why: &str) -> Value {
     let metadata = json!({"span_id": format!("SPAN{span}"), "error": code, "reason": reason, "escalated_to": "reasoning", "model": "lab/small", "model_role": "router"});
     step("warning", why, metadata)
 }
 
-/// The same where no step of its own says what the answer used.
+/// The same where no step of its own holds the answer's usage.
 fn passed_on_alone(span: u32, code: &str, reason: &str, why: &str) -> Value {
     let mut step = passed_on(span, code, reason, why);
     step["metadata"]["usage"] = usage();
@@ -64,7 +64,7 @@ fn what_the_router_refuses_or_leaves_half_said_goes_to_the_reasoning_model() {
             warning(3, code, &why),
             restarted(4, 0),
             thinking(5, 1, "Paris."),
-            // What is cut off is an answer, and the log says that no model sees it any more.
+            // An answer that was cut off is an answer too, and the log notes that no model sees it any more.
             done("ok", if is_cut { 7 } else { 6 }, 2, "Paris."),
         ];
         assert_eq!(lab.ask(&[QUESTION]), told(0, &expected, "Paris.", &steps), "{why}");

@@ -1,4 +1,4 @@
-//! What goes to the person: a question, a decision, and what is not allowed.
+//! Runs that stop for the user: a question, a decision, and a call that is not allowed.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::lab::{
 };
 use crate::mask::Mask;
 
-/// What is said of a run that waits.
+/// The step about a run that waits.
 fn waits(kind: &str, description: &str, more: Value) -> Value {
     let mut waiting = json!({"kind": kind, "run_id": "ID1", "deadline": "TIME"});
     waiting.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,4 +1,4 @@
-//! `POST /process`, `/v1/runs` and `/v1/requests`: the same handler in other clothes, and what can be asked of it.
+//! `POST /process`, `/v1/runs` and `/v1/requests`: three doors to one handler, and the fields of their requests.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::house::House;
 use crate::mask::Mask;
 use crate::world::World;
 
-/// A script that says what it was told.
+/// A script that repeats the message.
 fn echo() -> Value {
     json!({"v": 1, "replies": [], "otherwise": {"do": [{"text": "You said: {user}"}]}})
 }
@@ -177,7 +177,7 @@ fn names_outside_what_is_allowed_name_the_rule() {
     assert_eq!((answer.status, &answer.json()["response"]), (200, &json!("You said: hi")), "{answer:?}");
 }
 
-/// How many tools were called, and the warnings.
+/// The number of tool calls, and the warnings.
 fn rounds(house: &House, config: Value) -> (usize, Vec<String>, String) {
     let frames = house.run(json!({"input": "go", "config": config})).rest();
     let calls = frames.iter().filter(|frame| frame.event == "tool_result").count();

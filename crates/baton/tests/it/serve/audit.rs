@@ -1,4 +1,4 @@
-//! The audit trail: what it holds, and that nobody changes it unseen.
+//! The audit trail: its content, and that a change is never unseen.
 
 use serde_json::{Value, json};
 
@@ -18,13 +18,13 @@ fn head(world: &World) -> String {
     world.baton(&["audit", "verify"]).ok().trim().to_owned()
 }
 
-/// Does something to the rows behind Baton's back.
+/// Changes the rows behind Baton's back.
 fn tampered(world: &World, sql: &str) {
     let db = rusqlite::Connection::open(world.path("home/data/baton/baton.db")).unwrap();
     assert_eq!(db.execute(sql, []).unwrap(), 1, "{sql}");
 }
 
-/// What `verify` finds: its exit code and what it says.
+/// The result of `verify`: its exit code and its output.
 fn found(world: &World, more: &[&str]) -> (i32, String) {
     let did = world.baton(&[&["audit", "verify"], more].concat());
     (did.code, format!("{}{}", did.out, did.err).trim().to_owned())
@@ -118,7 +118,7 @@ fn a_chain_that_was_cut_off_is_found_by_the_head_that_it_had() {
     let noted = head(&world);
     tampered(&world, "DELETE FROM audit WHERE n = 4");
     assert_eq!(found(&world, &[]), (1, "error: row 4 of the audit trail is missing".to_owned()));
-    // The note of its end was changed together with it.
+    // The note of the chain's end was changed together with it.
     tampered(&world, "UPDATE chain SET (rows, head) = (SELECT n, seal FROM audit WHERE n = 3)");
     assert_eq!(found(&world, &[]).0, 0, "by itself it looks whole");
     let said = format!(

@@ -1,4 +1,4 @@
-//! Telling a context service what happens: in order, at least once, and never in anybody's way.
+//! Sending events to a context service: in order, at least once, and without delaying any run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +31,7 @@ fn bodies(server: &Server) -> Vec<Value> {
     server.requests().iter().map(|it| serde_json::from_str(&it.body).unwrap()).collect()
 }
 
-/// What arrived, and in which conversation: the kind of every event, by the run that it is about.
+/// The events that arrived: the type of each, with its correlation id.
 fn kinds(server: &Server) -> Vec<(String, String)> {
     let told = |body: Value| {
         let text = |field: &str| body[field].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! A service that is killed again and again while it drives many runs: none of them is to blame, and none is given up.
+//! A service that is killed again and again while it drives many runs: none of them is the cause, and none is given up.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use super::served::{Served, until};
 use super::several::{Kept, Several, get, post, status};
 
 const SETTINGS: &str = "[engine]\nadopt_ms = 50\n";
-/// More often than a run may bring its process down.
+/// More kills than a run may cause before it is given up.
 const KILLS: usize = 7;
 
 fn script(does: &Value) -> Value {
     json!({"v": 1, "replies": [], "otherwise": {"do": [does]}})
 }
 
-/// How many runs a process drives now.
+/// The number of runs that a process drives now.
 fn driven(served: &Served) -> u64 {
     let text = String::from_utf8(get(served, "/metrics").body).unwrap();
     let figure = text.lines().find_map(|line| line.strip_prefix("baton_runs_live ")).unwrap();
@@ -33,7 +33,7 @@ fn loses_none(kept: Kept) {
     drop(served); // with SIGKILL
     for kill in 1..KILLS {
         let served = several.start();
-        // At first all of them are taken up; those that two processes died with are driven alone.
+        // At first all of them are claimed; those that two processes died with are driven alone.
         let at_least = if kill == 1 { 10 } else { 1 };
         until("it drives some of them", || driven(&served) >= at_least);
         assert!(kill == 1 || driven(&served) == 1, "suspects are driven alone");

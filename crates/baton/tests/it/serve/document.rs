@@ -1,5 +1,5 @@
 //! Requirements of the service that need a watching peer: each step is held back by a barrier until the event before it
-//! was read, so a service that buffers, reorders or waits does not pass.
+//! was read, so a service that buffers, reorders or waits fails.
 
 use std::net::TcpStream;
 
@@ -47,7 +47,7 @@ fn ollama(answers: Vec<Answer>) -> Server {
     })
 }
 
-/// What the model was asked, in order.
+/// The requests to the model, in order.
 fn chats(model: &Server) -> Vec<Request> {
     model.requests().into_iter().filter(|request| request.path == "/api/chat").collect()
 }
@@ -133,7 +133,7 @@ fn a_chat_service_reads_every_event_before_the_next_thing_happens() {
     assert_eq!(seen, expected.map(|(role, content)| (role.to_owned(), content.to_owned())));
 }
 
-/// A port that nobody gives away by itself: below the range of those, and apart for each test process.
+/// A port below the range from which the system gives out ports, different for each test process.
 fn own_port() -> u16 {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     (first..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
@@ -157,7 +157,7 @@ fn it_listens_where_port_says_and_at_8000_otherwise() {
     child.wait().unwrap();
     assert_eq!(health.status, 200);
 
-    // Somebody may hold 8000 on this machine: then it is the port that is refused.
+    // Another process may hold 8000 on this machine: then the port is refused.
     let held = std::net::TcpListener::bind("127.0.0.1:8000");
     let did = world.baton(&["serve"]);
     drop(held);
@@ -165,8 +165,8 @@ fn it_listens_where_port_says_and_at_8000_otherwise() {
     assert!(did.err.starts_with("error: 127.0.0.1:8000 "), "{}", did.err);
 }
 
-/// The store is the last to be closed: a run that was under way when the signal came is stored to its end, and its events are
-/// sent, after the door and every stream were closed.
+/// The store is closed last: a run that was under way when the signal came is stored to its end, and its events are
+/// sent, after the listener and every stream were closed.
 #[test]
 fn a_signal_closes_the_door_first_then_the_clients_and_the_store_last() {
     for kept in [Kept::Sqlite, Kept::Postgres] {
@@ -285,7 +285,7 @@ fn the_service_profile_is_postgresql_at_5433_and_the_environment_picks_another()
     assert!(did.code != 0 && did.err.contains("127.0.0.1:1"), "{did:?}");
 }
 
-/// Branches, the current one, heads and entries: all of it is there after a kill, on both stores.
+/// Branches, the current one, heads and entries: all of them survive a kill, on both stores.
 #[test]
 fn a_stack_and_its_branches_outlive_a_killed_process() {
     for kept in [Kept::Sqlite, Kept::Postgres] {

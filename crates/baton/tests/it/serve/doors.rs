@@ -1,11 +1,11 @@
-//! Which names and which pages are answered, and what a body may be.
+//! The host names and the origins that are accepted, and the form of a body.
 
 use serde_json::json;
 
 use super::served::Served;
 use crate::world::World;
 
-/// The token that named hosts and pages need.
+/// The token that named hosts and origins need.
 const TOKEN: &str = "a-token-of-the-environment";
 const AUTHORIZED: (&str, &str) = ("authorization", "Bearer a-token-of-the-environment");
 
@@ -15,7 +15,7 @@ fn locked(settings: &str) -> Served {
     Served::on(world, &[], &[("BATON_TOKEN", TOKEN)])
 }
 
-/// A request with these lines of headers and nothing else.
+/// A request with these header lines and no others.
 fn asked(served: &Served, target: &str, lines: &[&str]) -> u16 {
     let mut text = format!("GET {target} HTTP/1.1\r\nconnection: close\r\n");
     for line in lines {

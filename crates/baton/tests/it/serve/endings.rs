@@ -1,5 +1,6 @@
-//! However a run ends, everybody who watches it sees the same end: one `done`, the last of all, and `error` right before
-//! it where it failed. Whoever began it, whoever watched from the start on either process, whoever comes late.
+//! However a run ends, every stream of it shows the same end: one `done`, the last frame, and `error` right before it
+//! where it failed. That holds for the stream that began the run, for watchers from the start on either process, and
+//! for late ones.
 
 use serde_json::{Value, json};
 
@@ -23,33 +24,33 @@ approve = ["test_effect"]
 patience_s = 1
 "#;
 
-/// What is done to a run so that it ends.
+/// The act that ends a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Act {
     /// Nothing.
     Wait,
-    /// It is cancelled before its turn comes.
+    /// It is cancelled while it is queued.
     CancelInLine,
     /// It is cancelled once an event was seen.
     CancelAfter(&'static str),
     /// Another message takes its place once an event was seen.
     InterruptAfter(&'static str),
-    /// It is cancelled when it waits for a person.
+    /// It is cancelled while it waits for a decision.
     CancelAtRest,
-    /// A person decides.
+    /// A decision is made.
     Decide(&'static str),
-    /// A person is asked and says nothing.
+    /// A question is asked and not answered.
     SayNothing,
 }
 
 impl Act {
-    /// Whether the run waits for a person before it ends.
+    /// Whether the run is suspended before it ends.
     fn rests(self) -> bool {
         matches!(self, Act::CancelAtRest | Act::Decide(_) | Act::SayNothing)
     }
 }
 
-/// One way to end.
+/// One ending of a run.
 struct Ending {
     /// The message, and the reply that it gets.
     said: &'static str,
@@ -152,10 +153,10 @@ fn cancel(served: &Served, run: &str) {
     assert_eq!(answer.status, 202, "{answer:?}");
 }
 
-/// Plays one ending while it is watched; answers the run, what its own stream showed and what the watchers saw.
+/// Plays one ending while it is watched; returns the run, the frames of its own stream and those of the watchers.
 fn played(ending: &Ending, owner: &Served, other: &Served) -> (String, Vec<Frame>, [Vec<Frame>; 2]) {
     let thread = ending.said.replace([' ', ','], "-");
-    // Somebody is before it, so that both watchers are there before its first event.
+    // Another run is before it, so that both watchers are there before its first event.
     let mut before = ask(owner, json!({"input": "block", "thread_id": thread}));
     before.until("thinking");
     let mut config = ending.config.clone();
@@ -196,7 +197,7 @@ fn played(ending: &Ending, owner: &Served, other: &Served) -> (String, Vec<Frame
     (run, shown, watchers.each_mut().map(|watcher| watcher.rest()))
 }
 
-/// What a whole log has to look like.
+/// Checks a whole log.
 fn check(ending: &Ending, all: &[Frame]) {
     let said = ending.said;
     let at = |event: &str| -> Vec<usize> {
@@ -286,7 +287,7 @@ fn a_run_that_brings_its_process_down_again_and_again_ends_once() {
         let text = format!("POST /v1/runs HTTP/1.1\r\nhost: {}\r\n{head}\r\n\r\n{body}", victim.address);
         let mut socket = victim.connect();
         socket.write_all(text.as_bytes()).unwrap();
-        socket // who leaves may not be heard
+        socket // kept open: the request of a client that leaves may be lost
     };
     let mut first = several.start_with(&[], &variables);
     let asking = begin(&first);

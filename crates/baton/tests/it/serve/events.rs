@@ -13,7 +13,7 @@ fn event(n: u32) -> Value {
     json!({"correlation_id": "c-1", "event_type": "ticket.closed", "source": "desk", "payload": {"n": n}})
 }
 
-/// The rows of the chain, as far as they were told from outside.
+/// The rows of the chain that came from outside.
 fn rows(world: &World) -> Vec<Value> {
     let listed = world.baton(&["audit", "ls", "--json"]).json();
     let row = |row: &Value| json!([row["correlation_id"], row["event_type"], row["source"]]);

@@ -14,7 +14,7 @@ fn names(house: &House) -> Vec<String> {
     listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Calls a tool; answers the status of the answer and the document without its time.
+/// Calls a tool; returns the status of the answer and the document without its time.
 fn call(house: &House, headers: &[(&str, &str)], body: Value) -> (u16, Value) {
     let answer = house.send("POST", "/execute", headers, Some(body));
     let mut document = answer.json();
@@ -190,7 +190,7 @@ fn a_call_whose_process_died_is_made_again_only_where_that_does_no_harm() {
         }
         let house = House::open(house.killed());
         asking.join().unwrap();
-        // The time that it may take is no part of what is asked: it is the same call.
+        // The timeout is no part of the request's identity: it is the same call.
         let mut again = slow.clone();
         again["timeout"] = json!(0.2);
         assert_eq!(call(&house, &key, again), error(expected), "{class}");

@@ -1,4 +1,4 @@
-//! The tools of an execution service: what a Baton makes of them, whatever the service does.
+//! The tools of an execution service: Baton's handling of them, however the service behaves.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::world::World;
 
 const TOKEN: &str = "token-0123456789abcdef";
 
-/// A service with these tools that answers calls with what it was asked.
+/// A service with these tools that answers a call with its request.
 fn service(tools: Value) -> Server {
     Server::deciding(move |_, request| answered(request, &tools))
 }
@@ -48,7 +48,7 @@ fn with_more(url: &str, more: &str) -> World {
     world
 }
 
-/// A model that makes one call and says what came of it.
+/// A model that makes one call and repeats its result.
 fn calling(world: &World, name: &str, arguments: Value) -> String {
     world.script(&json!({"v": 1, "replies": [
         {"do": [{"call": {"name": name, "arguments": arguments}}]},

@@ -1,4 +1,4 @@
-//! `done` carries the run's final text: the same on every door, however the stream was joined and whatever became of the run.
+//! `done` carries the run's final text: the same at every door, however the stream was joined and the run ended.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn computes() -> Value {
     ])
 }
 
-/// The final text of every way of reading a run that has ended.
+/// The final text in every way of reading a run that has ended.
 fn told_everywhere(house: &House, run: &str) -> Vec<Value> {
     let path = format!("/v1/runs/{run}/events");
     let whole = house.stream("GET", &path, &[], None).rest();
@@ -29,7 +29,7 @@ fn told_everywhere(house: &House, run: &str) -> Vec<Value> {
         .chain([whole.clone()])
         .map(|frames| frames.last().unwrap().data["response"].clone())
         .collect();
-    // Another process reads what is stored.
+    // Another process reads the stored run.
     let tailed = house.world.baton(&["runs", "tail", run, "--json"]).out;
     let done: Value = serde_json::from_str(tailed.lines().last().unwrap()).unwrap();
     told.push(done["response"].clone());

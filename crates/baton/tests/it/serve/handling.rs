@@ -1,4 +1,4 @@
-//! Runs that there are: read, listed, steered, decided, forked.
+//! Existing runs: read, listed, steered, decided, forked.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `GET /health`: what is said of a store that cannot be written to, and of a disk that is almost full.
+//! `GET /health`: the answer for a store that cannot be written to, and for a disk that is almost full.
 
 use std::time::Duration;
 

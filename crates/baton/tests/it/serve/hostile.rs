@@ -1,4 +1,4 @@
-//! What strangers send who mean no good: it costs little, ends soon, and harms nobody else.
+//! Requests of attackers: each costs little, ends soon, and harms no other client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::served::{Served, rest, until};
 
-/// How much more memory anything here may cost.
+/// The most additional memory for any test here.
 const MOST_MEMORY: u64 = 64 << 20;
 
 fn post(served: &Served, lines: &str) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn post(served: &Served, lines: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Writes a little every now and then until the other side has enough; answers how long that took.
+/// Writes a little every now and then until the other side has enough; returns how long that took.
 fn trickle(socket: &mut TcpStream, bytes: &[u8]) -> Duration {
     let began = Instant::now();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -211,14 +211,14 @@ fn the_last_places_are_for_health_and_cancels() {
     until("there is room again", || served.send("GET", "/v1/runs", &[], None).status == 200);
 }
 
-/// How many connections the service counts, with the one that asks.
+/// The number of connections that the service counts, with the one that asks.
 pub(crate) fn open_connections(served: &Served) -> u64 {
     let text = String::from_utf8(served.send("GET", "/metrics", &[], None).body).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("baton_connections_open "));
     line.unwrap().parse().unwrap()
 }
 
-/// How many files this process may open.
+/// The number of files that this process may open.
 fn files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

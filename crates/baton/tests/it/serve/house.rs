@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::wire::{self, Answer, Stream};
 use crate::world::World;
 
-/// See the module. It is ended with the test.
+/// A running service. It is ended with the test.
 pub(crate) struct House {
     pub(crate) world: World,
     child: Child,
@@ -31,7 +31,7 @@ impl House {
         House::open(world)
     }
 
-    /// A service on a machine that was made ready.
+    /// A service on a prepared machine.
     pub(crate) fn open(world: World) -> House {
         let log = std::fs::File::create(world.path("log")).unwrap();
         let mut child = world.command(&["serve", "--port", "0", "--json"]).stderr(log).spawn().unwrap();
@@ -55,7 +55,7 @@ impl House {
         wire::open(&self.address, method, path, headers, body.as_deref())
     }
 
-    /// A whole answer.
+    /// Sends a request; returns the whole answer.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -78,7 +78,7 @@ impl House {
         self.send("DELETE", path, &[], None)
     }
 
-    /// Asks the agent; answers the stream.
+    /// Asks the agent; returns the stream.
     pub(crate) fn run(&self, body: Value) -> Stream {
         self.stream("POST", "/v1/agent/run", &[], Some(body))
     }
@@ -88,7 +88,7 @@ impl House {
         self.until_seen(&[], run, status);
     }
 
-    /// The same, asked with this header.
+    /// The same, with this token.
     pub(crate) fn until_as(&self, authorization: &str, run: &str, status: &str) {
         self.until_seen(&[("authorization", authorization)], run, status);
     }
@@ -105,7 +105,7 @@ impl House {
         }
     }
 
-    /// Kills it; answers the machine that it was on.
+    /// Kills it; returns the machine that it was on.
     pub(crate) fn killed(mut self) -> World {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,7 +1,7 @@
-//! Tenants on one service: what is somebody else's is not there.
+//! Tenants on one service: a tenant cannot tell another tenant's things from missing ones.
 //!
-//! Every route with every kind of id, one's own, somebody else's, one that there is not, and one that could not be: what
-//! is answered to somebody else's id is what is answered to one that there is not, and nothing of theirs changes.
+//! Every route is called with every kind of id: the tenant's own, another tenant's, a missing one, and a malformed one.
+//! The answer for another tenant's id is the answer for a missing one, and nothing of the other tenant changes.
 
 mod rows;
 mod tenants;
@@ -15,7 +15,7 @@ use crate::mask::Mask;
 use rows::{ROWS, Row};
 use tenants::{Ids, MARK, Tenants};
 
-/// An id of each kind that nobody has.
+/// A missing id of each kind.
 const MISSING: [(&str, &str); 9] = [
     ("thread", "nobodys"),
     ("branch", "nowhere"),
@@ -28,7 +28,7 @@ const MISSING: [(&str, &str); 9] = [
     ("approval", "01a1dff3-037b-75c8-bb5f-3ef904772acd:1"),
 ];
 
-/// And one of each kind that nobody could have.
+/// A malformed id of each kind.
 const MALFORMED: [(&str, &str); 9] = [
     ("thread", "no~name!"),
     ("branch", "no~name!"),
@@ -70,7 +70,7 @@ fn asked(tenants: &Tenants, row: &Row, ids: &Ids) -> Answer {
     answer
 }
 
-/// What can be compared: without the ids that were asked with, and what differs from request to request.
+/// The comparable part of an answer: without the ids of the request, and without values that differ each time.
 fn comparable(answer: &Answer, ids: &Ids) -> (u16, BTreeMap<String, String>, String) {
     let mut mask = Mask::default();
     let mut plain = |text: &str| {
@@ -94,7 +94,7 @@ fn without(text: &str, before: &str) -> String {
     format!("{head}{before}{}", rest.trim_start_matches(|it: char| it.is_ascii_digit() || it == '.'))
 }
 
-/// With one kind replaced by that of others, or with all of them.
+/// The tenant's own ids, with one kind or all of them replaced by those of others.
 fn with(own: &Ids, others: &Ids, replaced: &[&'static str]) -> Ids {
     let mut mixed = own.clone();
     mixed.extend(replaced.iter().map(|kind| (*kind, others[kind].clone())));
@@ -139,7 +139,7 @@ fn what_is_somebody_elses_is_answered_like_what_there_is_not() {
                 [400, 404].contains(&refused.status) || is_about_a_tool(row, &refused),
                 "{place}: {refused:?}"
             );
-            // Whoever begins something on a thread that there is not has made it, also under somebody else's name.
+            // A request on a missing thread has created it, also under another tenant's name.
             for id in [&theirs["thread"], &missing["thread"]] {
                 tenants.send("a", "DELETE", &format!("/v1/threads/{id}"), &[], None);
             }
@@ -248,7 +248,7 @@ fn the_trail_keeps_tenants_apart() {
         let listed = tenants.served.world.baton(&["audit", "ls", "--json", "--tenant", tenant]).json();
         let items = listed["items"].as_array().unwrap();
         assert!(items.iter().all(|item| item["tenant"] == tenant), "{listed}");
-        // Beside what was done there is the row of the tenant's own token.
+        // The list also has the row of the tenant's own token.
         let (tokens, items): (Vec<_>, Vec<_>) =
             items.iter().partition(|item| item["event_type"] == "token.added");
         assert_eq!(tokens.len(), 1, "{listed}");
@@ -260,7 +260,7 @@ fn the_trail_keeps_tenants_apart() {
     }
 }
 
-/// Also not by a model that knows the hash.
+/// A model that knows the hash cannot read it either.
 #[test]
 fn a_model_reads_no_blob_of_another_tenant() {
     let world = crate::world::World::new();

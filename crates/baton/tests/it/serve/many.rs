@@ -1,8 +1,9 @@
 //! Two processes on one PostgreSQL, and everything that can happen to them: kills, stops, a database that restarts,
 //! a network that is cut, silent or slow, and answers that are lost.
 //!
-//! Whatever happens: what a reader saw under a number is in the log, logs have no gaps, nobody who lost a run adds to it,
-//! no effect happens twice, whoever reads goes on at the other process without gap or repeat, and every run ends.
+//! In every case: events that a reader saw under a number are in the log, logs have no gaps, a process that lost a run
+//! adds nothing to it, no effect happens twice, a reader goes on at the other process without gap or repeat, and every
+//! run ends.
 
 mod batch;
 mod clocks;
@@ -34,7 +35,7 @@ fn rounds(small: usize) -> usize {
     if std::env::var_os("BATON_FULL").is_some_and(|value| value == "1") { small * 10 } else { small }
 }
 
-/// Chance that is told, so that what failed can be tried again with `BATON_SEED`.
+/// Random choices with a printed seed, so that a failure can be repeated with `BATON_SEED`.
 #[allow(clippy::print_stderr, reason = "shown when the test fails")]
 fn chance() -> Dice {
     let given = std::env::var("BATON_SEED").ok().map(|seed| seed.parse().expect("BATON_SEED is a number"));

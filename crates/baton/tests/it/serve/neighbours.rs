@@ -22,7 +22,7 @@ fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// A Baton whose model calls one tool and says what came of it.
+/// A Baton whose model calls one tool and repeats its result.
 fn calling(name: &str, arguments: Value, settings: &str) -> House {
     let script = json!({"v": 1, "replies": [
         {"do": [{"call": {"name": name, "arguments": arguments}}]},
@@ -47,7 +47,7 @@ fn both(url: &str) -> String {
     )
 }
 
-/// The kinds of what a Baton was told, by correlation id.
+/// The events that a Baton received, by correlation id.
 fn told(house: &House) -> Vec<(String, String, String)> {
     let listed = house.world.baton(&["audit", "ls", "--json"]).json();
     let text = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ fn while_nobody_takes_events_runs_go_on_and_the_order_holds() {
         let mut seen = Vec::new();
         let mut keys = std::collections::BTreeSet::new();
         for request in server.requests().into_iter().rev() {
-            // The last attempt at each event is the one that was taken.
+            // The last attempt at each event is the accepted one.
             if keys.insert(request.header("idempotency-key").unwrap().to_owned()) {
                 let body: Value = serde_json::from_str(&request.body).unwrap();
                 let text = |field: &str| body[field].as_str().unwrap().to_owned();
@@ -157,7 +157,7 @@ fn while_nobody_takes_events_runs_go_on_and_the_order_holds() {
     assert_eq!(of("b"), turns(2));
 }
 
-/// Each names the other as its execution service: nothing goes in circles.
+/// Each is the other's execution service: calls do not go in circles.
 #[test]
 fn two_that_name_each_other_do_not_call_in_circles() {
     let first = plain();

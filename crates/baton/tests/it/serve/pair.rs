@@ -1,5 +1,5 @@
-//! Two Batons, one the execution and context service of the other, either of which is killed at any moment: no call with
-//! effects is made twice, every repeated call has its one key, and nothing that happened is lost.
+//! Two Batons, one the execution and context service of the other, either of which is killed at any moment: no call
+//! with effects is made twice, every repeated call has its one key, and no event is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::served::{PATIENCE, Served, until};
 use super::several::{Die, Kept, Several, rounds};
 
-/// How many runs are under way at once.
+/// The number of runs under way at once.
 const WAVE: usize = 5;
 
-/// Two services, and how far their runs are.
+/// Two services, and the state of their runs.
 struct Pair {
     caller: Several,
     service: Several,
@@ -32,7 +32,7 @@ fn named(n: usize) -> String {
     format!("run-{n:04}.")
 }
 
-/// What the model says in each run: two calls at once, two more, and an answer.
+/// The model's replies in each run: two calls at once, two more, and an answer.
 fn script(ledger: &Path) -> Value {
     let arguments = |line: &str| json!({"file": ledger, "line": line, "delay_ms": 20});
     let pays = |line: &str| {
@@ -48,7 +48,7 @@ fn script(ledger: &Path) -> Value {
     ]})
 }
 
-/// A port that nobody is given by chance, so that a service finds it free when it comes back.
+/// A port that the system gives to no other process by chance, so that a service finds it free when it comes back.
 fn steady_port() -> String {
     static PAIRS: AtomicU16 = AtomicU16::new(0);
     let from = 20_000 + (std::process::id() % 10_000) as u16 + PAIRS.fetch_add(100, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Pair {
         pair
     }
 
-    /// Starts whoever does not run; the service first, as its caller asks it for its tools.
+    /// Starts the processes that do not run; the service first, as its caller asks it for its tools.
     fn start(&mut self) {
         if self.running[1].is_none() {
             self.running[1] = Some(self.service.start_with(&["--port", &self.port], &[]));
@@ -97,7 +97,7 @@ impl Pair {
         &self.running[0].as_ref().unwrap().address
     }
 
-    /// Begins a run, however often it has to be asked for.
+    /// Begins a run, and repeats the request until it is accepted.
     fn begin(&self, n: usize) -> String {
         let body = json!({"input": format!("{} please", named(n)), "correlation_id": named(n)}).to_string();
         let key = [("idempotency-key", named(n))];
@@ -121,7 +121,7 @@ impl Pair {
         self.service.effects().values().map(Vec::len).sum()
     }
 
-    /// Begins a few runs, kills somebody at a random point of them, and waits until all have ended.
+    /// Begins a few runs, kills a process at a random point of them, and waits until all have ended.
     fn wave(&mut self, numbers: Range<usize>) {
         let (begun, most) = (self.ledger(), numbers.len());
         let early = self.die.roll(3) == 0;
@@ -156,7 +156,7 @@ impl Pair {
         calls
     }
 
-    /// What the service was told, by correlation id.
+    /// The events that the service received, by correlation id.
     fn told(&self) -> BTreeMap<String, Vec<String>> {
         let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut after = "0".to_owned();
@@ -201,7 +201,7 @@ fn connected(address: &str) -> Option<TcpStream> {
     Some(socket)
 }
 
-/// Watches a run until so many frames were seen, or it has ended.
+/// Watches a run until that many frames were seen, or it has ended.
 fn frames_seen(address: &str, run: &str, count: usize) {
     let mut socket = connected(address).unwrap();
     let head = format!("GET /v1/runs/{run}/events HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

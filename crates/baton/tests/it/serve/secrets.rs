@@ -1,7 +1,7 @@
-//! Secrets that were planted everywhere: none of them is found anywhere.
+//! Secrets that were planted everywhere: none of them is found in any output.
 //!
-//! At the most verbose level, as lines for people and as JSON, while everything goes well and while everything fails, with
-//! neighbours that repeat what they were told.
+//! At the most verbose level, as lines of text and as JSON, with success and with failure everywhere, and with
+//! neighbours that repeat every secret that they were sent.
 
 mod planted;
 mod search;
@@ -85,7 +85,7 @@ fn nothing_is_found_in(format: &str) {
     search.finds_nothing();
 }
 
-/// Whatever the neighbours do.
+/// Asks for every behaviour of the neighbours.
 fn ask_everything(search: &mut Search, served: &Served, known: &[(&str, &str)]) {
     let calls = TOOLS.iter().map(|tool| format!("call {tool}"));
     let messages = ["hello", "refuse", "break", "garble", "overflow", "stumble"].map(str::to_owned);
@@ -105,7 +105,7 @@ fn ask_everything(search: &mut Search, served: &Served, known: &[(&str, &str)]) 
     }
 }
 
-/// Whatever is wrong with a request.
+/// Makes every kind of wrong request.
 fn be_refused(search: &mut Search, served: &Served) {
     let good = format!("Bearer {BATON_TOKEN}");
     let wrong = [
@@ -141,7 +141,7 @@ fn nothing_is_found_in_json() {
     nothing_is_found_in("json");
 }
 
-/// A proxy that wants to be paid, and repeats the password that it was given.
+/// A proxy that requires a password, and repeats the password that it was given.
 #[test]
 fn the_password_of_a_proxy_is_not_found() {
     let said = format!("me:{PROXY}");
@@ -238,7 +238,7 @@ fn the_password_of_a_database_is_not_found() {
     search.finds_nothing();
 }
 
-/// What stands where it should not is refused, and not repeated.
+/// A password in the wrong setting is refused, and not repeated.
 #[test]
 fn a_password_in_an_address_is_refused_without_being_repeated() {
     let address = "http://me:5ecre7@127.0.0.1:1";

@@ -1,4 +1,4 @@
-//! A service for tests of what is around its handlers: started with any arguments, spoken to with any bytes.
+//! A service for tests of the code around the handlers: started with any arguments, sent any bytes.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::wire::{self, Answer};
 use crate::world::World;
 
-/// How long anything may take: so long that a busy machine does not matter.
+/// The time limit for anything: so long that a busy machine does not matter.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module. It is ended with the test.
+/// A running service. It is ended with the test.
 pub(crate) struct Served {
     pub(crate) world: World,
     child: Child,
-    /// What it said when it listened.
+    /// The JSON that it printed when it listened.
     pub(crate) told: Value,
     /// `ADDRESS:PORT`.
     pub(crate) address: String,
@@ -32,7 +32,7 @@ impl Served {
         Served::on(world, &[], &[])
     }
 
-    /// A service on a machine that was made ready, with these arguments and variables.
+    /// A service on a prepared machine, with these arguments and variables.
     pub(crate) fn on(world: World, args: &[&str], variables: &[(&str, &str)]) -> Served {
         let log = std::fs::File::create(world.path("log")).unwrap();
         let mut command = command(&world, args);
@@ -56,7 +56,7 @@ impl Served {
         wire::open(&self.address, method, path, headers, body).whole()
     }
 
-    /// What is answered to these bytes, to the end of the connection.
+    /// The answer to these bytes, to the end of the connection.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut socket = self.connect();
         // A server may answer and close before it has read everything.
@@ -80,7 +80,7 @@ impl Served {
         socket
     }
 
-    /// What it logged so far.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.world.path("log")).unwrap()
     }
@@ -90,12 +90,12 @@ impl Served {
         self.about("VmRSS:").trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
     }
 
-    /// How many threads it has.
+    /// The number of its threads.
     pub(crate) fn threads(&self) -> usize {
         self.about("Threads:").parse().unwrap()
     }
 
-    /// What the system says of it.
+    /// A field of its status in the operating system.
     fn about(&self, name: &str) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
@@ -105,21 +105,21 @@ impl Served {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Stops it, and returns when all of it stands still.
+    /// Stops it, and returns when all of its threads have stopped.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         let stopped = waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();
         assert!(stopped.is_some_and(|(_, status)| status.stopped()), "it stands still");
     }
 
-    /// Whether it has stopped by itself since this was asked last.
+    /// Whether it has stopped by itself since the last call.
     pub(crate) fn stands_still(&self) -> bool {
         let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
         let found = waitpid(Some(Pid::from_child(&self.child)), options).unwrap();
         found.is_some_and(|(_, status)| status.stopped())
     }
 
-    /// Waits until it ends; answers its exit code.
+    /// Waits until it ends; returns its exit code.
     pub(crate) fn ended(&mut self) -> i32 {
         self.child.wait().unwrap().code().unwrap_or(-1)
     }
@@ -132,7 +132,7 @@ impl Drop for Served {
     }
 }
 
-/// `baton serve` at any free port, which it says as JSON; at another if the arguments name one.
+/// `baton serve` at any free port, which it prints as JSON; at another if the arguments name one.
 pub(crate) fn command(world: &World, args: &[&str]) -> Command {
     let mut all = vec!["serve", "--json"];
     if !args.contains(&"--port") {
@@ -142,7 +142,7 @@ pub(crate) fn command(world: &World, args: &[&str]) -> Command {
     world.command(&all)
 }
 
-/// What still comes until the other side closes; resetting counts as closing.
+/// The rest of the bytes until the other side closes; a reset counts as closing.
 pub(crate) fn rest(socket: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     match socket.read_to_end(&mut bytes) {
@@ -153,7 +153,7 @@ pub(crate) fn rest(socket: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Asks until it is so, or for too long.
+/// Polls a condition until it holds, or fails after the time limit.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

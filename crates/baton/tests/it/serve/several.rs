@@ -1,4 +1,4 @@
-//! Several services on one store: what they share, how each of them is started, and what they are asked.
+//! Several services on one store: their shared files, their start, and the requests to them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::postgres_server::Schema;
 use crate::stage::Did;
 use crate::world::World;
 
-/// What keeps their data.
+/// The store of their data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kept {
     /// A folder.
@@ -20,7 +20,7 @@ pub(crate) enum Kept {
     Postgres,
 }
 
-/// See the module.
+/// The services' shared files and store.
 pub(crate) struct Several {
     world: World,
     schema: Option<Schema>,
@@ -61,7 +61,7 @@ impl Several {
         Served::on(World::new(), args, &variables)
     }
 
-    /// Runs a command on what they share.
+    /// Runs a command on their store and settings.
     pub(crate) fn baton(&self, args: &[&str]) -> Did {
         let shared = self.variables();
         let variables: Vec<(&str, &str)> =
@@ -71,7 +71,7 @@ impl Several {
 
     fn variables(&self) -> Vec<(&'static str, String)> {
         let path = |name: &str| self.path(name).display().to_string();
-        // The locks of processes lie in the data folder, also on PostgreSQL: who was killed is found dead at once.
+        // The locks of processes lie in the data folder, also on PostgreSQL: a killed process is found dead at once.
         let mut variables =
             vec![("BATON_CONFIG", path("home/config/baton/baton.toml")), ("BATON_DATA", path("data"))];
         variables.extend(self.schema.as_ref().map(|schema| ("DATABASE_URL", schema.url.clone())));
@@ -107,7 +107,7 @@ pub(crate) fn post(served: &Served, path: &str, body: Value) -> Answer {
     served.send("POST", path, &[], Some(&body.to_string()))
 }
 
-/// Asks the agent; answers the stream.
+/// Asks the agent; returns the stream.
 pub(crate) fn ask(served: &Served, body: Value) -> Stream {
     wire::open(&served.address, "POST", "/v1/agent/run", &[], Some(&body.to_string()))
 }
@@ -118,7 +118,7 @@ pub(crate) fn watch(served: &Served, run: &str, after: Option<&str>) -> Stream {
     wire::open(&served.address, "GET", &format!("/v1/runs/{run}/events"), &headers, None)
 }
 
-/// Where a run stands.
+/// The status of a run.
 pub(crate) fn status(served: &Served, run: &str) -> String {
     get(served, &format!("/v1/runs/{run}")).json()["status"].as_str().unwrap().to_owned()
 }

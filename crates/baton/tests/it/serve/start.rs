@@ -155,7 +155,7 @@ fn a_password_is_shown_by_no_command() {
 fn a_signal_ends_it_in_order() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut served = Served::with("");
-        // One that is kept, one that says nothing, and one in the middle of a request.
+        // One that is kept, one that is silent, and one in the middle of a request.
         let (mut kept, mut silent, mut slow) = (served.connect(), served.connect(), served.connect());
         let host = served.address.clone();
         kept.write_all(format!("GET /health HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).unwrap();
@@ -176,7 +176,7 @@ fn a_signal_ends_it_in_order() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let world = World::new();
-    // A model that never answers keeps the run, and with it the service, for as long as it may.
+    // A model that never answers keeps the run, and with it the service, for as long as the shutdown allows.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     world.settings(&format!(

@@ -1,5 +1,5 @@
-//! Decisions of people, many at once and in any order, across restarts and too late: each call that was approved runs once,
-//! as it was approved, and nothing else runs.
+//! Decisions of users, many at once and in any order, across restarts and too late: each call that was approved runs
+//! once, as it was approved, and nothing else runs.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -14,7 +14,7 @@ use super::several::{Die, Kept, Several, ask, get, post, rounds, status, watch};
 
 const SETTINGS: &str = "[policy]\napprove = [\"test_effect\"]\n\n[engine]\npoll_ms = 10\nadopt_ms = 50\n";
 
-/// An agent that makes as many calls at once as it is told: `1 calls`, `3 calls` or `10 calls`.
+/// An agent that makes as many calls at once as the message says: `1 calls`, `3 calls` or `10 calls`.
 fn stage(kept: Kept, settings: &str) -> Several {
     let several = Several::new(kept);
     several.play(&script(&several), settings);
@@ -41,7 +41,7 @@ struct Asked {
     digest: String,
 }
 
-/// Begins a run; answers it and what it asks.
+/// Begins a run; returns it and its calls that wait.
 fn begin(served: &Served, said: &str) -> (String, Vec<Asked>) {
     let mut stream = ask(served, json!({"input": said}));
     let run = stream.head.header("x-run-id").to_owned();
@@ -80,7 +80,7 @@ fn until_ended(served: &Served, run: &str) {
     assert_eq!(frames.last().unwrap().data["status"], "ok", "{frames:?}");
 }
 
-/// A hundred people decide at the same moment, half of them on each process; answers what the one said who was heard.
+/// A hundred users decide at the same moment, half of them on each process; returns the decision that was accepted.
 fn hundred(first: &Served, second: &Served, run: &str, asked: &Asked, decisions: [&str; 2]) -> String {
     let barrier = Barrier::new(100);
     let answers: Vec<_> = std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn three_approvals_of_one_step_can_be_given_in_any_order() {
     }
 }
 
-/// Ends a process, in one way or another, and starts it anew.
+/// Ends a process, in order or not, and starts it anew.
 fn restarted(several: &Several, mut served: Served, gently: bool) -> Served {
     if gently {
         served.signal(Signal::TERM);
@@ -235,7 +235,7 @@ fn a_decision_that_was_acknowledged_survives_a_kill() {
             } else {
                 denied.push(asked.call.clone());
             }
-            // Whoever drives a run and dies five times without getting any further is thought to die of it.
+            // A run whose process dies five times without any progress counts as the cause.
             if kills < 4 && die.roll(3) == 0 {
                 kills += 1;
                 drop(served); // with SIGKILL
@@ -264,7 +264,7 @@ fn a_decision_that_was_acknowledged_survives_a_kill() {
 #[test]
 fn a_decision_that_comes_too_late_changes_nothing() {
     let several = stage(Kept::Sqlite, &format!("{SETTINGS}\n[policy.channels.CHAT]\npatience_s = 1\n"));
-    // Nobody looks for what is due on this one: the decision itself finds that its time is up.
+    // This process does not look for due runs: the decision itself finds that the approval has expired.
     let alone = several.path("alone.toml");
     let settings = std::fs::read_to_string(several.path("home/config/baton/baton.toml")).unwrap();
     std::fs::write(&alone, settings.replace("adopt_ms = 50", "adopt_ms = 3600000")).unwrap();
@@ -297,7 +297,7 @@ fn what_runs_has_the_digest_that_was_approved() {
     for asked in &asked {
         assert_eq!(asked.digest, digest(&asked.line));
     }
-    // Whoever approves approves what was asked: other arguments are an edit, which says so.
+    // An approval is of the call as it was asked for: other arguments are an edit, which has to be sent as one.
     let other = json!({"decision": "approve", "arguments": arguments(&several, "other")});
     assert_eq!(post(&served, &path(&run, &asked[0]), other).problem(), (400, "invalid_request".to_owned()));
     let approved = post(&served, &path(&run, &asked[0]), json!({"decision": "approve"})).json();
@@ -305,7 +305,7 @@ fn what_runs_has_the_digest_that_was_approved() {
     let edit = |line: &str| json!({"decision": "edit", "arguments": arguments(&several, line)});
     let edited = post(&served, &path(&run, &asked[1]), edit("by a person")).json();
     assert_eq!((&edited["digest"], &edited["status"]), (&json!(digest("by a person")), &json!("edited")));
-    // What was decided stays: neither can be changed any more.
+    // The decisions stay: neither can be changed any more.
     for asked in &asked[..2] {
         let again = post(&served, &path(&run, asked), edit("other"));
         assert_eq!(again.problem(), (409, "already_decided".to_owned()));
@@ -341,8 +341,8 @@ fn an_edit_outside_what_is_allowed_now_is_refused_and_the_call_never_runs() {
     assert_eq!(several.effects().len(), 0);
 }
 
-/// What was approved is changed in the file, behind Baton's back, before it runs: in the entry that holds the call, or in
-/// the approval that holds what a person put in its place.
+/// The approved arguments are changed in the file, behind Baton's back, before the call runs: in the entry that holds
+/// the call, or in the approval that holds the user's edit.
 #[test]
 fn arguments_that_were_changed_after_the_approval_never_run() {
     for (decision, table) in [("approve", None), ("approve", Some("entries")), ("edit", Some("approvals"))] {

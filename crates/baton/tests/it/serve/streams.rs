@@ -1,4 +1,4 @@
-//! `POST /v1/agent/run` and `GET /v1/runs/{id}/events`: what is streamed, and coming back to it.
+//! `POST /v1/agent/run` and `GET /v1/runs/{id}/events`: the streamed frames, and resuming a stream.
 
 use serde_json::{Value, json};
 
@@ -16,12 +16,12 @@ fn looks_up() -> Value {
     ])
 }
 
-/// A script that stops half-way until it is told to.
+/// A script that stalls half-way until it is cancelled.
 fn stalls() -> Value {
     json!([{"do": [{"text": "First "}, {"stall": true}]}])
 }
 
-/// A script that asks the person.
+/// A script that asks the user.
 fn asks() -> Value {
     json!([
         {"do": [{"call": {"name": "ask_user", "arguments": {"question": "Which colour?"}}}]},
@@ -237,7 +237,7 @@ fn a_silent_stream_says_that_it_is_there_and_ends_with_the_process() {
     let mut stream = house.run(json!({"input": "hi"}));
     let path = format!("/v1/runs/{}/events", stream.head.header("x-run-id"));
     let mut second = house.stream("GET", &path, &[], None);
-    // Nothing is there to see, so whatever comes first is the comment.
+    // There is no event to see, so the first thing that comes is the comment.
     std::thread::scope(|scope| {
         let closing = scope.spawn(|| {
             while !second.between.iter().any(|line| line == ": ping") {
@@ -252,7 +252,7 @@ fn a_silent_stream_says_that_it_is_there_and_ends_with_the_process() {
     assert!(stream.between.last().unwrap().starts_with("retry: "), "{:?}", stream.between);
 }
 
-/// A model behind HTTP says its next words only when the ones before were seen.
+/// A model behind HTTP sends its next words only when the ones before were seen.
 #[test]
 fn every_word_is_seen_before_the_next_is_said() {
     let line = |text: &str, is_done: bool| {

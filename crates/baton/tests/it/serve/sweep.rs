@@ -1,4 +1,4 @@
-//! A stream that is cut anywhere goes on from there on another process: no gap, no repeat.
+//! A stream that is cut at any byte goes on from there on another process: no gap, no repeat.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::served::Served;
 use super::several::{Die, Kept, Several, ask, get, post, rounds, watch};
 use super::wire::{Frame, Stream};
 
-/// Text, a tool, a decision of a person, and text again.
+/// A script of text, a tool, a decision, and text again.
 fn stage(kept: Kept) -> Several {
     let several = Several::new(kept);
     let effect = json!({"file": several.path("effects"), "line": "sent", "class": "unsafe"});
@@ -100,13 +100,13 @@ fn a_stream_that_is_cut_after_any_event_goes_on_elsewhere_on_postgres() {
 struct Client<'a> {
     processes: [&'a Served; 2],
     run: String,
-    /// Whole frames, as far as they are numbered.
+    /// The whole frames that have a number.
     kept: Vec<Frame>,
     is_decided: bool,
 }
 
 impl Client<'_> {
-    /// Reads so many bytes at most.
+    /// Reads that many bytes at most.
     fn read(&mut self, mut stream: Stream, most: usize, decides: usize) {
         let (mut bytes, mut seen) = (Vec::new(), Vec::new());
         for _ in 0..most {
@@ -241,7 +241,7 @@ fn a_place_that_the_log_does_not_have_is_refused_on_every_process() {
     assert_eq!(first.send("GET", &path, &twice, None).problem(), (400, "invalid_request".to_owned()));
     assert_eq!(watch(&second, &run, Some("0.0")).rest(), all, "the place before the first event");
 
-    // Whoever says that an earlier owner showed more than it stored may be right: what it saw is withdrawn.
+    // A cursor which claims that an earlier owner showed more than it stored may be right: those frames are withdrawn.
     let foreign = format!("1.{}", far.split_once('.').unwrap().1);
     assert_ne!(epoch, 1, "another process went on with it");
     let mut told = watch(&second, &run, Some(&foreign)).rest();

@@ -1,4 +1,4 @@
-//! Who may come in, and what they may do there.
+//! Access with tokens, and their scopes.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::house::House;
 use super::served::{Served, until};
 use crate::world::World;
 
-/// Every kind of thing that a token may be for, and a request for it.
+/// Every scope of a token, and a request that needs it.
 const ASKED: [(&str, &str, &str, Option<&str>); 5] = [
     ("read", "GET", "/v1/runs", None),
     ("run", "POST", "/v1/threads", Some("{}")),
@@ -20,7 +20,7 @@ const ASKED: [(&str, &str, &str, Option<&str>); 5] = [
     ("run", "POST", "/v1/runs/01a1dff3-037b-75c8-bb5f-3ef904772acc/cancel", None),
 ];
 
-/// Makes a token; answers it and its id.
+/// Makes a token; returns it and its id.
 fn added(world: &World, args: &[&str]) -> (String, String) {
     let mut all = vec!["tokens", "add", "--json"];
     all.extend(args);

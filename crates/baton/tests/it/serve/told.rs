@@ -1,4 +1,4 @@
-//! What a service tells of itself: its log and its figures. Neither holds what is secret or somebody's own.
+//! The service's output about itself: its log and its metrics. Neither holds a secret or a tenant's data.
 
 use std::collections::BTreeSet;
 

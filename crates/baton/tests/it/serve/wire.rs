@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer is waited for: so long that a busy machine does not matter.
+/// The time limit of an answer: so long that a busy machine does not matter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A whole answer.
@@ -41,7 +41,7 @@ impl Answer {
     }
 }
 
-/// One frame of a stream, or what stands between them.
+/// One frame of a stream, or a line between frames.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Frame {
     pub(crate) id: Option<String>,
@@ -70,7 +70,7 @@ pub(crate) fn open(
     open_on(socket, address, method, path, headers, body)
 }
 
-/// The same on a connection that there is.
+/// The same on an open connection.
 pub(crate) fn open_on(
     mut socket: TcpStream,
     address: &str,
@@ -171,10 +171,10 @@ impl Stream {
     }
 }
 
-/// What is left of an answer.
+/// The remaining part of an answer.
 enum Left {
     Body(usize),
-    /// So much of the present chunk.
+    /// The rest of the present chunk.
     Chunk(usize),
     Nothing,
 }

@@ -1,5 +1,5 @@
-//! A collector on loopback: it takes what is posted to it over OTLP/HTTP, and reads it with the published
-//! definitions of that protocol. Threads of the standard library only.
+//! A collector on loopback: it takes OTLP/HTTP requests, and decodes them with the published definitions of that
+//! protocol. Threads of the standard library only.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,14 +12,14 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::{Map, Value, json};
 
-/// What it does with a request.
+/// The collector's reaction to a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
     /// It takes it.
     Taking,
-    /// It answers that it is broken.
+    /// It answers with an error.
     Broken,
-    /// It takes it and never says a word.
+    /// It takes it and never answers.
     Silent,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Posted {
     pub(crate) body: Vec<u8>,
 }
 
-/// See the module.
+/// The running collector.
 pub(crate) struct Collector {
     address: SocketAddr,
     posted: Arc<Mutex<Vec<Posted>>>,
@@ -154,7 +154,7 @@ fn plain(value: Option<&AnyValue>) -> Value {
     }
 }
 
-/// An id as people write it.
+/// An id in hexadecimal.
 pub(crate) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

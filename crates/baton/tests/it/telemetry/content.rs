@@ -1,4 +1,4 @@
-//! What was said: in spans only where the operator wants it there.
+//! Message content: in spans only where the operator wants it there.
 
 use serde_json::{Value, json};
 

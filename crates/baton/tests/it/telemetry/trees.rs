@@ -1,4 +1,4 @@
-//! `baton runs trace`, and that it shows what a collector is sent.
+//! `baton runs trace`, and that it shows the spans that a collector gets.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn a_run_that_was_killed_goes_on_in_the_same_trace() {
         ]
     );
 
-    // It is resumed without the caller's variable: the run remembers.
+    // It is resumed without the caller's variable: the run has stored it.
     let variables: Vec<(&str, &str)> = vec![(ENDPOINT, &variables[0].1)];
     assert_eq!(world.baton_with(&variables, &["runs", "resume", &run]).code, 0);
     let spans = collector.spans();
@@ -70,7 +70,7 @@ fn a_run_that_was_killed_goes_on_in_the_same_trace() {
     );
 }
 
-/// The lines of a tree: depth, name without the script's path, and what is said of it without tokens.
+/// The lines of a tree: depth, name without the script's path, and the attributes without tokens.
 fn shown(text: &str) -> Vec<String> {
     let table = text.lines().skip_while(|line| !line.starts_with("SPAN ")).skip(1);
     let line = |line: &str| {

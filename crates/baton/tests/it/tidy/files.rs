@@ -1,4 +1,4 @@
-//! Rules about files: how they open, how long they are, what they are called, what they never say.
+//! Rules about files: how they begin, their length, their names, and words that they never contain.
 
 use super::{Text, none, texts};
 
@@ -11,7 +11,7 @@ const LONG_FILES: [(&str, &str); 2] = [
     ("crates/baton-store/src/lib.rs", "the store's whole surface, one method after the other"),
 ];
 
-/// Names that say nothing about what is inside.
+/// Names that do not describe the content.
 const EMPTY_NAMES: [&str; 8] = ["mod", "util", "utils", "helper", "helpers", "common", "types", "misc"];
 
 fn rust() -> Vec<Text> {
@@ -63,7 +63,7 @@ const MACHINE: &str = "a path of one machine: use a folder that the program is g
 const REGISTRY: &str = "where packages come from is the package manager's business";
 const UNFINISHED: &str = "finish it, or leave it out";
 
-/// What no file says, in two halves so that this one does not say it either.
+/// Words that no file contains, in two halves so that this one does not contain them either.
 const NEVER_SAID: [([&str; 2], &str); 14] = [
     (["/wo", "rk/"], MACHINE),
     (["/ro", "ot/"], MACHINE),
@@ -97,7 +97,7 @@ fn some_things_are_never_said() {
     none(breaches, "take these out:");
 }
 
-/// The core decides; it does not touch the world. Its manifest shows it for crates, this for `std`.
+/// The core decides; it does no I/O. Its manifest shows that for crates, this for `std`.
 #[test]
 fn the_core_uses_nothing_of_std_that_acts() {
     let acts = ["fs", "net", "env", "process", "io", "os"].map(|module| format!("std::{module}"));
@@ -116,7 +116,7 @@ fn the_core_uses_nothing_of_std_that_acts() {
     none(breaches, "baton-core only decides: let the engine do this and pass the value in");
 }
 
-/// Who may speak HTTP: models, the three ways out of the tools, and the exporter of telemetry.
+/// The code that may speak HTTP: models, the three ways out of the tools, and the exporter of telemetry.
 const SPEAK_HTTP: [&str; 6] = [
     "crates/baton-model/src/",
     "crates/baton-tools/src/egress.rs",

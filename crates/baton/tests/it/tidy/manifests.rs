@@ -14,7 +14,7 @@ use super::{none, root};
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 const MOST_PACKAGES: usize = 500;
 
-/// Who may use whom. Everything else is a stranger.
+/// The allowed dependencies between our crates. Every other package is foreign.
 const EDGES: [(&str, &[&str]); 7] = [
     ("baton-core", &[]),
     ("baton-http", &[]),
@@ -25,7 +25,7 @@ const EDGES: [(&str, &[&str]); 7] = [
     ("baton", &["baton-core", "baton-store", "baton-model", "baton-tools", "baton-engine"]),
 ];
 
-/// All that the core may use: no clock, no I/O, no randomness, no async. Name, default features, features.
+/// All dependencies of the core: no clock, no I/O, no randomness, no async. Name, default features, features.
 const CORE: [(&str, bool, &[&str]); 6] = [
     ("jiff", false, &["alloc"]),
     ("serde", true, &["derive", "rc"]),
@@ -35,7 +35,7 @@ const CORE: [(&str, bool, &[&str]); 6] = [
     ("uuid", false, &["serde", "std"]),
 ];
 
-/// Packages that must not come in, and what is there instead.
+/// Banned packages, and the replacement of each.
 const BANNED: [(&str, &str); 7] = [
     ("openssl", "no C TLS: rustls"),
     ("openssl-sys", "no C TLS: rustls"),
@@ -94,7 +94,7 @@ pub(crate) fn ours() -> impl Iterator<Item = &'static Value> {
     packages().iter().filter(|package| package["source"].is_null())
 }
 
-/// What the workspace asks for by name, of strangers.
+/// The foreign packages that the workspace names itself.
 pub(crate) fn direct() -> BTreeSet<String> {
     let foreign = |dependency: &&Value| dependency["path"].is_null();
     let asked = ours().flat_map(|package| package["dependencies"].as_array().unwrap()).filter(foreign);
@@ -168,7 +168,7 @@ fn there_is_one_cargo_feature() {
     none(breaches, "one build has everything: make these a setting, or leave them out");
 }
 
-/// What is built, not what the lock file lists: that also names optional packages that nobody switched on.
+/// Checks the packages that are built, not those of the lock file: it also lists optional ones that no feature enables.
 #[test]
 fn banned_packages_stay_out() {
     let tree = cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--offline", "--locked"]);
@@ -213,7 +213,7 @@ fn packages_come_from_one_place_and_are_not_too_many() {
     none(elsewhere.map(|(name, ..)| name.clone()).collect(), "use a release from crates.io for these");
 }
 
-/// They are a workspace of their own, which only the full test builds.
+/// The fuzz targets are a workspace of their own, which only the full test builds.
 #[test]
 fn the_fuzz_targets_know_what_our_crates_need() {
     let asks = |package: &Value| -> BTreeSet<String> {

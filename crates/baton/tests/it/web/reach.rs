@@ -1,4 +1,4 @@
-//! What is reached, by which way, and for how long.
+//! The addresses that are reached, the way, and the time limits.
 
 use std::net::TcpListener;
 
@@ -70,7 +70,7 @@ fn a_page_that_a_search_found_leads_to_no_other_exception() {
     assert_eq!(inner.paths(), Vec::<String>::new());
 }
 
-/// A proxy of the environment is for services elsewhere, encrypted or not; this computer is reached directly.
+/// The environment's proxy is for services elsewhere, encrypted or not; this computer is reached directly.
 #[test]
 fn a_proxy_is_asked_for_services_elsewhere_alone() {
     let search = ["tools", "call", "web_search", "query=x", "--json"];

@@ -1,8 +1,8 @@
 //! The container that llama.cpp reads: named values, then named tensors, little-endian, version 3.
 //!
-//! Only what a small model needs: tensors of 32-bit numbers, and the kinds of value that describe it.
+//! It has only the parts that a small model needs: tensors of 32-bit numbers, and the kinds of value that describe it.
 
-/// Where tensors may begin.
+/// The alignment of tensors.
 const ALIGNMENT: usize = 32;
 
 /// A named value.

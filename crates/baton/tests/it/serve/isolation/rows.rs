@@ -10,7 +10,7 @@ pub(super) struct Row {
     /// The path, and the query.
     pub(super) path: &'static str,
     pub(super) body: Option<&'static str>,
-    /// What is answered where all ids are one's own.
+    /// The status where all ids are the tenant's own.
     pub(super) own: u16,
 }
 
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
     get("/v1/blobs/{blob}"),
     post("/execute", r#"{"tool_name": "read_blob", "arguments": {"hash": "{blob}"}}"#, 200),
     post("/execute", r#"{"tool_name": "search_blob", "arguments": {"hash": "{blob}", "pattern": "x"}}"#, 200),
-    // What has no ids.
+    // Routes without ids.
     get("/v1/policy?message=hello"),
     get("/tools"),
     post("/events", r#"{"correlation_id": "c", "event_type": "t", "source": "s", "payload": {}}"#, 202),

@@ -1,4 +1,4 @@
-//! Two tenants on one service: what each has, how it asks, and everything that the store holds of it.
+//! Two tenants on one service: the data of each, its requests, and everything that the store holds of it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::super::served::{Served, until};
 use super::super::wire::Answer;
 use crate::world::World;
 
-/// Words that one tenant's model and people say, and nobody else's.
+/// A word that only one tenant's model and messages contain.
 pub(super) const MARK: &str = "bumblebee";
 
 /// A service, and the tokens of its tenants `a` and `b`.
@@ -22,7 +22,7 @@ pub(super) struct Tenants {
 pub(super) type Ids = BTreeMap<&'static str, String>;
 
 impl Tenants {
-    /// A service on which nothing has happened yet.
+    /// A service without any data.
     pub(super) fn new() -> Tenants {
         let world = World::new();
         let call = |name: &str, arguments: Value| json!({"call": {"name": name, "arguments": arguments}});
@@ -76,7 +76,7 @@ impl Tenants {
         answer.json()
     }
 
-    /// Says something; answers what came of it.
+    /// Sends a message; returns the result.
     #[track_caller]
     pub(super) fn say(&self, tenant: &str, thread: &str, text: &str) -> Value {
         let body = json!({"message": text, "thread_id": thread}).to_string();
@@ -126,7 +126,7 @@ impl Tenants {
         let tables = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
         let mut tables: BTreeMap<String, String> =
             tables.map(|table: String| (table, "tenant = ?1".to_owned())).collect();
-        // Those that name a thread or a run by its number belong to whom that does.
+        // Tables that name a thread or a run by its number belong to the tenant of that thread or run.
         for (table, owner) in [("entries", "thread"), ("steps", "run")] {
             let owned = format!("{owner} IN (SELECT n FROM {owner}s WHERE tenant = ?1)");
             assert_eq!(tables.insert(table.to_owned(), owned), None);
@@ -146,7 +146,7 @@ impl Tenants {
         tables.iter().map(rows).collect()
     }
 
-    /// Waits until nothing of a tenant is on its way into the audit trail.
+    /// Waits until no event of a tenant is on its way into the audit trail.
     pub(super) fn until_sealed(&self, tenant: &str) {
         until("all is sealed", || {
             let waiting = "SELECT count(*) FROM outbox WHERE tenant = ?1";

@@ -8,15 +8,15 @@ use super::pair::Pair;
 use super::play;
 use super::reader::{Client, Progress, Trail};
 
-/// See the module.
+/// A batch of runs with their readers.
 pub(super) struct Batch {
     runs: Vec<(usize, [JoinHandle<Trail>; 2])>,
     pub(super) progress: Arc<Progress>,
 }
 
-/// A run that has ended, and what its readers saw.
+/// A run that has ended, with the trails of its readers.
 pub(super) struct Kept {
-    /// Which of all runs it is.
+    /// The number of the run among all runs.
     pub(super) n: usize,
     pub(super) trails: [Trail; 2],
 }
@@ -36,7 +36,7 @@ impl Batch {
         Batch { runs: runs.map(begin).collect(), progress: progress.clone() }
     }
 
-    /// How many events its readers see, about.
+    /// The approximate number of events that its readers see.
     pub(super) fn events(&self) -> usize {
         let words: usize = play::SAYS.iter().map(|says| says.split(' ').count()).sum();
         self.readers() * (words + 6)
@@ -46,7 +46,7 @@ impl Batch {
         2 * self.runs.len()
     }
 
-    /// Waits until so many events were seen; false if all have ended by then.
+    /// Waits until that many events were seen; false if all runs have ended by then.
     pub(super) fn reaches(&self, events: usize) -> bool {
         self.progress.until(events, self.readers())
     }

@@ -24,7 +24,7 @@ fn a_step_of_the_databases_clock_costs_nobody_a_run() {
                 [Batch::begin(&pair, 0, first..middle), Batch::begin(&pair, 1, middle..middle + AT_ONCE)];
             let mut next = 1;
             while batches[0].reaches(next) {
-                // As a clock that is an hour ahead has it, whoever renews its lease meanwhile.
+                // As if the clock were an hour ahead, whichever process renews its lease meanwhile.
                 schema.run("UPDATE owners SET expires_at = clock_timestamp() - interval '1 hour'");
                 next = batches[0].progress.seen() + 1 + dice.below(5) as usize;
             }

@@ -14,9 +14,9 @@ use super::{chance, rounds};
 use crate::postgres_server::OwnServer;
 use crate::world::World;
 
-/// How much more memory may be in use afterwards.
+/// The most additional memory afterwards.
 const MOST_MEMORY: u64 = 64 << 20;
-/// Who drops requests at once.
+/// The number of clients that drop requests at once.
 const CLIENTS: usize = 8;
 /// Connections of ours that wait inside a transaction.
 const INSIDE: &str = "SELECT count(*) FROM pg_stat_activity
@@ -68,11 +68,11 @@ fn drop_one(address: &str, request: &str, dice: &mut Dice) {
     if dice.chance(30) {
         let _ = socket.shutdown(Shutdown::Write);
     }
-    // What arrived and was not read makes this a reset.
+    // Bytes that arrived and were not read make this a reset.
     let _ = ok && dice.chance(30) && sent == bytes.len() && matches!(socket.peek(&mut piece), Ok(1..));
 }
 
-/// Drops so many requests.
+/// Drops that many requests.
 fn storm(served: &Served, run: &str, dice: &mut Dice, requests: usize) {
     let left = AtomicUsize::new(requests);
     let another =
@@ -124,7 +124,7 @@ fn dropped_requests_leave_nothing_behind() {
     assert!(after.saturating_sub(before) < MOST_MEMORY, "{before} → {after}");
     let asked = served.send("POST", "/process", &[], Some(r#"{"message": "hi"}"#));
     assert_eq!((asked.status, &asked.json()["status"]), (200, &json!("ok")));
-    // The server itself ends whoever waits there for ten seconds, and writes it down.
+    // The server itself ends connections that wait there for ten seconds, and logs it.
     let log = std::fs::read_to_string(server.folder.join("log")).unwrap();
     assert!(!log.contains("idle-in-transaction"), "{log}");
     until("nobody stays inside a transaction", || server.run(INSIDE) == "0");

@@ -5,7 +5,7 @@ use super::pair::Pair;
 use super::{chance, rounds, verdict};
 use crate::postgres_server::Schema;
 
-/// Runs of one kill.
+/// The number of runs for one kill.
 const AT_ONCE: usize = 4;
 
 #[test]

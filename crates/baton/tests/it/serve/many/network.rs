@@ -29,7 +29,7 @@ impl Wired {
         Wired { schema, proxies, pair, dice, runs }
     }
 
-    /// Has everything run, a few at a time; `disturb` does so until nobody reads any more.
+    /// Makes all runs, a few at a time; `disturb` disturbs each batch until all of its readers are done.
     fn run(mut self, mut disturb: impl FnMut(&mut Wired, &Batch, usize)) {
         let mut kept: Vec<Kept> = Vec::new();
         for first in (0..self.runs).step_by(AT_ONCE) {
@@ -87,12 +87,12 @@ fn a_process_that_the_database_hears_nothing_of_loses_its_runs_and_adds_nothing(
     Wired::new(rounds(20)).run(|wired, batch, at| {
         batch.reaches(wired.dice.below(batch.events() as u64 / 2) as usize);
         wired.proxies[at].go_dark();
-        // The others have them when their readers go on; what was under way then arrives too late.
+        // The other process has them when their readers go on; writes that were under way then arrive too late.
         batch.reaches(usize::MAX);
     });
 }
 
-/// The network forgets the connections of both processes, and new ones are fine: nobody counts as dead.
+/// The network forgets the connections of both processes, and new ones are fine: neither process counts as dead.
 #[test]
 fn connections_that_went_silent_are_given_up() {
     Wired::new(AT_ONCE).run(|wired, batch, _| {

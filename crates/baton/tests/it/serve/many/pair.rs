@@ -11,15 +11,15 @@ use super::play;
 use crate::postgres_server::Schema;
 use crate::world::World;
 
-/// The shortest lease that there is, in seconds.
+/// The shortest possible lease, in seconds.
 pub(super) const LEASE_S: u64 = 3;
 
-/// Where the two processes are reached now.
+/// The present addresses of the two processes.
 pub(super) type Places = Arc<Mutex<[String; 2]>>;
 
-/// See the module.
+/// The two services.
 pub(super) struct Pair {
-    /// Where the script and the effects are.
+    /// The folder with the script and the effects.
     stage: World,
     settings: String,
     urls: [String; 2],
@@ -61,7 +61,7 @@ impl Pair {
         self.places.lock().unwrap()[which] = self.homes[which].address.clone();
     }
 
-    /// Waits until a process drives nothing any more, so that it adds nothing any more either.
+    /// Waits until a process drives no run any more, so that it adds nothing any more either.
     pub(super) fn until_idle(&self, which: usize) {
         until("a process rests", || figure(&self.homes[which], "runs_live") == 0);
     }
@@ -81,8 +81,8 @@ impl Drop for Pair {
     }
 }
 
-/// As if every process were on a machine of its own, now and later: nobody sees the lock of another, so that leases alone
-/// say who lives.
+/// Puts every process on a machine of its own, now and later: no process sees the lock of another, so that leases alone
+/// decide which one lives.
 pub(super) const APART: &str = "CREATE FUNCTION apart() RETURNS trigger LANGUAGE plpgsql AS
        'BEGIN NEW.machine := NEW.owner::text; RETURN NEW; END';
      CREATE TRIGGER apart BEFORE INSERT OR UPDATE ON owners FOR EACH ROW EXECUTE FUNCTION apart();

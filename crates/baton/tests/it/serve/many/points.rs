@@ -14,7 +14,7 @@ use crate::points::{By, passed};
 use crate::postgres_server::Schema;
 use crate::world::World;
 
-/// How many are tried at once: most of the time they wait for a lease to run out.
+/// The number of stops that are tried at once: most of the time they wait for a lease to run out.
 const AT_ONCE: usize = 6;
 
 /// A stop of a process that drives one run.
@@ -37,7 +37,7 @@ fn stop_at(point: &str, hit: u32) {
     until(&format!("it stops at {stops}"), || victim.stands_still());
     leaves_the_ledger(&victim, &ledger);
     let all_ended = || count("runs WHERE status < 3") == 0;
-    // Before its first commit there is nothing to take; then it begins when it goes on.
+    // Before its first commit there is no run to claim; the stopped process then begins it when it goes on.
     if count("runs") > 0 {
         until(&format!("another process ends the run, {stops}"), all_ended);
         assert!(count("claims") > 0 || hit > 1, "{stops}: it was taken");
@@ -56,7 +56,7 @@ fn stop_at(point: &str, hit: u32) {
     assert_eq!(schema.run(verdict::STALE), "0", "{stops}: somebody wrote to a run that was taken from them");
 }
 
-/// A process that has the file of effects locked goes on until it has not: nobody could write to it.
+/// Lets a process that has the file of effects locked go on until it has released it: the others could not write to it.
 fn leaves_the_ledger(victim: &Served, ledger: &std::path::Path) {
     let file = File::options().append(true).create(true).open(ledger).unwrap();
     while file.try_lock().is_err() {

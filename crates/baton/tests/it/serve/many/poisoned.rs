@@ -1,4 +1,4 @@
-//! A run that brings down whoever drives it.
+//! A run that brings down every process that drives it.
 
 use serde_json::json;
 
@@ -7,17 +7,17 @@ use super::pair::open;
 use crate::postgres_server::Schema;
 use crate::world::World;
 
-/// Dies at the first piece of text, each time.
+/// The process dies at the first piece of text, each time.
 const DEADLY: (&str, &str) = ("BATON_FAILPOINT", "llm.mid_stream:1");
 
 #[test]
 fn a_run_that_kills_its_host_five_times_is_given_up() {
     let (schema, stage) = (Schema::new(), World::new());
-    // Not at once, so that each host can say that it is there.
+    // Not at once, so that each host can report that it listens.
     let reply = json!({"do": [{"stall_ms": 500}, {"text": "It is poison."}]});
     let settings = format!("model = '{}'\n", stage.script(&json!({"v": 1, "replies": [reply]})));
     let host = || open(&settings, &schema.url, &[DEADLY]);
-    let mut dead = vec![host()]; // their locks stay where they are, so that nobody waits for a lease
+    let mut dead = vec![host()]; // their locks stay where they are, so that no process waits for a lease
     let begun = dead[0].send("POST", "/v1/runs", &[], Some(r#"{"flow": "turn", "input": "go"}"#));
     assert_eq!(begun.status, 202, "{begun:?}");
     let run = begun.json()["run_id"].as_str().unwrap().to_owned();

@@ -1,7 +1,7 @@
-//! A network between Baton and PostgreSQL that does what it is told: it cuts, is silent, slow, or loses answers.
+//! A network between Baton and PostgreSQL with faults on demand: it cuts, is silent, slow, or loses answers.
 //!
-//! What the server says is passed on answer by answer (up to `ReadyForQuery`), so that the answer to a commit can be told
-//! from others. It speaks no TLS, and knows no more of the protocol than where a message ends.
+//! The server's output is passed on answer by answer (up to `ReadyForQuery`), so that the answer to a commit can be
+//! told from others. It speaks no TLS, and knows no more of the protocol than the end of a message.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,31 +11,31 @@ use std::time::Duration;
 
 use super::dice::Dice;
 
-/// What the network is like.
+/// The state of the network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Weather {
     /// It works.
     Fine,
-    /// Everything takes up to so long.
+    /// Everything takes up to that long.
     Slow { most_ms: u64 },
-    /// So many questions in a hundred are passed on, and cut off before they are answered.
+    /// This share of queries is passed on, and cut off before the answer.
     Hasty { percent: u64 },
-    /// So many commits in a hundred are made, and cut off before the answer arrives.
+    /// This share of commits is made, and cut off before the answer arrives.
     Swallows { percent: u64 },
 }
 
-/// What becomes of a connection.
+/// The state of one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
-    /// It does what the weather says.
+    /// It follows the weather.
     Usual,
     /// Nothing passes.
     Mute,
-    /// What was sent meanwhile arrives late, and then it is cut.
+    /// Bytes that were sent meanwhile arrive late, and then it is cut.
     Doomed,
 }
 
-/// See the module. It ends with the value.
+/// A network with faults. It ends with the value.
 pub(super) struct Proxy {
     /// The address of the database behind it.
     pub(super) url: String,
@@ -88,7 +88,7 @@ impl Proxy {
                 if accepting.lock().over {
                     return;
                 }
-                // A server that is away refuses: so does whoever stands before it.
+                // A server that is away refuses connections: so does the network before it.
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
                     join(&accepting, client, server);
                 }
@@ -97,7 +97,7 @@ impl Proxy {
         Proxy { url, port, shared }
     }
 
-    /// Changes what the network is like.
+    /// Changes the state of the network.
     pub(super) fn weather(&self, weather: Weather) {
         self.shared.lock().weather = weather;
     }
@@ -107,18 +107,18 @@ impl Proxy {
         self.shared.lock().links.values().for_each(Link::cut);
     }
 
-    /// Nothing passes any more, and nobody is told.
+    /// Drops everything from now on, without closing a connection.
     pub(super) fn go_dark(&self) {
         self.shared.lock().dark = true;
         self.forget_connections();
     }
 
-    /// Nothing passes any more on the connections of now; new ones work.
+    /// Drops everything on the present connections; new ones work.
     pub(super) fn forget_connections(&self) {
         self.turn(Fate::Usual, Fate::Mute);
     }
 
-    /// New connections work again. Those that were silent deliver what was sent, and break.
+    /// New connections work again. Silent ones deliver what was sent, and break.
     pub(super) fn heal(&self) {
         self.shared.lock().dark = false;
         self.turn(Fate::Mute, Fate::Doomed);
@@ -136,7 +136,7 @@ impl Drop for Proxy {
         self.shared.lock().over = true;
         self.cut();
         self.heal();
-        let _ = TcpStream::connect(("127.0.0.1", self.port)); // so that whoever waits for connections sees it
+        let _ = TcpStream::connect(("127.0.0.1", self.port)); // wakes the thread that waits for connections
     }
 }
 
@@ -214,16 +214,16 @@ impl Way {
                 said.drain(..length);
             }
         }
-        // What a server says before it hangs up is no whole answer.
+        // The last words of a server that hangs up are no whole answer.
         let _ = to.write_all(&said);
     }
 
-    /// Waits as long as the network makes it wait; answers what became of the connection, or none if it is gone.
+    /// Waits as long as the network demands; returns the fate of the connection, or `None` if it is gone.
     fn passes(&self) -> Option<Fate> {
         let mut state = self.shared.lock();
         if let Weather::Slow { most_ms } = state.weather {
             let pause = Duration::from_millis(state.dice.below(most_ms));
-            // It ends with the pause, unless everything ends before.
+            // The wait ends with the pause, unless the whole network ends before.
             let waits = |state: &mut State| !state.over;
             state = self.shared.changed.wait_timeout_while(state, pause, waits).unwrap().0;
         }
@@ -241,7 +241,7 @@ impl Way {
     }
 }
 
-/// The length of the first whole answer, up to `ReadyForQuery`, and whether something was committed with it.
+/// The length of the first whole answer, up to `ReadyForQuery`, and whether it ended a commit.
 fn answer(said: &[u8]) -> Option<(usize, bool)> {
     let (mut at, mut writes) = (0, false);
     loop {

@@ -1,7 +1,8 @@
-//! One who reads a run to its end, whatever happens to the processes and the connections.
+//! A client that reads a run to its end, through all faults of the processes and the connections.
 //!
-//! It does what a browser does: comes back with the last number that it saw, and always at the other process. What it
-//! keeps is what counts: what `resumed` says is void is taken back. A number that is not the next one is a failure.
+//! It behaves like a browser: it comes back with the last number that it saw, and always at the other process. It keeps
+//! the frames that count: those that `resumed` declares void are dropped. A number that is not the next one is a
+//! failure.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,17 +12,17 @@ use std::time::{Duration, Instant};
 use super::super::wire::Frame;
 use super::pair::Places;
 
-/// A stream that says nothing for so long, although it says something every second, is left.
+/// A stream that is silent for that long is abandoned, although it should send a ping every second.
 const SILENCE: Duration = Duration::from_secs(3);
-/// A stream that only says that it is there for so long is left, too: its process may not know that it lost the run.
+/// A stream that sends only pings for that long is abandoned, too: its process may not know that it lost the run.
 const NO_NEWS: Duration = Duration::from_secs(8);
-/// How long a run may take, with everything that happens to it.
+/// The time limit of a run, with all faults.
 const WHOLE: Duration = Duration::from_secs(150);
 
 /// How far all readers have come.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Events that were seen, and readers that are done.
+    /// The events that were seen, and the readers that are done.
     state: Mutex<(usize, usize)>,
     changed: Condvar,
 }
@@ -33,12 +34,12 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// How many events were seen.
+    /// The number of events that were seen.
     pub(super) fn seen(&self) -> usize {
         self.state.lock().unwrap().0
     }
 
-    /// Waits until so many events were seen, or until so many readers are done: then it answers false.
+    /// Waits until that many events were seen; false if that many readers are done first.
     pub(super) fn until(&self, events: usize, readers: usize) -> bool {
         let state = self.state.lock().unwrap();
         let waits = |state: &mut (usize, usize)| state.0 < events && state.1 < readers;
@@ -48,14 +49,14 @@ impl Progress {
     }
 }
 
-/// What a reader has seen that counts.
+/// The frames that a reader has seen and that count.
 #[derive(Default)]
 pub(super) struct Trail {
     pub(super) run: String,
     pub(super) frames: Vec<Frame>,
     /// The last number that it saw, as browsers keep it.
     cursor: Option<String>,
-    /// How often it had to come back.
+    /// The number of times that it had to come back.
     pub(super) moves: usize,
 }
 
@@ -64,7 +65,7 @@ impl Trail {
         self.frames.last().map_or(0, |frame| numbers(frame).1)
     }
 
-    /// Takes a frame; answers whether it is the last of the log.
+    /// Takes a frame; returns whether it is the last of the log.
     fn take(&mut self, frame: Frame) -> bool {
         if frame.id.is_none() {
             if frame.event == "resumed" {
@@ -91,7 +92,7 @@ pub(super) fn numbers(frame: &Frame) -> (u32, u64) {
     (epoch.parse().unwrap(), number.parse().unwrap())
 }
 
-/// A client, and the process that it turns to next.
+/// A client, and the process that it asks next.
 pub(super) struct Client {
     pub(super) places: Places,
     pub(super) at: usize,
@@ -99,7 +100,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Begins a run and reads it to its end; says which run it is once it knows.
+    /// Begins a run and reads it to its end; sends the run's id as soon as it is known.
     pub(super) fn ask(self, message: &str, begun: &mpsc::Sender<String>) -> Trail {
         let body = serde_json::json!({"flow": "turn", "input": message, "dialect": "raw"}).to_string();
         let key = message.trim_end_matches('.');
@@ -159,7 +160,7 @@ struct Open {
 }
 
 impl Open {
-    /// Sends a request. An answer that says to come back is no answer; any other but a stream is a failure.
+    /// Sends a request. An answer that asks to come back counts as none; any other but a stream is a failure.
     fn send(place: &str, request: &str) -> io::Result<Open> {
         let mut socket = TcpStream::connect_timeout(&place.parse().unwrap(), SILENCE)?;
         socket.set_read_timeout(Some(SILENCE))?;
@@ -198,7 +199,7 @@ impl Open {
                 Some(("event", name)) => frame.event = name.to_owned(),
                 Some(("data", data)) => frame.data = serde_json::from_str(data).unwrap(),
                 None if line.is_empty() && frame != Frame::default() => return Ok(frame),
-                _ => {} // a comment, `retry`, or what stands between
+                _ => {} // a comment, `retry`, or an empty line
             }
         }
     }
@@ -224,7 +225,7 @@ impl Read for Chunks {
         if self.left == 0 {
             let mut length = line(&mut self.reader)?;
             if length.is_empty() {
-                length = line(&mut self.reader)?; // what ended the chunk before
+                length = line(&mut self.reader)?; // the line break that ends the chunk before
             }
             self.left = usize::from_str_radix(&length, 16)
                 .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;

@@ -16,7 +16,7 @@ fn a_database_that_restarts_again_and_again_loses_nothing() {
     let mut kept = Vec::new();
     for first in (0..runs).step_by(AT_ONCE) {
         let batch = Batch::begin(&pair, dice.below(2) as usize, first..first + AT_ONCE);
-        // Each time somebody has come a little further, so that it is never in vain.
+        // Each time some reader has come further, so that no restart is in vain.
         let mut next = 1;
         while batch.reaches(next) {
             server.restart(dice.pick(&["fast", "immediate"]));

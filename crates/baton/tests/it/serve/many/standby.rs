@@ -1,5 +1,5 @@
-//! Commits that wait for a standby which is not there: callers give up long before, and what they asked for lands all the
-//! same. Nothing of it is left without a driver.
+//! Commits that wait for a standby which is not there: callers give up long before, and their requests are committed
+//! all the same. No run is left without a driver.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,13 +14,13 @@ use super::pair::{APART, Pair};
 use crate::postgres_server::OwnServer;
 use crate::world::World;
 
-/// For how long commits wait, in seconds. With `BATON_FULL=1` also for longer than a lease, an answer of the database (30 s)
-/// and the patience of a start.
+/// The times for which commits wait, in seconds. With `BATON_FULL=1` also for longer than a lease, the timeout of a
+/// query (30 s) and the deadline of a start.
 fn stalls() -> &'static [u64] {
     if rounds(0, 1) == 0 { &[1] } else { &[1, 40, 150] }
 }
 
-/// From now on every commit waits, or none does any more and those that wait land.
+/// Makes every commit wait from now on, or releases them all.
 fn stall(server: &OwnServer, stalls: bool) {
     let setting =
         if stalls { "SET synchronous_standby_names = 'missing'" } else { "RESET synchronous_standby_names" };
@@ -30,20 +30,20 @@ fn stall(server: &OwnServer, stalls: bool) {
     until("the server has its settings", || server.run("SHOW synchronous_standby_names") == expected);
 }
 
-/// How many commits of runs wait. Those that renew leases wait, too.
+/// The number of run commits that wait. Commits that renew leases wait, too.
 fn waiting(server: &OwnServer) -> u32 {
     let sql =
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query NOT LIKE '%owners%'";
     server.run(sql).parse().unwrap()
 }
 
-/// Lets time pass: for as long as commits wait, nothing can be seen to happen.
+/// Lets time pass: as long as commits wait, there is no event to wait for.
 fn pass(time: Duration) {
     let (_open, never) = mpsc::channel::<()>();
     assert_eq!(never.recv_timeout(time), Err(mpsc::RecvTimeoutError::Timeout));
 }
 
-/// Asks, and does not wait for the answer. It is given up when the value is dropped.
+/// Sends a request without waiting for the answer. It is given up when the value is dropped.
 fn asked(served: &Served, path: &str, body: &Value) -> TcpStream {
     let (mut socket, body) = (served.connect(), body.to_string());
     let head =
@@ -56,7 +56,7 @@ fn message(thread: &str) -> Value {
     json!({"flow": "turn", "input": "go", "thread_id": thread})
 }
 
-/// Begins a run on a thread as soon as it is free; answers it.
+/// Begins a run on a thread as soon as it is free; returns it.
 fn begun(served: &Served, thread: &str) -> String {
     let mut begun = None;
     until("the thread takes a message", || {
@@ -94,7 +94,7 @@ fn stalled(seconds: u64) {
     for thread in ["a", "b", "forked"] {
         begun(second, thread);
     }
-    // What the fork left open is asked about again, so it waits for a person at most.
+    // Calls that the fork left open are asked about again, so it waits for a decision at most.
     until("nothing is left without a driver", || {
         server.run("SELECT count(*) FROM runs WHERE status NOT IN (2) AND status < 3") == "0"
     });

@@ -10,10 +10,10 @@ use super::pair::{Pair, put_apart};
 use super::{chance, rounds, verdict};
 use crate::postgres_server::Schema;
 
-/// Runs of one stop.
+/// The number of runs for one stop.
 const AT_ONCE: usize = 10;
 
-/// Stops a process, but not while it has the file of effects locked: then nobody could write to it.
+/// Stops a process, but not while it has the file of effects locked: the others could not write to it.
 fn stop(pair: &Pair, which: usize) {
     let options = File::options().append(true).create(true).clone();
     let ledger = options.open(pair.ledger()).unwrap();

@@ -1,4 +1,4 @@
-//! How soon a run goes on elsewhere: at once, after the lease, or as soon as it was let go.
+//! The delay until a run goes on elsewhere: at once, after the lease, or as soon as it was released.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::pair::{LEASE_S, Pair};
 use crate::postgres_server::Schema;
 use crate::world::World;
 
-/// Two processes, and a run that the first one drives and that takes longer than anybody waits.
+/// Two processes, and a run that the first one drives and that takes longer than any wait of the test.
 struct Long {
     schema: Schema,
     pair: Pair,
@@ -36,7 +36,7 @@ impl Long {
         self.schema.run(&format!("SELECT count(*) FROM claims WHERE run = '{}'", self.run)) != "0"
     }
 
-    /// Waits until the other process drives it; answers how long that took.
+    /// Waits until the other process drives it; returns how long that took.
     fn taken(&self, since: Instant) -> Duration {
         until("it is taken", || self.is_taken());
         since.elapsed()
@@ -54,7 +54,7 @@ fn a_killed_process_of_the_same_machine_is_not_waited_for() {
 #[test]
 fn a_killed_process_whose_lock_nobody_sees_is_waited_for_as_long_as_its_lease() {
     let mut long = Long::new(&format!("[store]\nlease_s = {LEASE_S}\n"));
-    // As on another machine: its file is not where the lease says.
+    // As on another machine: the lock file is not where the lease says.
     let data = long.pair.homes[0].world.path("home/data");
     std::fs::rename(&data, long.pair.homes[0].world.path("elsewhere")).unwrap();
     long.pair.kill(0);
@@ -76,7 +76,7 @@ fn a_process_that_ends_in_order_hands_over_within_a_second() {
     assert!(took < Duration::from_secs(1), "{took:?} after the end");
 }
 
-/// The settings that everybody has: eight seconds for what is under way.
+/// The default settings: eight seconds for runs that are under way.
 #[test]
 fn a_process_that_ends_in_order_ends_within_ten_seconds() {
     let mut long = Long::new("[store]\nlease_s = 3600\n");

@@ -1,4 +1,4 @@
-//! Whether everything that is promised held, once all runs have ended.
+//! The checks after all runs have ended: every promise was kept.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::pair::Pair;
 use super::play;
 use super::reader::numbers;
 
-/// Steps that were written under an epoch that was over, or that say something else than what was claimed.
+/// Steps that were written under an epoch that was over, or that contradict their claim.
 pub(super) const STALE: &str = "SELECT count(*) FROM claims c JOIN steps s USING (tenant, run)
     WHERE (s.epoch < c.epoch AND s.last_seq > c.base_seq) OR (s.epoch >= c.epoch AND s.first_seq <= c.base_seq)";
 
-/// Looks at everything. `sql` asks the database itself.
+/// Checks everything. `sql` queries the database itself.
 pub(super) fn everything(pair: &Pair, kept: &[Kept], sql: &dyn Fn(&str) -> String) {
     assert_eq!(sql(STALE), "0", "somebody wrote to a run that was taken from them");
     assert_eq!(sql("SELECT count(*) FROM runs"), kept.len().to_string(), "each key began one run");
@@ -31,7 +31,7 @@ pub(super) fn everything(pair: &Pair, kept: &[Kept], sql: &dyn Fn(&str) -> Strin
     }
 }
 
-/// Looks at one run, of a number, that is read at these processes.
+/// Checks one run, of a number, that is read at these processes.
 pub(super) fn of_one(addresses: &[&str], run: &str, n: usize, ledger: &std::path::Path) {
     let logs: Vec<_> = addresses.iter().map(|address| log(address, run)).collect();
     assert!(logs.iter().all(|log| *log == logs[0]), "all processes tell the same: {logs:?}");
@@ -43,7 +43,7 @@ fn log(address: &str, run: &str) -> Vec<Frame> {
     wire::open(address, "GET", &format!("/v1/runs/{run}/events?dialect=raw"), &[], None).rest()
 }
 
-/// A log is without gaps, its epochs only grow, and it tells all that the run did.
+/// Checks that a log has no gaps, that its epochs only grow, and that it holds everything that the run did.
 fn whole(n: usize, log: &[Frame], written: &BTreeMap<String, usize>) {
     let all: Vec<(u32, u64)> = log.iter().map(numbers).collect();
     assert_eq!(all.iter().map(|it| it.1).collect::<Vec<_>>(), (1..=log.len() as u64).collect::<Vec<_>>());
@@ -66,7 +66,7 @@ fn whole(n: usize, log: &[Frame], written: &BTreeMap<String, usize>) {
     }
 }
 
-/// The text of each message, without what was void.
+/// The text of each message, without void text.
 fn texts(log: &[Frame]) -> Vec<String> {
     let mut texts: Vec<(String, String)> = Vec::new();
     for frame in log.iter().filter(|it| it.event == "delta" || it.event == "restarted") {

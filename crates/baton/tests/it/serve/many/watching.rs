@@ -9,12 +9,12 @@ use super::pair::Pair;
 use crate::postgres_server::Schema;
 use crate::world::World;
 
-/// What is promised.
+/// The promised delay.
 const SOON: Duration = Duration::from_millis(500);
 /// The pieces of the text, one every 40 ms.
 const PIECES: usize = 200;
 
-/// When each piece of text arrived, by its number.
+/// The arrival of each piece of text, by its number.
 fn arrivals(mut stream: Stream) -> Vec<(String, Instant)> {
     let mut arrived = Vec::new();
     while let Some(frame) = stream.next() {
@@ -25,7 +25,7 @@ fn arrivals(mut stream: Stream) -> Vec<(String, Instant)> {
     arrived
 }
 
-/// Text is stored every two seconds if nobody watches from elsewhere: then half of it would come after a second.
+/// Text is stored every two seconds if no other process watches: then half of it would come after a second.
 #[test]
 fn text_arrives_at_the_other_process_while_the_model_speaks() {
     let (schema, stage) = (Schema::new(), World::new());

@@ -1,4 +1,4 @@
-//! Secrets of every kind, and neighbours that repeat to everybody what they were told in confidence.
+//! Secrets of every kind, and neighbours that repeat the secrets that they were sent.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::server::{Answer, Request, Server};
 /// Every secret that a test makes up contains this word.
 pub(super) const WORD: &str = "5ecre7";
 
-/// What each secret is for, and what it is.
+/// The secrets, named by their purpose.
 pub(super) const BATON_TOKEN: &str = "5ecre7-baton-token-0123456789";
 pub(super) const EXECUTION: &str = "5ecre7-execution-0123456789";
 pub(super) const CONTEXT: &str = "5ecre7-context-0123456789";
@@ -16,12 +16,12 @@ pub(super) const COLLECTOR: &str = "5ecre7-collector-0123456789";
 pub(super) const DATABASE: &str = "5ecre7-database-0123456789";
 pub(super) const PROXY: &str = "5ecre7-proxy-0123456789";
 
-/// Everything that a neighbour was told, as it repeats it.
+/// Everything that a neighbour was sent, in the words in which it repeats it.
 fn confided(request: &Request) -> String {
     request.headers.iter().map(|(name, value)| format!("{name}: {value}; ")).collect()
 }
 
-/// A model's server. What it does is what the latest message of the person says; results of tools are repeated.
+/// A model's server. The user's latest message selects its behaviour; results of tools are repeated.
 pub(super) fn model() -> Server {
     Server::deciding(|_, request| {
         let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
@@ -36,7 +36,7 @@ pub(super) fn model() -> Server {
             "refuse" => Answer::json(401, &complaint.to_string()),
             "break" => Answer::json(500, &complaint.to_string()),
             "garble" => Answer::whole(500, &[("content-type", "text/html")], &confided(request)),
-            // Cut off in the middle of the key by whoever shortens it.
+            // The key lies where the message is cut off.
             "overflow" => {
                 let long = format!("{}{}", "x".repeat(490), confided(request));
                 Answer::json(400, &json!({"error": {"message": long}}).to_string())
@@ -67,7 +67,7 @@ fn says(deltas: &[Value], finish: &str) -> Answer {
 pub(super) const TOOLS: [&str; 7] =
     ["succeeds", "has_fields", "fails", "is_refused", "overflows", "is_not_let_in", "breaks"];
 
-/// An execution service that repeats its token in every way that there is.
+/// An execution service that repeats its token in every possible way.
 pub(super) fn execution() -> Server {
     Server::deciding(|_, request| {
         let told = confided(request);
@@ -96,7 +96,7 @@ pub(super) fn execution() -> Server {
     })
 }
 
-/// A context service that takes nothing, and says why at length.
+/// A context service that refuses everything, with a long reason.
 pub(super) fn context() -> Server {
     Server::deciding(|n, request| match n % 3 {
         0 => Answer::json(401, &confided(request)),

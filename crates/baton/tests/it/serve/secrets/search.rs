@@ -6,14 +6,14 @@ use super::super::served::Served;
 use super::planted::WORD;
 use crate::world::World;
 
-/// What is looked for, and what was looked at.
+/// The secrets to look for, and the texts to search.
 pub(super) struct Search {
     secrets: Vec<String>,
     places: Vec<(String, Vec<u8>)>,
 }
 
 impl Search {
-    /// Looks for what was made up, and for these.
+    /// A search for the planted secrets and for these.
     pub(super) fn of(more: &[&str]) -> Search {
         let secrets = [WORD].iter().chain(more).map(|secret| (*secret).to_owned()).collect();
         Search { secrets, places: Vec::new() }
@@ -23,7 +23,7 @@ impl Search {
         self.places.push((place.into(), bytes.as_ref().to_vec()));
     }
 
-    /// Whatever stands in the folder of the data, whether anybody reads it or not.
+    /// Reads the whole data folder, whether or not any command shows it.
     pub(super) fn look_into_data(&mut self, world: &World) {
         for name in ["baton.db", "baton.db-wal"] {
             self.look(

@@ -1,18 +1,18 @@
-//! The way to a database, which can be closed.
+//! A relay to a database, which can be closed.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// See the module.
+/// The relay.
 pub(super) struct Way {
-    /// Where the database seems to be.
+    /// The port at which the database seems to be.
     pub(super) port: u16,
     open: Arc<Mutex<Option<Vec<TcpStream>>>>,
 }
 
 impl Way {
-    /// A way to this port.
+    /// A relay to this port.
     pub(super) fn to(port: u16) -> Way {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let way =
@@ -30,7 +30,7 @@ impl Way {
         way
     }
 
-    /// Cuts what there is, and lets nobody through any more.
+    /// Cuts all connections, and accepts none any more.
     pub(super) fn close(&self) {
         let kept = self.open.lock().unwrap().take();
         for stream in kept.into_iter().flatten() {
