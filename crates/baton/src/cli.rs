@@ -100,7 +100,7 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// The commands that need an engine on the person's data.
+/// The commands that need an engine on the user's data.
 #[derive(Debug, Subcommand)]
 enum OnData {
     /// Asks an agent; the answer streams as it arrives

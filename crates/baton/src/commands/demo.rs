@@ -3,7 +3,7 @@
 //!
 //! Real processes and a real SIGKILL: this program starts itself as a child, follows the child's run
 //! through the store as any client would, kills the child and starts another. Everything is in a
-//! temporary folder; the person's own data is not touched.
+//! temporary folder; the user's own data is not touched.
 
 mod drive;
 mod scenario;

@@ -15,7 +15,7 @@ fn looks_up() -> Value {
     ]})
 }
 
-/// A script that asks the person.
+/// A script that asks the user.
 fn asks() -> Value {
     json!({"v": 1, "replies": [
         {"do": [{"call": {"name": "ask_user", "arguments": {"question": "Which colour?"}}}]},

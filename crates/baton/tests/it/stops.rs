@@ -195,7 +195,7 @@ fn a_run_that_is_taken_from_a_process_stopped_around_an_approval_does_nothing_tw
     }
 }
 
-/// The next call that waits for a person, with its arguments.
+/// The next call that waits for a decision, with its arguments.
 fn pending(stage: &Stage) -> Option<(String, String)> {
     let listed = stage.world.baton(&["approvals", "ls", "--json"]).json();
     let first = &listed["items"][0];
