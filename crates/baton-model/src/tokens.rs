@@ -75,8 +75,7 @@ mod tests {
         // A word that is one token in the newer vocabulary and more in the older one tells them apart.
         let text = "ありがとうございます";
         let counts = |is_openais, model| count(is_openais, model, text);
-        let (old, new) =
-            (CL100K.count(text) as u64, O200K.count(text) as u64);
+        let (old, new) = (CL100K.count(text) as u64, O200K.count(text) as u64);
         assert_ne!(old, new);
         let table = [
             (true, "gpt-4", old),

@@ -6,8 +6,8 @@
 //! is written beside it, once for all modes or for each, the strictest first:
 //!
 //! - `ran`: without approval;
-//! - `asked: untrusted`, `asked: approve`, `asked: tool`: it needed approval, because of untrusted content, of a rule,
-//! or of the tool's own configuration;
+//! - `asked: untrusted`, `asked: private`, `asked: approve`, `asked: tool`: it needed approval, because of untrusted
+//!   content, of private data, of a rule, or of the tool's own configuration;
 //! - `refused: denied`, `refused: unknown`, `refused: arguments`, `refused: beside`: it is outside the
 //!   decision, there is no such tool, its arguments do not fit, it stands beside a question;
 //! - `question`: the user was asked a question; `over`: the limit of calls was reached;
