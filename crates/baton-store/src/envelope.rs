@@ -4,7 +4,6 @@
 //! zstd bytes in base64 where they are longer than 2 KiB. Unknown types survive as they are.
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,15 +39,24 @@ pub fn encode(entry: &Entry, at: Timestamp) -> Result<Vec<u8>, StoreError> {
         plain
     };
     let mut out = Vec::with_capacity(text.len() + 96);
-    let _ = write!(out, r#"{{"v":{},"t":"#, entry.version());
+    out.extend_from_slice(br#"{"v":"#);
+    serde_json::to_writer(&mut out, &entry.version()).map_err(fail)?;
+    out.extend_from_slice(br#","t":"#);
     match entry {
         Entry::Custom(custom) => serde_json::to_writer(&mut out, &custom.t).map_err(fail)?,
-        known => out.extend([r#"""#, known.type_name(), r#"State""#].concat().bytes()),
+        known => {
+            out.push(b'"');
+            out.extend_from_slice(known.type_name().as_bytes());
+            out.extend_from_slice(br#"State""#);
+        }
     }
     out.extend_from_slice(br#","ts":"#);
     serde_json::to_writer(&mut out, &at.as_seconds()).map_err(fail)?;
-    // The fields are JSON already: they are not read again.
-    let _ = write!(out, r#","data":{text},"compressed":{compressed}}}"#);
+    out.extend_from_slice(br#","data":"#);
+    out.extend_from_slice(text.as_bytes()); // JSON already: it is not read again
+    out.extend_from_slice(br#","compressed":"#);
+    serde_json::to_writer(&mut out, &compressed).map_err(fail)?;
+    out.push(b'}');
     Ok(out)
 }
 
