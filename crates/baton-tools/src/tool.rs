@@ -115,4 +115,10 @@ pub trait Tool: Send + Sync {
     fn class(&self, _arguments: &Value) -> EffectClass {
         self.spec().class
     }
+
+    /// Whether a call asks for its permit by itself, right before it sends anything. For any other tool the permit is asked
+    /// for before the call.
+    fn asks_permit(&self) -> bool {
+        false
+    }
 }

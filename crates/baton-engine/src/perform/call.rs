@@ -44,7 +44,9 @@ impl Performer {
         };
         let effect = EffectId { run: self.run, path: self.path.clone(), n: intent.effect.n };
         let tools = (self.tools)();
-        let wants_context = tools.get(name).is_some_and(|tool| tool.spec().requires_context);
+        let tool = tools.get(name);
+        let wants_context = tool.is_some_and(|tool| tool.spec().requires_context);
+        let asks_by_itself = tool.is_some_and(|tool| tool.asks_permit());
         let held = match class.may_run_again() {
             true => Held::freely(),
             false => Held::once(&self.shared, &self.tenant, self.run, hold),
@@ -61,7 +63,7 @@ impl Performer {
         span.called(&arguments, self.settings.telling);
         let shows_private = self.shows_private(name, &arguments, *entry).await;
         point("tool.post_intent");
-        if !held.permit.holds().await {
+        if !asks_by_itself && !held.permit.holds().await {
             return None;
         }
         point("tool.pre_send");

@@ -1,13 +1,17 @@
 //! A process that was suspended between the commit of an intent and the call: others may have taken its run meanwhile.
 
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_core::id::{RunId, Tenant};
 use baton_core::run::RunStatus;
+use baton_core::tool::ToolSpec;
 use baton_engine::{Engine, Rested};
 use baton_store::{ClaimMode, FaultyStore, Mishap, Store};
-use serde_json::json;
+use baton_tools::{CallContext, Output, Tool, ToolError};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 
 use crate::check::check;
 use crate::world::{NOW, TENANT, World, quick};
@@ -81,6 +85,62 @@ async fn an_owner_that_may_have_lost_its_run_makes_no_call_that_must_not_be_made
         let transcript = world.transcript().await;
         assert!(transcript.iter().any(|line| line.contains(closing)), "{at}: {transcript:#?}");
         check(&world, handle.run, &[]).await.unwrap();
+    }
+}
+
+/// A tool that asks for its permit when it is about to send, as those of a service do.
+struct Careful {
+    spec: ToolSpec,
+    asked: Arc<AtomicU32>,
+    sent: Arc<AtomicU32>,
+}
+
+impl Tool for Careful {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, _: Value, context: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        let (asked, sent) = (self.asked.clone(), self.sent.clone());
+        Box::pin(async move {
+            asked.fetch_add(1, SeqCst);
+            if !context.permit.holds().await {
+                return Err(ToolError::before_start("it may not be sent any more"));
+            }
+            sent.fetch_add(1, SeqCst);
+            Ok(Output::Text("done".to_owned()))
+        })
+    }
+
+    fn asks_permit(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_asks_by_itself_before_it_sends_is_asked_for_by_nobody_else() {
+    let ended = Rested::Ended(RunStatus::Ok);
+    let (short, long) = (Duration::ZERO, Duration::from_secs(1));
+    for (meanwhile, stop, sent, rested) in [
+        (Meanwhile::Buried, short, 0, Rested::Lost),
+        (Meanwhile::Taken, long, 0, Rested::Lost),
+        (Meanwhile::Nothing, long, 1, ended),
+    ] {
+        let (world, first) = world("careful", meanwhile, stop);
+        let counts: [Arc<AtomicU32>; 2] = Default::default();
+        let [asked, is_sent] = counts.clone();
+        let spec = ToolSpec {
+            name: "careful".to_owned(),
+            input_schema: json!({"type": "object"}),
+            timeout_ms: 60_000,
+            ..ToolSpec::default()
+        };
+        let engine =
+            world.engine_of(world.scripted(), vec![Arc::new(Careful { spec, asked, sent: is_sent })]);
+        let mut handle = engine.start(world.request("go")).await.unwrap();
+        first.set((engine, handle.run)).unwrap();
+        assert_eq!(handle.rested().await, rested, "{meanwhile:?}");
+        assert_eq!(counts.map(|count| count.load(SeqCst)), [1, sent], "{meanwhile:?}");
     }
 }
 

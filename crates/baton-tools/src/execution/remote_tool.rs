@@ -79,6 +79,10 @@ impl Tool for RemoteTool {
         }
         .boxed()
     }
+
+    fn asks_permit(&self) -> bool {
+        true
+    }
 }
 
 /// Waits for the response until a cancel; a while longer where the call may have taken effect.

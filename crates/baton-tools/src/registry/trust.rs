@@ -65,4 +65,8 @@ impl Tool for OverriddenTool {
     fn class(&self, arguments: &Value) -> EffectClass {
         self.tool.class(arguments)
     }
+
+    fn asks_permit(&self) -> bool {
+        self.tool.asks_permit()
+    }
 }

@@ -346,6 +346,7 @@ async fn a_call_that_is_not_permitted_once_there_is_a_connection_is_not_sent() {
     let said = "The execution service cannot be reached, and nothing was done: it may not be sent any more.";
     let forbidden = CallContext { permit, ..context("k") };
     assert_eq!(registry.call("pay", json!({}), forbidden).await, unsent(said));
+    assert!(registry.get("pay").unwrap().asks_permit(), "so nobody has to ask before the call");
     assert_eq!(server.requests().len(), 1, "only the tools were asked for");
     assert_eq!(registry.call("pay", json!({}), context("k")).await, ok(json!("done")));
 }

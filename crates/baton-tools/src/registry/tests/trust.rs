@@ -55,6 +55,31 @@ fn an_override_replaces_the_trust_of_a_tool() {
     assert_eq!(registry.specs(), [open]);
 }
 
+struct Asking(ToolSpec);
+
+impl Tool for Asking {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call(&self, _: Value, _: CallContext) -> BoxFuture<'static, Result<Output, ToolError>> {
+        std::future::pending().boxed()
+    }
+
+    fn asks_permit(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_the_operator_says_does_not_change_whether_a_tool_asks_for_its_permit() {
+    let said =
+        |name: &str| (name.to_owned(), TrustOverride { timeout_ms: Some(5), ..TrustOverride::default() });
+    let tools = vec![Arc::new(Asking(spec("a"))) as Arc<dyn Tool>, idle(spec("b"))];
+    let registry = Registry::with_trust(tools, BTreeMap::from(["a", "b"].map(said))).unwrap();
+    assert_eq!(["a", "b"].map(|name| registry.get(name).unwrap().asks_permit()), [true, false]);
+}
+
 #[test]
 fn an_override_disables_a_tool() {
     let said = TrustOverride { enabled: Some(false), ..TrustOverride::default() };
