@@ -29,6 +29,21 @@ fn world() -> (World, String) {
     (world, model)
 }
 
+/// A process that stopped itself in its turn to write, once its run had begun; and the run. The services beside the run
+/// write, too, so the number of writes before it is not known.
+fn stopped_in_its_turn(world: &World, model: &str) -> (Child, String) {
+    world.baton(&["threads", "ls"]).ok(); // the data is there
+    for hit in 2..99 {
+        let mut owner = stopped_at(world, model, &format!("store.pre_commit:{hit}"));
+        if let Some(run) = only_run(world)["id"].as_str() {
+            return (owner, run.to_owned()); // reading works
+        }
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+    }
+    panic!("no run began");
+}
+
 fn only_run(world: &World) -> Value {
     let listed: Value = serde_json::from_str(&world.baton(&["runs", "ls", "--json"]).ok()).unwrap();
     listed["items"][0].clone()
@@ -50,9 +65,8 @@ fn wait_in_line(world: &World, pid: u32) {
 #[test]
 fn a_process_that_is_stopped_in_its_turn_is_named_and_blocks_nobody_for_ever() {
     let (world, model) = world();
-    let owner = stopped_at(&world, &model, "store.pre_commit:4");
+    let (owner, run) = stopped_in_its_turn(&world, &model);
     let pid = owner.id();
-    let run = only_run(&world)["id"].as_str().unwrap().to_owned(); // reading works
     let expected = format!(
         "process {pid} (baton ask) is stopped and keeps everybody else from writing for more than 5 s"
     );
