@@ -22,7 +22,7 @@ use baton_core::policy::{Decision, Mode, Policy, Request, TableError};
 use baton_core::run::{Definition, Message};
 use baton_core::tool::ToolSpec;
 use baton_store::failpoint::point;
-use baton_store::{ClaimMode, Known, Owner, Pinned, Pulse, Store};
+use baton_store::{ClaimMode, Owner, PinnedDefinition, Pulse, SeenSet, Store};
 use baton_tools::Registry;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -88,9 +88,9 @@ pub(crate) struct Shared {
     pub(crate) owner: Owner,
     pub(crate) live: Mutex<HashMap<RunId, Live>>,
     /// The definitions that requests are pinned to, by request.
-    pinned: Mutex<Vec<(RunRequest, Arc<Pinned>)>>,
+    pinned: Mutex<Vec<(RunRequest, Arc<PinnedDefinition>)>>,
     /// Threads that are known to exist.
-    threads: Known<(Tenant, ThreadId)>,
+    threads: SeenSet<(Tenant, ThreadId)>,
     /// The entries that runs knew of their branches when they ended.
     pub(crate) kept: Arc<Kept>,
     /// Tool calls outside runs that are under way.
@@ -182,7 +182,7 @@ impl Engine {
             owner,
             live: Mutex::default(),
             pinned: Mutex::default(),
-            threads: Known::default(),
+            threads: SeenSet::default(),
             kept: Arc::default(),
             executing: AtomicU64::new(0),
             loads: Loads::default(),

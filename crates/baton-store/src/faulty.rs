@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::error::StoreError;
-use crate::{NewRun, Rest, Store, Transition};
+use crate::{NewRun, RunHalt, Store, Transition};
 
 /// A fault that a checker of the store's promises has to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +206,7 @@ impl FaultyStore {
                 bad.checkpoint.head -= 1;
             }
             StoreBug::IgnoreInbox => bad.inbox = None,
-            StoreBug::EndTwice if matches!(bad.rest, Rest::Ended(_)) => {
+            StoreBug::EndTwice if matches!(bad.rest, RunHalt::Ended(_)) => {
                 let last: Option<Event> = bad.checkpoint.events.last().cloned();
                 bad.checkpoint.events.extend(last);
                 bad.last_seq += 1;

@@ -12,12 +12,12 @@ mod error;
 pub mod failpoint;
 #[cfg(feature = "failpoints")]
 mod faulty;
-mod known;
 mod live;
 mod memory;
 mod postgres;
 mod record;
 mod runs;
+mod seen_set;
 mod service;
 mod sqlite;
 mod threads;
@@ -38,16 +38,18 @@ pub use envelope::{decode as decode_envelope, encode as encode_envelope};
 pub use error::StoreError;
 #[cfg(feature = "failpoints")]
 pub use faulty::{FaultyStore, Mishap, StoreBug, WRITES};
-pub use known::Known;
 pub use memory::MemoryStore;
 pub use postgres::{PgError, PgOptions, PgStore};
+pub use seen_set::SeenSet;
 pub use service::{
     AuditEvent, AuditRow, BrokenChain, ChainEnd, Collected, DerivedCalls, GcRequest, Head, KeyRow, NewKey,
     NewQueued, OUTBOX_COUNTED, Outgoing, QueuedRun, RestedPage, RestedRun, Token, TrailSource, Verifier,
     verify,
 };
 pub use sqlite::{OpenError, Opened, SqliteStore, sqlite_version};
-pub use transition::{CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, Pinned, Rest, Transition};
+pub use transition::{
+    CHECKPOINT_VERSION, Checkpoint, Intent, NewRun, NewThread, PinnedDefinition, RunHalt, Transition,
+};
 pub use view::{
     BranchEnd, BranchView, ClaimMode, ClaimRow, Claimed, Due, DueFrom, DuePage, ForkAt, Posted, PruneRequest,
     Pruned, Pulse, Rewound, RunFilter, RunRow, Slice, StepRow, ThreadUsage, ThreadView,
@@ -102,11 +104,11 @@ impl Store {
         let life = match self {
             Store::Memory(store) => {
                 store.register(id);
-                Life::Memory(store.clone())
+                LivenessProof::Memory(store.clone())
             }
-            Store::Sqlite(store) if store.is_read_only() => Life::Reader,
-            Store::Sqlite(store) => Life::Lock(store.enlist(id)?),
-            Store::Postgres(store) => Life::Lease(store.enlist(id)?),
+            Store::Sqlite(store) if store.is_read_only() => LivenessProof::Reader,
+            Store::Sqlite(store) => LivenessProof::Lock(store.enlist(id)?),
+            Store::Postgres(store) => LivenessProof::Lease(store.enlist(id)?),
             #[cfg(feature = "failpoints")]
             Store::Faulty(store) => return store.inner().enlist(),
         };
@@ -740,7 +742,7 @@ impl Store {
 pub struct Owner {
     /// Its id.
     pub id: OwnerId,
-    life: Life,
+    life: LivenessProof,
 }
 
 impl Owner {
@@ -749,10 +751,10 @@ impl Owner {
     /// while the machine sleeps. It sends no request.
     pub fn is_current(&self) -> bool {
         match &self.life {
-            Life::Memory(store) => store.is_alive(self.id),
-            Life::Reader => true,
-            Life::Lock(lock) => lock.is_found(),
-            Life::Lease(lease) => lease.is_current(),
+            LivenessProof::Memory(store) => store.is_alive(self.id),
+            LivenessProof::Reader => true,
+            LivenessProof::Lock(lock) => lock.is_found(),
+            LivenessProof::Lease(lease) => lease.is_current(),
         }
     }
 
@@ -761,22 +763,22 @@ impl Owner {
     /// never lapse.
     pub fn lapses(&self) -> u64 {
         match &self.life {
-            Life::Memory(_) | Life::Reader | Life::Lock(_) => 0,
-            Life::Lease(lease) => lease.lapses(),
+            LivenessProof::Memory(_) | LivenessProof::Reader | LivenessProof::Lock(_) => 0,
+            LivenessProof::Lease(lease) => lease.lapses(),
         }
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Life::Memory(store) = &self.life {
+        if let LivenessProof::Memory(store) = &self.life {
             store.retire(self.id);
         }
     }
 }
 
 #[derive(Debug)]
-enum Life {
+enum LivenessProof {
     Memory(Arc<MemoryStore>),
     /// A reader, which never holds a run.
     Reader,

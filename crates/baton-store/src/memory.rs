@@ -29,11 +29,11 @@ use service::{MemEvent, MemKey, MemQueued};
 /// The store in memory; see the module.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    inner: Mutex<Inner>,
+    inner: Mutex<MemState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct MemState {
     threads: BTreeMap<(Tenant, ThreadId), MemThread>,
     runs: BTreeMap<(Tenant, RunId), MemRun>,
     approvals: BTreeMap<(Tenant, String), Approval>,
@@ -102,7 +102,7 @@ impl MemoryStore {
         Ok(0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, MemState> {
         // A panic while the lock was held leaves a value that tests can still inspect.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,7 +143,7 @@ impl MemoryStore {
     }
 }
 
-impl Inner {
+impl MemState {
     fn thread(&self, tenant: &Tenant, id: &ThreadId) -> Result<&MemThread, StoreError> {
         self.threads.get(&(tenant.clone(), id.clone())).ok_or_else(|| StoreError::not_found("thread", id))
     }

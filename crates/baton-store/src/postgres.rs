@@ -59,13 +59,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
-use crate::known::Known;
+use crate::seen_set::SeenSet;
 use connect::{ANSWER, Dial};
 pub use fault::PgError;
-use group::Group;
-use lanes::{Lane, Lanes};
+use group::GroupCommit;
+use lanes::{PoolLane, PoolLanes};
 pub(crate) use lease::Lease;
-use lease::Place;
+use lease::LivenessView;
 
 /// A transaction, inside [`PgStore::write`].
 pub(crate) type Db<'a> = Transaction<'a>;
@@ -96,25 +96,25 @@ impl PgOptions {
 /// The store in PostgreSQL; see the module.
 #[derive(Debug, Clone)]
 pub struct PgStore {
-    shared: Arc<Shared>,
+    shared: Arc<PgShared>,
     /// The share of the pool that the reads of this value may use.
-    lane: Lane,
+    lane: PoolLane,
 }
 
-struct Shared {
+struct PgShared {
     dial: Dial,
     pool: Pool,
-    lanes: Lanes,
-    group: Group,
-    place: Place,
+    lanes: PoolLanes,
+    group: GroupCommit,
+    liveness: LivenessView,
     options: PgOptions,
     /// Definitions that are known to be stored, so that a start need not write them again.
-    definitions: Known<(Tenant, String)>,
+    definitions: SeenSet<(Tenant, String)>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for PgShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("PgShared").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
@@ -122,16 +122,17 @@ impl PgStore {
     /// Connects, refuses a server that cannot be trusted with data, and brings the tables up to date.
     pub async fn connect(url: &str, options: PgOptions) -> Result<PgStore, PgError> {
         let dial = Dial::read(url)?;
-        let place = Place::new(&options.lock_folder, options.lease)?;
+        let liveness = LivenessView::new(&options.lock_folder, options.lease)?;
         let (client, served) = dial.connect().await.map_err(PgError::Unreachable)?;
         connect::inspect(&client).await?;
         migrate::bring_up_to_date(&client).await?;
         drop(client);
         served.abort();
-        let (pool, group) = (dial.pool(options.readers)?, Group::begin(&dial, options.writers));
+        let (pool, group) = (dial.pool(options.readers)?, GroupCommit::begin(&dial, options.writers));
         let lanes = Lanes::of(options.readers);
-        let shared = Shared { dial, pool, lanes, group, place, options, definitions: Known::default() };
-        Ok(PgStore { shared: Arc::new(shared), lane: Lane::Prompt })
+        let shared =
+            PgShared { dial, pool, lanes, group, liveness, options, definitions: SeenSet::default() };
+        Ok(PgStore { shared: Arc::new(shared), lane: PoolLane::Prompt })
     }
 
     /// Runs one transaction, committed if the job is `Ok`: then none of its statements may have failed.

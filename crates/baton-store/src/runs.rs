@@ -12,7 +12,7 @@ use crate::view::{ClaimMode, RunFilter, RunRow};
 
 /// The state of an owner, as this process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum Liveness {
     /// It is alive, as far as is known.
     Lives,
     /// It was silent for a lease: it may be cut off as well as dead.
@@ -26,8 +26,8 @@ pub(crate) enum Life {
 pub(crate) fn may_claim(
     row: &RunRow,
     mode: ClaimMode,
-    life: impl Fn(OwnerId) -> Life,
-) -> Result<Life, StoreError> {
+    life: impl Fn(OwnerId) -> Liveness,
+) -> Result<Liveness, StoreError> {
     if row.status.has_ended() {
         return Err(StoreError::Ended { run: row.id, status: row.status });
     }
@@ -38,9 +38,9 @@ pub(crate) fn may_claim(
         // There is no checkpoint yet: a start begins it once its branch is free, and it stays queued until then.
         return Err(StoreError::Busy { branch: row.branch.to_string(), run: row.id });
     }
-    let Some(owner) = row.owner else { return Ok(Life::Lives) };
+    let Some(owner) = row.owner else { return Ok(Liveness::Lives) };
     match life(owner) {
-        Life::Lives if mode == ClaimMode::IfFree => Err(StoreError::Held { run: row.id, owner }),
+        Liveness::Lives if mode == ClaimMode::IfFree => Err(StoreError::Held { run: row.id, owner }),
         life => Ok(life),
     }
 }

@@ -18,7 +18,7 @@ use baton_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::transition::{NewThread, Pinned};
+use crate::transition::{NewThread, PinnedDefinition};
 pub use calls::{DerivedCalls, RestedPage, RestedRun};
 pub(crate) use calls::{RESTED, ROUTE as CALLS_ROUTE, rests, run_of};
 pub use chain::{BrokenChain, ChainEnd, Verifier, verify};
@@ -62,7 +62,7 @@ pub struct NewQueued {
     /// The user's message.
     pub text: String,
     /// The definition that it is pinned to.
-    pub definition: Arc<Pinned>,
+    pub definition: Arc<PinnedDefinition>,
     /// When it was requested.
     pub at: Timestamp,
     /// Metadata of the caller, kept with the run.

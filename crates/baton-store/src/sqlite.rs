@@ -38,11 +38,11 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::error::StoreError;
-use crate::known::Known;
 use crate::live::{self, LifeLock};
+use crate::seen_set::SeenSet;
 pub use migrate::OpenError;
 use reading::Access;
-use writer::Writer;
+use writer::SqliteWriter;
 
 /// How many reader connections stay open between reads.
 const IDLE_READERS: usize = 4;
@@ -50,23 +50,23 @@ const IDLE_READERS: usize = 4;
 /// The store in a SQLite file; see the module.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
-    shared: Arc<Shared>,
+    shared: Arc<SqliteShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SqliteShared {
     folder: PathBuf,
     writing: Writing,
     readers: Mutex<Vec<Connection>>,
     /// Definitions that are known to be stored, so that a start need not write them again.
-    definitions: Known<(Tenant, String)>,
+    definitions: SeenSet<(Tenant, String)>,
 }
 
 /// The way in which a store is written to.
 #[derive(Debug)]
 enum Writing {
     /// By the writer's thread.
-    By(Writer),
+    By(SqliteWriter),
     /// Not at all: the way of reading, and the error of every write.
     Never(Access, StoreError),
 }
@@ -86,7 +86,7 @@ impl SqliteStore {
         live::private_folder(folder)?;
         live::private_folder(&folder.join("live"))?;
         let backup = migrate::bring_up_to_date(folder)?;
-        let writer = Writer::begin(connect(&database(folder))?, folder)?;
+        let writer = SqliteWriter::begin(connect(&database(folder))?, folder)?;
         Ok(Opened { store: SqliteStore::of(folder, Writing::By(writer)), backup })
     }
 
@@ -97,8 +97,10 @@ impl SqliteStore {
     }
 
     fn of(folder: &Path, writing: Writing) -> SqliteStore {
-        let (readers, definitions) = (Mutex::default(), Known::default());
-        SqliteStore { shared: Arc::new(Shared { folder: folder.to_owned(), writing, readers, definitions }) }
+        let (readers, definitions) = (Mutex::default(), SeenSet::default());
+        SqliteStore {
+            shared: Arc::new(SqliteShared { folder: folder.to_owned(), writing, readers, definitions }),
+        }
     }
 
     /// Whether the store was opened for reading only.
@@ -196,7 +198,7 @@ impl SqliteStore {
     }
 }
 
-impl Shared {
+impl SqliteShared {
     /// Opens another reader connection.
     fn connect(&self) -> Result<Connection, OpenError> {
         match self.writing {

@@ -49,7 +49,7 @@ pub struct Transition {
     /// The events that it adds to the audit trail.
     pub audit: Vec<AuditEvent>,
     /// The status in which it leaves the run.
-    pub rest: Rest,
+    pub rest: RunHalt,
 }
 
 impl Transition {
@@ -62,7 +62,7 @@ impl Transition {
 
 /// The status in which a transition leaves its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum RunHalt {
     /// The run goes on.
     Running,
     /// The run waits for approvals or a moment, and has no owner.
@@ -135,18 +135,18 @@ pub struct Intent {
 
 /// A definition, and the hash of its canonical text, under which it is stored.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pinned {
+pub struct PinnedDefinition {
     /// The definition.
     pub definition: Arc<Definition>,
     /// SHA-256, in hexadecimal.
     pub hash: String,
 }
 
-impl Pinned {
+impl PinnedDefinition {
     /// Hashes a definition.
-    pub fn new(definition: Definition) -> Arc<Pinned> {
+    pub fn new(definition: Definition) -> Arc<PinnedDefinition> {
         let text = canonical(&serde_json::to_value(&definition).unwrap_or_default());
-        Arc::new(Pinned { hash: sha256_hex(text.as_bytes()), definition: Arc::new(definition) })
+        Arc::new(PinnedDefinition { hash: sha256_hex(text.as_bytes()), definition: Arc::new(definition) })
     }
 }
 
@@ -162,7 +162,7 @@ pub struct NewRun {
     /// The run that wrote that entry; `None`: any run, or none.
     pub after: Option<RunId>,
     /// The definition that it is pinned to.
-    pub definition: Arc<Pinned>,
+    pub definition: Arc<PinnedDefinition>,
     /// When it begins.
     pub at: Timestamp,
     /// Metadata of the caller, kept with the run.

@@ -45,13 +45,13 @@ pub(crate) struct Turnstile {
 struct Locks {
     gate: File,
     room: File,
-    queue: Mutex<Queue>,
+    queue: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    place: Place,
+struct QueueState {
+    state: WaitState,
     /// Whether there is a thread that can wait.
     has_thread: bool,
     /// Whether the turnstile is gone.
@@ -60,7 +60,7 @@ struct Queue {
 
 /// The state of the waiting thread.
 #[derive(Debug, Default)]
-enum Place {
+enum WaitState {
     /// It is idle.
     #[default]
     None,
@@ -83,14 +83,14 @@ impl Turnstile {
     }
 
     /// Waits for the turn, in the same queue as all other processes.
-    pub(crate) fn enter(&self) -> Result<Turn<'_>, NoTurn> {
+    pub(crate) fn enter(&self) -> Result<WriteTurn<'_>, NoTurn> {
         let locks = &self.locks;
         let mut queue = locks.queue();
-        let patience = match queue.place {
-            Place::None if locks.try_enter()? => return Ok(Turn(&locks.room)),
-            Place::None => self.deadline,
+        let patience = match queue.state {
+            WaitState::None if locks.try_enter()? => return Ok(WriteTurn(&locks.room)),
+            WaitState::None => self.deadline,
             // The last attempt failed a moment ago, and the thread is still waiting.
-            Place::Waiting { .. } | Place::Done(_) => self.deadline / 10,
+            WaitState::Waiting { .. } | WaitState::Done(_) => self.deadline / 10,
         };
         if !queue.has_thread {
             let (waiting, named) =
@@ -98,18 +98,18 @@ impl Turnstile {
             named.spawn(move || waiting.stand_in_line())?;
             queue.has_thread = true;
         }
-        queue.place = Place::Waiting { is_wanted: true };
+        queue.state = WaitState::Waiting { is_wanted: true };
         locks.changed.notify_all();
         let until = Instant::now() + patience;
         loop {
-            if let Place::Done(entered) = &mut queue.place {
+            if let WaitState::Done(entered) = &mut queue.state {
                 let entered = std::mem::replace(entered, Ok(()));
-                queue.place = Place::None;
-                return entered.map(|()| Turn(&locks.room)).map_err(NoTurn::Io);
+                queue.state = WaitState::None;
+                return entered.map(|()| WriteTurn(&locks.room)).map_err(NoTurn::Io);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                queue.place = Place::Waiting { is_wanted: false };
+                queue.state = WaitState::Waiting { is_wanted: false };
                 return Err(NoTurn::Held(Holder::find(&locks.room, &locks.gate, self.deadline)));
             }
             let waited = locks.changed.wait_timeout(queue, left);
@@ -126,7 +126,7 @@ impl Drop for Turnstile {
 }
 
 impl Locks {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, QueueState> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,20 +153,20 @@ impl Locks {
     fn stand_in_line(&self) {
         let mut queue = self.queue();
         while !queue.is_closed {
-            if !matches!(queue.place, Place::Waiting { .. }) {
+            if !matches!(queue.state, WaitState::Waiting { .. }) {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             drop(queue);
             let entered = self.enter();
             queue = self.queue();
-            let is_wanted = matches!(queue.place, Place::Waiting { is_wanted: true }) && !queue.is_closed;
+            let is_wanted = matches!(queue.state, WaitState::Waiting { is_wanted: true }) && !queue.is_closed;
             if is_wanted {
-                queue.place = Place::Done(entered);
+                queue.state = WaitState::Done(entered);
                 self.changed.notify_all();
             } else {
                 let _ = self.room.unlock(); // the next process has waited long enough
-                queue.place = Place::None;
+                queue.state = WaitState::None;
             }
         }
     }
@@ -182,9 +182,9 @@ fn is_taken(locked: Result<(), TryLockError>) -> io::Result<bool> {
 
 /// The right to write, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a>(&'a File);
+pub(crate) struct WriteTurn<'a>(&'a File);
 
-impl Drop for Turn<'_> {
+impl Drop for WriteTurn<'_> {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }

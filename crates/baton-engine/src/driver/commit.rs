@@ -13,7 +13,7 @@ use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
 use baton_store::failpoint::point;
 use baton_store::{
-    AuditEvent, CHECKPOINT_VERSION, Checkpoint, Intent, Rest, StepRow, StoreError, Transition,
+    AuditEvent, CHECKPOINT_VERSION, Checkpoint, Intent, RunHalt, StepRow, StoreError, Transition,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -69,15 +69,15 @@ impl Driver {
         events.extend(self.restarts_of(plan));
         events.append(&mut record.events);
         let rest = match plan {
-            Plan::Go(_) | Plan::Stuck => Rest::Running,
-            Plan::Suspend(wake_at) => Rest::Suspended { wake_at: *wake_at },
+            Plan::Go(_) | Plan::Stuck => RunHalt::Running,
+            Plan::Suspend(wake_at) => RunHalt::Suspended { wake_at: *wake_at },
             Plan::End(verdict) => {
                 let (status, mut ended) = ended(verdict, &budget);
                 if self.shared.settings.has(EngineBug::WrongReceipt) {
                     misreport(&mut ended);
                 }
                 events.push(ended);
-                Rest::Ended(status)
+                RunHalt::Ended(status)
             }
         };
         let starts: &[Intent] = if let Plan::Go(starts) = plan { starts } else { &[] };
@@ -196,7 +196,7 @@ impl Driver {
             asked: record.asked,
             settled: record.settled,
             audit: Vec::new(),
-            rest: Rest::Running,
+            rest: RunHalt::Running,
         }
     }
 
@@ -242,7 +242,7 @@ impl Driver {
         }
         let first = self.row.seq + 1;
         (self.row.step, self.row.seq, self.row.head) = (step, last_seq, checkpoint.head);
-        if let Rest::Ended(status) = rest {
+        if let RunHalt::Ended(status) = rest {
             self.shared.figures.used(&checkpoint.budget);
             self.row.status = status;
         }

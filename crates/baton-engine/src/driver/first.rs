@@ -6,7 +6,7 @@ use baton_core::flow::Record;
 use baton_core::id::{RunId, Tenant};
 use baton_core::run::RunStatus;
 use baton_store::failpoint::point;
-use baton_store::{Intent, NewRun, Rest, Store, StoreError, Transition};
+use baton_store::{Intent, NewRun, RunHalt, Store, StoreError, Transition};
 use tokio::time::Instant;
 
 use super::Driver;
@@ -74,7 +74,7 @@ pub(super) async fn begin(
         }
         found => found?,
     };
-    let ends = matches!(first.rest, Rest::Ended(_));
+    let ends = matches!(first.rest, RunHalt::Ended(_));
     let is_ours = row.owner == Some(new.owner) || (ends && row.status.has_ended());
     match row.status {
         _ if row.step >= first.step && is_ours => Ok(row.lane),

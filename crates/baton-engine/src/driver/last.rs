@@ -5,7 +5,7 @@ use baton_core::flow::{Node, Record};
 use baton_core::run::{ApprovalStatus, RunStatus, Step, StepKind, Verdict};
 use baton_core::thread::entry::AssistantMessage;
 use baton_core::thread::{Closing, Entry, WaitingKind};
-use baton_store::{NewRun, Rest, StoreError, Transition};
+use baton_store::{NewRun, RunHalt, StoreError, Transition};
 use serde_json::Value;
 
 use super::commit::{Draft, ended};
@@ -70,7 +70,7 @@ impl Driver {
         let events = vec![started(&self.row.thread, &self.row.branch, &self.definition), ended];
         let usage = self.budget.usage();
         let mut transition = Transition {
-            rest: Rest::Ended(status),
+            rest: RunHalt::Ended(status),
             ..self.transition(record, events, budget, self.row.inbox, Vec::new(), state)
         };
         let told = Told::Ended(&verdict, usage);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_core::flow::{Flow, Next, Node, Record, Setting};
 use baton_core::id::{BranchName, FramePath, RunId, Tenant};
 use baton_core::thread::{Entry, PlacedEntry, TreeError};
-use baton_store::{ForkAt, NewKey, NewRun, Pinned, RunRow, Slice, StoreError};
+use baton_store::{ForkAt, NewKey, NewRun, PinnedDefinition, RunRow, Slice, StoreError};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ impl Engine {
             branch,
             expected_head: head,
             after: None,
-            definition: Arc::new(Pinned { definition: definition.clone(), hash: row.definition }),
+            definition: Arc::new(PinnedDefinition { definition: definition.clone(), hash: row.definition }),
             at,
             metadata: metadata.clone(),
             new_thread: None,

@@ -11,7 +11,7 @@ use baton_core::id::{BranchName, FramePath, RunId, Tenant};
 use baton_core::json::sha256_hex;
 use baton_core::run::{Receipt, RunStatus, Verdict};
 use baton_core::thread::WaitingKind;
-use baton_store::{Due, NewKey, NewQueued, NewRun, NewThread, Pinned, RunRow, StoreError};
+use baton_store::{Due, NewKey, NewQueued, NewRun, NewThread, PinnedDefinition, RunRow, StoreError};
 
 use super::start::{Beginning, repeated};
 use super::{Engine, RunHandle};
@@ -176,7 +176,8 @@ impl Engine {
         let (shared, run) = (&self.shared, row.id);
         let queued = patiently!(shared, shared.store.queued(tenant, run))?;
         let definition = patiently!(shared, shared.store.definition(tenant, &row.definition))?;
-        let pinned = Arc::new(Pinned { definition: Arc::new(definition), hash: row.definition.clone() });
+        let pinned =
+            Arc::new(PinnedDefinition { definition: Arc::new(definition), hash: row.definition.clone() });
         if self.is_cancelled(tenant, run).await? {
             let verdict = Verdict::Cancelled(Receipt::default());
             return self.never_begun(tenant, row, pinned, verdict).await.map(|()| None);
@@ -225,7 +226,8 @@ impl Engine {
             return Ok(());
         }
         let definition = patiently!(shared, shared.store.definition(tenant, &row.definition))?;
-        let pinned = Arc::new(Pinned { definition: Arc::new(definition), hash: row.definition.clone() });
+        let pinned =
+            Arc::new(PinnedDefinition { definition: Arc::new(definition), hash: row.definition.clone() });
         let seconds = shared.settings.turn_grace.as_secs();
         let message = format!("{why}; and nobody else began it within {seconds} s, though its turn had come");
         self.never_begun(tenant, row, pinned, Verdict::Error(Fault::new(Code::ActionFailed, message))).await
@@ -236,7 +238,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         row: RunRow,
-        pinned: Arc<Pinned>,
+        pinned: Arc<PinnedDefinition>,
         verdict: Verdict,
     ) -> Result<(), EngineError> {
         let definition = pinned.definition.clone();

@@ -12,7 +12,9 @@ use baton_core::policy::{CallRule, Decision};
 use baton_core::run::{Definition, RUN_VERSION};
 use baton_core::thread::{Closing, TreeError};
 use baton_core::tool::ToolSpec;
-use baton_store::{BranchEnd, Intent, KeyRow, NewKey, NewRun, NewThread, Pinned, RunRow, StoreError};
+use baton_store::{
+    BranchEnd, Intent, KeyRow, NewKey, NewRun, NewThread, PinnedDefinition, RunRow, StoreError,
+};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -40,7 +42,7 @@ pub(super) struct Beginning {
     pub(super) fresh: bool,
     pub(super) branch: Option<BranchName>,
     pub(super) text: String,
-    pub(super) pinned: Arc<Pinned>,
+    pub(super) pinned: Arc<PinnedDefinition>,
     pub(super) metadata: Value,
     pub(super) key: Option<NewKey>,
     /// Whether it waited for its turn.
@@ -122,7 +124,7 @@ impl Engine {
                 Err(EngineError::Store(StoreError::Moved { .. })) => is_new = false,
                 begun => {
                     if begun.is_ok() {
-                        self.shared.threads.learn((beginning.tenant.clone(), beginning.thread.clone()));
+                        self.shared.threads.insert((beginning.tenant.clone(), beginning.thread.clone()));
                     }
                     return attempt.ended(begun);
                 }
@@ -135,7 +137,7 @@ impl Engine {
     fn seems_new(&self, beginning: &Beginning) -> bool {
         let Beginning { tenant, thread, branch, fresh, queued, .. } = beginning;
         let is_main = branch.as_ref().is_none_or(|branch| *branch == BranchName::main());
-        *fresh || (is_main && !queued && !self.shared.threads.knows(&(tenant.clone(), thread.clone())))
+        *fresh || (is_main && !queued && !self.shared.threads.contains(&(tenant.clone(), thread.clone())))
     }
 
     fn decision_of(&self, request: &RunRequest) -> Result<Arc<Decision>, EngineError> {
@@ -170,14 +172,14 @@ impl Engine {
     }
 
     /// The definition that a request is pinned to. Equal requests share it.
-    fn pinned(&self, request: &RunRequest) -> Result<Arc<Pinned>, EngineError> {
+    fn pinned(&self, request: &RunRequest) -> Result<Arc<PinnedDefinition>, EngineError> {
         let known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, pinned)) = known.iter().rev().find(|(like, _)| is_alike(like, request)) {
             return Ok(pinned.clone());
         }
         drop(known); // rendering a template takes time
         let generation = self.shared.generation.load(SeqCst);
-        let pinned = Pinned::new(self.definition(request)?);
+        let pinned = PinnedDefinition::new(self.definition(request)?);
         let mut known = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if generation != self.shared.generation.load(SeqCst) {
             return Ok(pinned);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use baton_core::run::{RunStatus, Step, StepKind};
 use baton_core::thread::NewEntry;
 use baton_engine::{Engine, EngineBug, EngineError, Rested};
-use baton_store::{Checkpoint, ClaimMode, Rest, StoreError};
+use baton_store::{Checkpoint, ClaimMode, RunHalt, StoreError};
 use serde_json::{Value, json};
 
 use crate::check::check;
@@ -238,7 +238,7 @@ async fn copy_prefix(
     run: baton_core::id::RunId,
     prefix: u32,
 ) -> baton_core::id::RunId {
-    use baton_store::{NewRun, NewThread, Rest, Transition};
+    use baton_store::{NewRun, NewThread, RunHalt, Transition};
     let row = insist(|| from.store.run(&TENANT, run)).await;
     let definition = insist(|| from.store.definition(&TENANT, &row.definition)).await;
     let steps = insist(|| from.store.steps(&TENANT, run, 0, prefix)).await;
@@ -271,7 +271,7 @@ async fn copy_prefix(
             asked: Vec::new(),
             settled: Vec::new(),
             audit: Vec::new(),
-            rest: Rest::Running,
+            rest: RunHalt::Running,
         };
         if first {
             let new = NewRun {
@@ -279,7 +279,7 @@ async fn copy_prefix(
                 branch: row.branch.clone(),
                 expected_head: -1,
                 after: None,
-                definition: baton_store::Pinned::new(definition.clone()),
+                definition: baton_store::PinnedDefinition::new(definition.clone()),
                 at,
                 metadata: serde_json::Value::Null,
                 new_thread: None,
@@ -346,7 +346,7 @@ async fn a_long_run_gives_account_of_its_last_thousand_transitions() {
             asked: Vec::new(),
             settled: Vec::new(),
             audit: Vec::new(),
-            rest: Rest::Running,
+            rest: RunHalt::Running,
         };
         long.store.commit(&TENANT, &transition).await.unwrap();
     }

@@ -4,7 +4,7 @@ use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::run::ApprovalStatus;
 
 use super::service::MemEvent;
-use super::{Inner, MemoryStore};
+use super::{MemState, MemoryStore};
 use crate::error::StoreError;
 use crate::service::{AuditEvent, DerivedCalls, RestedPage, RestedRun, rests};
 
@@ -56,7 +56,7 @@ impl MemoryStore {
     }
 }
 
-impl Inner {
+impl MemState {
     /// Puts the run of an event that is being sealed into the queue, if it was suspended or ended.
     pub(super) fn note_rest(&mut self, n: i64, row: &MemEvent) {
         let Some(rest) = row.rest() else { return };

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
 
-use super::{Inner, MemoryStore};
+use super::{MemState, MemoryStore};
 use crate::error::StoreError;
 use crate::service::{Collected, GcRequest, TrailSource, Unnamed};
 
@@ -66,7 +66,7 @@ impl MemoryStore {
     }
 }
 
-impl Inner {
+impl MemState {
     /// Threads past their time to live that have no unfinished run, queued ones included.
     fn old_threads(&self, now: Timestamp) -> HashSet<(Tenant, ThreadId)> {
         let old = self.threads.iter().filter(|(_, thread)| thread.ttl_at.is_some_and(|at| at <= now));

@@ -5,11 +5,11 @@ use baton_core::run::{Approval, ApprovalStatus, Definition, Message, RunStatus};
 use baton_core::thread::{Place, PlacedEntry};
 use baton_core::time::Timestamp;
 
-use super::{Inner, MemRun, MemoryStore};
+use super::{MemRun, MemState, MemoryStore};
 use crate::error::StoreError;
-use crate::runs::{Fence, Life};
+use crate::runs::{Fence, Liveness};
 use crate::service::AuditEvent;
-use crate::transition::{NewRun, Pinned, Rest, Transition};
+use crate::transition::{NewRun, PinnedDefinition, RunHalt, Transition};
 use crate::view::{
     ClaimMode, ClaimRow, Claimed, Due, DueFrom, DuePage, Posted, Pulse, RunFilter, RunRow, StepRow,
     ThreadUsage,
@@ -56,8 +56,8 @@ impl MemoryStore {
         let mut inner = self.lock();
         let living = inner.living.clone();
         let found = inner.run_mut(tenant, run)?;
-        let life = |owner| if living.contains(&owner) { Life::Lives } else { Life::Dead };
-        let died = crate::runs::may_claim(&found.row, mode, life)? == Life::Dead;
+        let life = |owner| if living.contains(&owner) { Liveness::Lives } else { Liveness::Dead };
+        let died = crate::runs::may_claim(&found.row, mode, life)? == Liveness::Dead;
         found.row.epoch += 1;
         found.row.owner = Some(owner);
         found.row.status = RunStatus::Running;
@@ -254,7 +254,7 @@ impl MemoryStore {
     }
 }
 
-impl Inner {
+impl MemState {
     fn definition(&self, tenant: &Tenant, hash: &str) -> Result<Definition, StoreError> {
         let found = self.definitions.get(&(tenant.clone(), hash.to_owned())).cloned();
         found.ok_or_else(|| StoreError::not_found("definition", hash))
@@ -296,7 +296,7 @@ impl Inner {
             return Err(crate::runs::begun_already(&row));
         }
         crate::runs::own_key(self.unused(tenant, new.key.as_ref(), new.at), first.run, true)?;
-        let takes = !matches!(first.rest, Rest::Ended(_));
+        let takes = !matches!(first.rest, RunHalt::Ended(_));
         let head = if takes { Some(self.free_head(tenant, &first, &new)?) } else { None };
         let running = RunRow {
             status: RunStatus::Running,
@@ -320,7 +320,7 @@ impl Inner {
         if let Some(key) = &new.key {
             self.note_key(tenant, key, Some(first.run), None);
         }
-        let Pinned { definition, hash } = &*new.definition;
+        let PinnedDefinition { definition, hash } = &*new.definition;
         self.definitions.insert((tenant.clone(), hash.clone()), (**definition).clone());
         let lane = first.lane;
         let run = self.run_mut(tenant, first.run)?;
@@ -375,11 +375,11 @@ impl Inner {
             checkpoint: transition.checkpoint,
         });
         match rest {
-            Rest::Running => {}
-            Rest::Suspended { wake_at } => {
+            RunHalt::Running => {}
+            RunHalt::Suspended { wake_at } => {
                 (row.status, row.owner, row.wake_at) = (RunStatus::Suspended, None, Some(wake_at));
             }
-            Rest::Ended(status) => {
+            RunHalt::Ended(status) => {
                 (row.status, row.owner, row.wake_at, row.ended) = (status, None, None, Some(at));
                 let branch = row.branch.clone();
                 let rows = self.thread_mut(tenant, &thread)?;

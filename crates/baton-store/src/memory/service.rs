@@ -4,7 +4,7 @@ use baton_core::id::{BranchName, OwnerId, RunId, Tenant, ThreadId};
 use baton_core::run::RunStatus;
 use baton_core::time::Timestamp;
 
-use super::{Inner, MemRun, MemoryStore};
+use super::{MemRun, MemState, MemoryStore};
 use crate::error::StoreError;
 use crate::service::{
     AuditEvent, AuditRow, ChainEnd, Head, KeyRow, NewKey, NewQueued, OUTBOX_COUNTED, Outgoing, QueuedRun,
@@ -310,7 +310,7 @@ impl MemoryStore {
     }
 }
 
-impl Inner {
+impl MemState {
     fn known_key(&self, tenant: &Tenant, route: &str, key: &str, now: Timestamp) -> Option<KeyRow> {
         let found = self.keys.get(&(tenant.clone(), route.to_owned(), key.to_owned()))?;
         (found.expires_at > now).then(|| found.row.clone())

@@ -3,7 +3,7 @@
 use baton_core::id::{BranchName, RunId, Tenant, ThreadId};
 use baton_core::thread::{NewEntry, Place, PlacedEntry, Tail, Tree};
 
-use super::{Inner, MemThread, MemoryStore};
+use super::{MemState, MemThread, MemoryStore};
 use crate::error::StoreError;
 use crate::service::AuditEvent;
 use crate::threads::FirstMarked;
@@ -260,7 +260,7 @@ impl MemoryStore {
     }
 }
 
-impl Inner {
+impl MemState {
     /// Creates a thread, if it does not exist.
     pub(super) fn add_thread(&mut self, tenant: &Tenant, new: NewThread) {
         let born = self.next_born();

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::approvals::settle;
 use super::group::Work;
-use super::pack::Packed;
+use super::pack::PgTransition;
 use super::row::{RUN, run_row};
 use super::{Db, PgStore};
 use crate::error::StoreError;
@@ -18,7 +18,7 @@ use crate::view::RunRow;
 
 impl PgStore {
     pub(crate) async fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
-        let packed = Packed::new(tenant, transition)?;
+        let packed = PgTransition::new(tenant, transition)?;
         if !transition.settled.is_empty() {
             let (tenant, settled) = (tenant.clone(), transition.settled.clone());
             let at = packed.at;
@@ -39,7 +39,7 @@ impl PgStore {
 }
 
 /// Writes a transition inside a transaction of its caller.
-pub(super) async fn advance(db: &Db<'_>, tenant: &Tenant, packed: &Packed) -> Result<(), StoreError> {
+pub(super) async fn advance(db: &Db<'_>, tenant: &Tenant, packed: &PgTransition) -> Result<(), StoreError> {
     let (run, fence) = (packed.run, packed.fence);
     let (form, values) = packed.advance();
     let values: Vec<&(dyn ToSql + Sync)> =

@@ -13,7 +13,7 @@ use super::runs::{DEFINITION, decoded_definition, step_row};
 use super::statement::Form;
 use super::{Db, PgStore};
 use crate::error::StoreError;
-use crate::runs::Life;
+use crate::runs::Liveness;
 use crate::view::{ClaimMode, Claimed};
 
 impl PgStore {
@@ -32,9 +32,9 @@ impl PgStore {
                 let life = match row.owner {
                     Some(holder) => {
                         let found = db.query_opt(&db.prepare_cached(HOLDER).await?, &[&holder.0]).await?;
-                        shared.place.life(holder, found.as_ref())?
+                        shared.liveness.life(holder, found.as_ref())?
                     }
-                    None => Life::Lives,
+                    None => Liveness::Lives,
                 };
                 let life = crate::runs::may_claim(&row, mode, |_| life)?;
                 // The step is read before anything is written: a run that cannot be read does not affect other runs.
@@ -47,9 +47,9 @@ impl PgStore {
                 let statement = db.prepare_cached(DEFINITION).await?;
                 let definition = db.query_opt(&statement, &[&tenant.as_str(), &row.definition]).await?;
                 let definition = decoded_definition(&row.definition, definition.as_ref())?;
-                let lost_by = row.owner.filter(|_| life != Life::Lives);
-                let taking = Taking { run, owner, died: life == Life::Dead, lost_by };
-                take(db, &tenant, taking, shared.options.lease, at).await?;
+                let lost_by = row.owner.filter(|_| life != Liveness::Lives);
+                let claim = NewClaim { run, owner, died: life == Liveness::Dead, lost_by };
+                take(db, &tenant, claim, shared.options.lease, at).await?;
                 Ok(Claimed { row: load(db, &tenant, run).await?, definition, checkpoint })
             })
         })
@@ -83,7 +83,7 @@ impl PgStore {
 }
 
 /// A claim that is about to be written.
-struct Taking {
+struct NewClaim {
     run: RunId,
     owner: OwnerId,
     /// Whether the former owner is known to be dead: then it crashed with the run.
@@ -111,11 +111,11 @@ pub(super) const TAKE: &str = "WITH o AS (
 async fn take(
     db: &Db<'_>,
     tenant: &Tenant,
-    taking: Taking,
+    claim: NewClaim,
     lease: Duration,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    let Taking { run, owner, died, lost_by } = taking;
+    let NewClaim { run, owner, died, lost_by } = claim;
     let (lost_by, crashes, seconds) = (lost_by.map(|owner| owner.0), i32::from(died), lease.as_secs_f64());
     let values: [&(dyn ToSql + Sync); 8] =
         [&tenant.as_str(), &run.0, &owner.0, &crashes, &at.0, &lost_by, &died, &seconds];

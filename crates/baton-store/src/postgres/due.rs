@@ -13,7 +13,7 @@ use super::row::{checksum, listed, number, run_row};
 use super::tree::name;
 use crate::error::StoreError;
 use crate::record;
-use crate::runs::Life;
+use crate::runs::Liveness;
 use crate::transition::{CHECKPOINT_VERSION, Checkpoint};
 use crate::view::{Due, DueFrom, DuePage, Source};
 
@@ -121,7 +121,7 @@ impl PgStore {
         for holder in self.rows(HOLDERS, &[]).await? {
             let owner: Uuid = holder.try_get(3)?;
             let is_known = holder.try_get::<_, Option<i64>>(2)?.is_some();
-            if self.shared.place.life(OwnerId(owner), is_known.then_some(&holder))? != Life::Lives {
+            if self.shared.liveness.life(OwnerId(owner), is_known.then_some(&holder))? != Liveness::Lives {
                 dead.push(owner);
             }
         }

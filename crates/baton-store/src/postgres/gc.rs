@@ -42,7 +42,7 @@ const UNNAMED: &str = "SELECT tenant, hash FROM definitions d WHERE NOT EXISTS (
 /// The threads and runs that a dry run would remove: its later counts skip them, so that nothing is counted twice, and
 /// nothing counts as kept because of them.
 #[derive(Debug, Default)]
-struct Doomed {
+struct PgDryRunRemovals {
     threads: HashSet<(Tenant, ThreadId)>,
     runs: HashSet<(Tenant, RunId)>,
 }
@@ -58,7 +58,7 @@ impl PgStore {
 
     async fn clear(&self, request: &GcRequest, trail: Option<&TrailSource>) -> Result<Collected, StoreError> {
         let (now, dry) = (request.now, request.dry_run);
-        let mut doomed = Doomed::default();
+        let mut doomed = PgDryRunRemovals::default();
         let old = self.old_threads(now).await?;
         let threads = if dry {
             let count = old.len() as u64;
@@ -93,7 +93,7 @@ impl PgStore {
     }
 
     /// Threads that would be removed, with the runs that would go with them.
-    async fn with_runs(&self, threads: HashSet<(Tenant, ThreadId)>) -> Result<Doomed, StoreError> {
+    async fn with_runs(&self, threads: HashSet<(Tenant, ThreadId)>) -> Result<PgDryRunRemovals, StoreError> {
         let mut runs = HashSet::new();
         for (tenant, thread) in &threads {
             let sql = "SELECT run FROM runs WHERE tenant = $1 AND thread = $2";
@@ -101,7 +101,7 @@ impl PgStore {
                 runs.insert((tenant.clone(), RunId(row.try_get(0)?)));
             }
         }
-        Ok(Doomed { threads, runs })
+        Ok(PgDryRunRemovals { threads, runs })
     }
 
     async fn drop_threads(
@@ -124,7 +124,7 @@ impl PgStore {
     /// tool calls are not in the audit trail yet stay.
     async fn drop_runs(
         &self,
-        doomed: &mut Doomed,
+        doomed: &mut PgDryRunRemovals,
         before: Timestamp,
         (dry, is_told): (bool, bool),
     ) -> Result<u64, StoreError> {

@@ -27,16 +27,16 @@ use super::{SILENT, fault};
 use crate::error::StoreError;
 use crate::failpoint;
 use link::{Answer, Link};
-use plan::{Planned, Stage, plan, stages};
-use queue::Queue;
+use plan::{BatchStage, Planned, plan, stages};
+use queue::WriteQueue;
 pub(super) use work::Work;
 
 /// The pause of a worker before it connects again: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// A queued write, and the channel to its caller.
-struct Member {
+struct QueuedWrite {
     work: Work,
-    answer: oneshot::Sender<Result<Done, Failed>>,
+    answer: oneshot::Sender<Result<Done, WriteError>>,
 }
 
 /// The result of a statement.
@@ -57,17 +57,17 @@ pub(super) enum Failed {
     Other(StoreError),
 }
 
-impl From<Failed> for StoreError {
-    fn from(failed: Failed) -> Self {
+impl From<WriteError> for StoreError {
+    fn from(failed: WriteError) -> Self {
         match failed {
-            Failed::Taken(why) => StoreError::Unavailable(why),
-            Failed::Other(error) => error,
+            WriteError::Taken(why) => StoreError::Unavailable(why),
+            WriteError::Other(error) => error,
         }
     }
 }
 
-impl Member {
-    fn tell(self, result: Result<Done, Failed>) {
+impl QueuedWrite {
+    fn tell(self, result: Result<Done, WriteError>) {
         // The caller may be gone; its write stays.
         let _ = self.answer.send(result);
     }
@@ -75,35 +75,35 @@ impl Member {
 
 /// The queue and its workers, which end when it is dropped.
 #[derive(Debug)]
-pub(super) struct Group {
-    queue: Arc<Queue>,
+pub(super) struct GroupCommit {
+    queue: Arc<WriteQueue>,
 }
 
-impl Group {
-    pub(super) fn begin(dial: &Dial, workers: usize) -> Group {
-        let queue = Arc::new(Queue::of(workers.max(1)));
+impl GroupCommit {
+    pub(super) fn begin(dial: &Dial, workers: usize) -> GroupCommit {
+        let queue = Arc::new(WriteQueue::of(workers.max(1)));
         for n in 0..workers.max(1) {
             tokio::spawn(work(n, Worker::new(dial.clone()), queue.clone()));
         }
-        Group { queue }
+        GroupCommit { queue }
     }
 
     /// Queues a statement; returns its result after its commit.
-    pub(super) async fn run(&self, work: Work) -> Result<Done, Failed> {
-        let gone = || Failed::Other(StoreError::Ambiguous("the writer stopped".to_owned()));
+    pub(super) async fn run(&self, work: Work) -> Result<Done, WriteError> {
+        let gone = || WriteError::Other(StoreError::Ambiguous("the writer stopped".to_owned()));
         let (answer, answered) = oneshot::channel();
-        self.queue.push(Member { work, answer });
+        self.queue.push(QueuedWrite { work, answer });
         answered.await.map_err(|_| gone())?
     }
 }
 
-impl Drop for Group {
+impl Drop for GroupCommit {
     fn drop(&mut self) {
         self.queue.close();
     }
 }
 
-async fn work(n: usize, mut worker: Worker, queue: Arc<Queue>) {
+async fn work(n: usize, mut worker: Worker, queue: Arc<WriteQueue>) {
     while let Some((members, _turn)) = queue.take(n).await {
         for (stage, members) in stages(members) {
             worker.write(stage, members).await;
@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// Writes members, which are sorted, and answers each caller.
-    async fn write(&mut self, stage: Stage, members: Vec<Member>) {
+    async fn write(&mut self, stage: BatchStage, members: Vec<QueuedWrite>) {
         let planned = plan(stage, &members);
         // Nothing is sent until everything is prepared, so a broken connection costs only a reconnection.
         let mut ready = self.ready(&planned).await;
@@ -191,14 +191,14 @@ async fn live(link: Option<Link>) -> Option<Link> {
     link.is_alive().await.then_some(link)
 }
 
-fn tell_all(members: impl IntoIterator<Item = Member>, error: &StoreError) {
+fn tell_all(members: impl IntoIterator<Item = QueuedWrite>, error: &StoreError) {
     for member in members {
-        member.tell(Err(Failed::Other(error.clone())));
+        member.tell(Err(WriteError::Other(error.clone())));
     }
 }
 
 /// Writes each member on its own; true if the connection can no longer be used.
-async fn one_by_one(link: &mut Link, members: Vec<Member>) -> bool {
+async fn one_by_one(link: &mut Link, members: Vec<QueuedWrite>) -> bool {
     let mut members = members.into_iter();
     while let Some(member) = members.next() {
         let (form, values) = member.work.statement();
@@ -228,7 +228,7 @@ async fn one_by_one(link: &mut Link, members: Vec<Member>) -> bool {
             Ok(Err(error)) => fault::said(&error),
             Err(_) => SILENT.to_owned(),
         };
-        member.tell(Err(Failed::Other(StoreError::Ambiguous(lost.clone()))));
+        member.tell(Err(WriteError::Other(StoreError::Ambiguous(lost.clone()))));
         tell_all(members, &StoreError::Unavailable(lost));
         return true;
     }
@@ -240,13 +240,13 @@ enum Came {
     /// All is committed, with the result of each member.
     Written(Vec<Done>),
     /// One failed, so nothing was written. `failed` is its position, where it is known.
-    Undone { failed: Option<usize>, error: Failed },
+    Undone { failed: Option<usize>, error: WriteError },
     /// It is either ambiguous whether anything was written, or certain that nothing was.
     Failed { error: StoreError, broken: bool },
 }
 
 /// Writes members in one transaction and one round trip.
-async fn together(link: &mut Link, members: &[Member], planned: &[Planned<'_>]) -> Came {
+async fn together(link: &mut Link, members: &[QueuedWrite], planned: &[Planned<'_>]) -> Came {
     failpoint::point("store.pre_commit");
     let answers = timeout(ANSWER, link.transaction(planned)).await;
     failpoint::point("store.post_commit");
@@ -279,7 +279,7 @@ async fn together(link: &mut Link, members: &[Member], planned: &[Planned<'_>]) 
 }
 
 /// Moves the member that failed to the end.
-fn put_last(mut members: Vec<Member>, failed: Option<usize>) -> Vec<Member> {
+fn put_last(mut members: Vec<QueuedWrite>, failed: Option<usize>) -> Vec<QueuedWrite> {
     if let Some(failed) = failed {
         let failed = members.remove(failed);
         members.push(failed);
@@ -289,9 +289,9 @@ fn put_last(mut members: Vec<Member>, failed: Option<usize>) -> Vec<Member> {
 
 fn failed(error: &tokio_postgres::Error) -> Failed {
     if fault::is_taken(error) {
-        return Failed::Taken(fault::said(error));
+        return WriteError::Taken(fault::said(error));
     }
-    Failed::Other(fault::unavailable(error))
+    WriteError::Other(fault::unavailable(error))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use baton_core::time::Timestamp;
 use tokio_postgres::types::ToSql;
 
 use super::approvals::{locked_approval, update_approval};
-use super::group::{Failed, Work};
+use super::group::{Work, WriteError};
 use super::row::{checksum, number, run_row, select_run};
 use super::statement::Form;
 use super::{Db, PgStore, outbox};
@@ -57,7 +57,7 @@ impl PgStore {
         match self.shared.group.run(work).await {
             Ok(done) if !done.rows.is_empty() => return number(&done.rows[0], 0),
             // The message was refused, or the same input was posted at the same moment.
-            Ok(_) | Err(Failed::Taken(_)) => {}
+            Ok(_) | Err(WriteError::Taken(_)) => {}
             Err(other) => return Err(other.into()),
         }
         match self.one(POSTED, &[&tenant.as_str(), &run.0, &hash]).await? {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::connect::Dial;
 use super::fault;
-use super::lease::{Place, Renewed, since_boot};
+use super::lease::{LivenessView, Renewed, since_boot};
 use crate::error::StoreError;
 
 /// The deadline for giving up a lease.
@@ -56,7 +56,7 @@ pub(super) const ASKED: [(&str, &str); 4] =
 /// Writes a lease and renews it until it is stopped.
 pub(super) struct Keeper {
     pub(super) dial: Dial,
-    pub(super) place: Place,
+    pub(super) liveness: LivenessView,
     pub(super) owner: OwnerId,
     pub(super) machine: String,
     pub(super) lock: String,
@@ -118,9 +118,9 @@ impl Keeper {
         for row in client.query(EVERYBODY, &[]).await? {
             all.push((row.try_get(0)?, row.try_get(1)?));
         }
-        let gone = self.place.beats().round(&all, renewed, Instant::now());
+        let gone = self.liveness.beats().round(&all, renewed, Instant::now());
         for (owner, beat) in gone {
-            if self.place.sees_lock_of(client, owner).await? {
+            if self.liveness.sees_lock_of(client, owner).await? {
                 continue; // it is stopped, or cut off from the database: its lock on this machine shows that
             }
             if client.execute(FORGET, &[&owner, &beat]).await? > 0 {

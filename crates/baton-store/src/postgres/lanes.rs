@@ -11,12 +11,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::connect::WAIT;
-use super::{PgStore, Shared, fault};
+use super::{PgShared, PgStore, fault};
 use crate::error::StoreError;
 
 /// The kind of work; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum PoolLane {
     /// Short work that a run or a user waits for.
     Prompt,
     /// Reads of entries, logs and outputs, of any length.
@@ -26,7 +26,7 @@ pub(super) enum Lane {
 }
 
 /// The semaphores of the limited lanes.
-pub(super) struct Lanes {
+pub(super) struct PoolLanes {
     /// Permits of all work that is not prompt.
     content: Semaphore,
     /// Further permits, which work at leisure needs as well.
@@ -36,22 +36,22 @@ pub(super) struct Lanes {
 /// The permits of a connection, which are returned together with it.
 pub(super) type Places<'a> = (Option<SemaphorePermit<'a>>, Option<SemaphorePermit<'a>>);
 
-impl Lanes {
+impl PoolLanes {
     /// The lanes of a pool with this many connections.
-    pub(super) fn of(connections: usize) -> Lanes {
+    pub(super) fn of(connections: usize) -> PoolLanes {
         let semaphore = |places: usize| Semaphore::new(places.max(1));
-        Lanes { content: semaphore(connections * 3 / 4), leisure: semaphore(connections / 2) }
+        PoolLanes { content: semaphore(connections * 3 / 4), leisure: semaphore(connections / 2) }
     }
 
-    async fn places(&self, lane: Lane) -> Result<Places<'_>, StoreError> {
+    async fn places(&self, lane: PoolLane) -> Result<Places<'_>, StoreError> {
         // The order is always the same, so that no two callers wait for each other.
         let leisure = match lane {
-            Lane::Leisure => Some(place(&self.leisure, WAIT).await?),
-            Lane::Prompt | Lane::Content => None,
+            PoolLane::Leisure => Some(place(&self.leisure, WAIT).await?),
+            PoolLane::Prompt | PoolLane::Content => None,
         };
         let content = match lane {
-            Lane::Content | Lane::Leisure => Some(place(&self.content, WAIT).await?),
-            Lane::Prompt => None,
+            PoolLane::Content | PoolLane::Leisure => Some(place(&self.content, WAIT).await?),
+            PoolLane::Prompt => None,
         };
         Ok((leisure, content))
     }
@@ -64,9 +64,9 @@ async fn place(of: &Semaphore, longest: Duration) -> Result<SemaphorePermit<'_>,
     }
 }
 
-impl Shared {
+impl PgShared {
     /// Takes a connection from the pool, with the permits that are held for as long as it is used.
-    pub(super) async fn connection(&self, lane: Lane) -> Result<(Object, Places<'_>), StoreError> {
+    pub(super) async fn connection(&self, lane: PoolLane) -> Result<(Object, Places<'_>), StoreError> {
         let places = self.lanes.places(lane).await?;
         let connection = self.pool.get().await.map_err(|error| fault::no_connection(&error))?;
         Ok((connection, places))
@@ -76,11 +76,11 @@ impl Shared {
 impl PgStore {
     /// The same store, in the lane of lists, sums and garbage collection.
     pub(super) fn at_leisure(&self) -> PgStore {
-        PgStore { shared: self.shared.clone(), lane: Lane::Leisure }
+        PgStore { shared: self.shared.clone(), lane: PoolLane::Leisure }
     }
 
     /// The same store, in the lane of entries, logs and outputs.
     pub(super) fn for_content(&self) -> PgStore {
-        PgStore { shared: self.shared.clone(), lane: Lane::Content }
+        PgStore { shared: self.shared.clone(), lane: PoolLane::Content }
     }
 }

@@ -22,7 +22,7 @@ use super::beats::Beats;
 use super::keeper::{Keeper, RETIRE};
 use crate::error::StoreError;
 use crate::live::{self, LifeLock};
-use crate::runs::Life;
+use crate::runs::Liveness;
 
 /// The deadline for making an owner.
 const ENLIST: Duration = Duration::from_secs(10);
@@ -32,19 +32,19 @@ pub(super) const OWNER: &str = "SELECT machine, lock, beat FROM owners WHERE own
 
 /// The liveness of owners as seen from here: this machine, the folder of its lock files, and the observed beats.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct LivenessView {
     folder: PathBuf,
     machine: String,
     beats: Arc<Mutex<Beats>>,
 }
 
-impl Place {
+impl LivenessView {
     /// Creates the folder if it does not exist.
-    pub(super) fn new(folder: &Path, lease: Duration) -> std::io::Result<Place> {
+    pub(super) fn new(folder: &Path, lease: Duration) -> std::io::Result<LivenessView> {
         live::private_folder(folder)?;
         live::private_folder(&folder.join("live"))?;
         let beats = Arc::new(Mutex::new(Beats::new(lease)));
-        Ok(Place { folder: std::fs::canonicalize(folder)?, machine: machine(), beats })
+        Ok(LivenessView { folder: std::fs::canonicalize(folder)?, machine: machine(), beats })
     }
 
     /// The observed beats.
@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// The state of an owner, from its row of [`OWNER`].
-    pub(super) fn life(&self, owner: OwnerId, row: Option<&Row>) -> Result<Life, StoreError> {
+    pub(super) fn life(&self, owner: OwnerId, row: Option<&Row>) -> Result<Liveness, StoreError> {
         let Some(row) = row else {
             // The owner gave up its lease, or was given up by a process that cannot see its lock.
             return Ok(of_lock(live::is_alive(&self.folder, owner)));
@@ -63,7 +63,7 @@ impl Place {
         if let Some(life) = self.life_by_lock(machine, lock) {
             return Ok(life);
         }
-        Ok(if is_silent { Life::Silent } else { Life::Lives })
+        Ok(if is_silent { Liveness::Silent } else { Liveness::Lives })
     }
 
     /// Whether the lock of an owner can be seen from here, and is held.
@@ -73,11 +73,11 @@ impl Place {
         owner: Uuid,
     ) -> Result<bool, tokio_postgres::Error> {
         let Some(row) = client.query_opt(OWNER, &[&owner]).await? else { return Ok(false) };
-        Ok(self.life_by_lock(row.try_get(0)?, row.try_get(1)?) == Some(Life::Lives))
+        Ok(self.life_by_lock(row.try_get(0)?, row.try_get(1)?) == Some(Liveness::Lives))
     }
 
     /// The state of an owner by its lock, if that can be seen from here.
-    fn life_by_lock(&self, machine: &str, lock: &str) -> Option<Life> {
+    fn life_by_lock(&self, machine: &str, lock: &str) -> Option<Liveness> {
         if machine != self.machine {
             return None;
         }
@@ -88,8 +88,8 @@ impl Place {
     }
 }
 
-fn of_lock(is_held: bool) -> Life {
-    if is_held { Life::Lives } else { Life::Dead }
+fn of_lock(is_held: bool) -> Liveness {
+    if is_held { Liveness::Lives } else { Liveness::Dead }
 }
 
 /// The folder of a file by its device and inode, independent of its path.
@@ -176,13 +176,13 @@ impl PgStore {
     /// Makes an owner; blocks until its lease is written.
     pub(crate) fn enlist(&self, owner: OwnerId) -> Result<Lease, StoreError> {
         let failed = |error: std::io::Error| StoreError::Unavailable(error.to_string());
-        let lock = LifeLock::take(&self.shared.place.folder, owner).map_err(failed)?;
+        let lock = LifeLock::take(&self.shared.liveness.folder, owner).map_err(failed)?;
         let folder = folder_of(lock.path()).unwrap_or_default();
         let keeper = Keeper {
             dial: self.shared.dial.clone(),
             owner,
-            place: self.shared.place.clone(),
-            machine: self.shared.place.machine.clone(),
+            liveness: self.shared.liveness.clone(),
+            machine: self.shared.liveness.machine.clone(),
             lock: format!("{folder} {}", lock.path().display()),
             lease: self.shared.options.lease,
             renewed: Renewed::default(),
@@ -208,20 +208,20 @@ impl PgStore {
     /// Whether an owner still lives. When in doubt, it does.
     pub(crate) async fn is_alive(&self, owner: OwnerId) -> bool {
         let known = self.one(OWNER, &[&owner.0]).await;
-        let life = known.and_then(|row| self.shared.place.life(owner, row.as_ref()));
-        life.unwrap_or(Life::Lives) == Life::Lives
+        let life = known.and_then(|row| self.shared.liveness.life(owner, row.as_ref()));
+        life.unwrap_or(Liveness::Lives) == Liveness::Lives
     }
 
     /// Makes an owner count as dead although it holds its lock: the locked file has lost its name.
     #[cfg(feature = "failpoints")]
     pub(crate) fn bury(&self, owner: OwnerId) {
-        live::bury(&self.shared.place.folder, owner);
+        live::bury(&self.shared.liveness.folder, owner);
     }
 
     /// Simulates that this process observed silence of all owners for this many leases. For tests.
     #[cfg(feature = "failpoints")]
     pub(crate) fn unheard(&self, leases: u32) {
-        self.shared.place.beats().unheard(leases);
+        self.shared.liveness.beats().unheard(leases);
     }
 }
 

@@ -10,25 +10,25 @@ use uuid::Uuid;
 
 use super::Param;
 use super::row;
-use super::statement::{Form, Halt, Origin, Parts, Rows};
+use super::statement::{ExtraRows, Form, Halt, RowCount, StartKind};
 use super::tree::stored;
 use crate::error::StoreError;
 use crate::record;
 use crate::runs::Fence;
 use crate::service::AuditEvent;
 use crate::threads::FirstMarked;
-use crate::transition::{NewRun, Rest, Transition};
+use crate::transition::{NewRun, RunHalt, Transition};
 
 /// A transition as bytes and numbers.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct PgTransition {
     pub(super) run: RunId,
     pub(super) thread: ThreadId,
     pub(super) lane: u32,
     pub(super) budget: Vec<u8>,
     pub(super) fence: Fence,
     pub(super) at: Timestamp,
-    pub(super) rest: Rest,
+    pub(super) rest: RunHalt,
     pub(super) tenant: Tenant,
     pub(super) frame: String,
     pub(super) head: i64,
@@ -38,7 +38,7 @@ pub(super) struct Packed {
     pub(super) marked: FirstMarked,
     pub(super) body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
-    pub(super) audit: Vec<PackedEvent>,
+    pub(super) audit: Vec<PgEvent>,
 }
 
 /// Entries as one list per column.
@@ -49,8 +49,8 @@ pub(super) struct Entries {
     pub(super) crcs: Vec<i64>,
 }
 
-impl Packed {
-    pub(super) fn new(tenant: &Tenant, transition: &Transition) -> Result<Packed, StoreError> {
+impl PgTransition {
+    pub(super) fn new(tenant: &Tenant, transition: &Transition) -> Result<PgTransition, StoreError> {
         let Transition { run, checkpoint, .. } = transition;
         let mut entries = Entries::default();
         for new in &transition.entries {
@@ -60,7 +60,7 @@ impl Packed {
             entries.envelopes.push(envelope);
         }
         let asked = |approval: &Approval| record::encode(approval).map(|bytes| (approval.clone(), bytes));
-        Ok(Packed {
+        Ok(PgTransition {
             run: *run,
             thread: transition.thread.clone(),
             lane: transition.lane,
@@ -78,13 +78,13 @@ impl Packed {
             marked: transition.first_marked(),
             body: record::encode(checkpoint)?,
             asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
-            audit: transition.audit.iter().map(PackedEvent::new).collect::<Result<_, _>>()?,
+            audit: transition.audit.iter().map(PgEvent::new).collect::<Result<_, _>>()?,
         })
     }
 
     /// Whether a run can begin with this transition in one statement.
     pub(super) fn is_plain(&self) -> bool {
-        self.rest == Rest::Running
+        self.rest == RunHalt::Running
             && self.marked.is_clean()
             && self.asked.is_empty()
             && !self.entries.ids.is_empty()
@@ -92,16 +92,16 @@ impl Packed {
 
     /// Whether this transition can be written together with others in one statement.
     pub(super) fn goes_with_others(&self) -> bool {
-        !matches!(self.rest, Rest::Suspended { .. }) && self.asked.is_empty()
+        !matches!(self.rest, RunHalt::Suspended { .. }) && self.asked.is_empty()
     }
 
-    fn parts(&self) -> Parts {
-        Parts {
-            entries: Rows::of(self.entries.ids.len()),
+    fn parts(&self) -> ExtraRows {
+        ExtraRows {
+            entries: RowCount::of(self.entries.ids.len()),
             marked: !self.marked.is_clean(),
             asked: !self.asked.is_empty(),
-            audit: Rows::of(self.audit.len()),
-            ..Parts::default()
+            audit: RowCount::of(self.audit.len()),
+            ..ExtraRows::default()
         }
     }
 
@@ -109,9 +109,9 @@ impl Packed {
     pub(super) fn advance(&self) -> (Form, Vec<Param<'_>>) {
         let parts = self.parts();
         let halt = match self.rest {
-            Rest::Running => Halt::No,
-            Rest::Suspended { .. } => Halt::Suspended,
-            Rest::Ended(_) => Halt::Ended,
+            RunHalt::Running => Halt::No,
+            RunHalt::Suspended { .. } => Halt::Suspended,
+            RunHalt::Ended(_) => Halt::Ended,
         };
         let mut values: Vec<Param<'_>> = vec![
             Box::new(self.tenant.as_str()),
@@ -128,7 +128,7 @@ impl Packed {
             Box::new(&self.body.0),
             Box::new(i64::from(self.body.1)),
         ];
-        if parts.entries != Rows::None || parts.marked || halt == Halt::Ended {
+        if parts.entries != RowCount::None || parts.marked || halt == Halt::Ended {
             values.push(Box::new(self.thread.as_str()));
             values.push(Box::new(stored(self.lane)));
         }
@@ -142,12 +142,12 @@ impl Packed {
         }
         push_audit(&self.audit, &mut values);
         match self.rest {
-            Rest::Running => {}
-            Rest::Suspended { wake_at } => {
+            RunHalt::Running => {}
+            RunHalt::Suspended { wake_at } => {
                 values.push(Box::new(wake_at.0));
                 values.push(Box::new(self.inbox_read as i32));
             }
-            Rest::Ended(status) => {
+            RunHalt::Ended(status) => {
                 values.push(Box::new(row::stored(status)));
                 values.push(Box::new(self.at.0));
             }
@@ -158,8 +158,8 @@ impl Packed {
 
 /// A run that begins in one statement, with its first transition.
 #[derive(Debug)]
-pub(super) struct Beginning {
-    pub(super) first: Packed,
+pub(super) struct PackedStart {
+    pub(super) first: PgTransition,
     pub(super) new: NewRun,
     /// The lane that the run writes to.
     pub(super) lane: u32,
@@ -170,23 +170,24 @@ pub(super) struct Beginning {
     pub(super) meta: Vec<u8>,
 }
 
-impl Beginning {
+impl PackedStart {
     pub(super) fn new(
-        first: Packed,
+        first: PgTransition,
         new: NewRun,
         lane: u32,
         definition: Option<(Vec<u8>, u32)>,
-    ) -> Beginning {
+    ) -> PackedStart {
         let metadata = new.metadata.to_string().into_bytes();
         let meta =
             new.new_thread.as_ref().map_or_else(Vec::new, |thread| thread.meta.to_string().into_bytes());
-        Beginning { first, new, lane, definition, metadata, meta }
+        PackedStart { first, new, lane, definition, metadata, meta }
     }
 
     /// The statement that begins it alone.
     pub(super) fn begin(&self) -> (Form, Vec<Param<'_>>) {
-        let Beginning { first, new, .. } = self;
-        let parts = Parts { key: new.key.is_some(), definition: self.definition.is_some(), ..first.parts() };
+        let PackedStart { first, new, .. } = self;
+        let parts =
+            ExtraRows { key: new.key.is_some(), definition: self.definition.is_some(), ..first.parts() };
         let mut values: Vec<Param<'_>> = vec![
             Box::new(first.tenant.as_str()),
             Box::new(first.run.0),
@@ -210,12 +211,12 @@ impl Beginning {
                 values.push(Box::new(thread.at.0));
                 values.push(Box::new(thread.ttl_at.map(|at| at.0)));
                 values.push(Box::new(&self.meta));
-                Origin::Fresh
+                StartKind::Fresh
             }
             None => {
                 values.push(Box::new(new.expected_head));
                 values.push(Box::new(new.after.map(|run| run.0)));
-                Origin::Branch
+                StartKind::Branch
             }
         };
         first.entries.push_to(&mut values);
@@ -260,21 +261,21 @@ fn push_asked<'a>(asked: &'a [(Approval, (Vec<u8>, u32))], values: &mut Vec<Para
 
 /// An event for the audit trail, with its payload as bytes.
 #[derive(Debug)]
-pub(super) struct PackedEvent {
+pub(super) struct PgEvent {
     pub(super) event: AuditEvent,
     pub(super) payload: (Vec<u8>, u32),
 }
 
-impl PackedEvent {
-    fn new(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
-        Ok(PackedEvent { payload: record::encode(&event.payload)?, event: event.clone() })
+impl PgEvent {
+    fn new(event: &AuditEvent) -> Result<PgEvent, StoreError> {
+        Ok(PgEvent { payload: record::encode(&event.payload)?, event: event.clone() })
     }
 }
 
-fn push_audit<'a>(audit: &'a [PackedEvent], values: &mut Vec<Param<'a>>) {
+fn push_audit<'a>(audit: &'a [PgEvent], values: &mut Vec<Param<'a>>) {
     match audit {
         [] => return,
-        [PackedEvent { event, payload: (payload, crc) }] => {
+        [PgEvent { event, payload: (payload, crc) }] => {
             values.push(Box::new(&event.correlation));
             values.push(Box::new(event.at.0));
             values.push(Box::new(&event.kind));

@@ -56,12 +56,12 @@ async fn prune(
     let keep: Vec<i64> = loaded.tree.lanes.keys().map(keep_to).collect();
     let gone: Vec<i32> =
         loaded.tree.lanes.keys().filter(|lane| !reached.contains_key(lane)).copied().map(stored).collect();
-    let cut = Cut { tenant, id, lanes, keep };
+    let cuts = LaneCuts { tenant, id, lanes, keep };
     let entries = match request.dry_run {
-        true => cut.count(db).await?,
+        true => cuts.count(db).await?,
         false => {
             remove_branches(db, tenant, id, &branches).await?;
-            let entries = cut.make(db).await?;
+            let entries = cuts.make(db).await?;
             failpoint::point("prune.mid");
             let sql = "DELETE FROM lanes WHERE tenant = $1 AND thread = $2 AND lane = ANY($3)";
             let statement = db.prepare_cached(sql).await?;
@@ -73,14 +73,14 @@ async fn prune(
 }
 
 /// The last index that is kept in each lane.
-struct Cut<'a> {
+struct LaneCuts<'a> {
     tenant: &'a Tenant,
     id: &'a ThreadId,
     lanes: Vec<i32>,
     keep: Vec<i64>,
 }
 
-impl Cut<'_> {
+impl LaneCuts<'_> {
     /// Counts the entries beyond those.
     async fn count(&self, db: &Db<'_>) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM entries e JOIN unnest($3::int[], $4::bigint[]) AS k(lane, keep)

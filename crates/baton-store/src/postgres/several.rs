@@ -7,11 +7,11 @@ use baton_core::id::BranchName;
 use baton_core::run::RUN_VERSION;
 
 use super::Param;
-use super::pack::{Beginning, Packed, PackedEvent};
+use super::pack::{PackedStart, PgEvent, PgTransition};
 use super::row;
-use super::statement::{Form, Shared};
+use super::statement::{CombinedRows, Form};
 use super::tree::stored;
-use crate::transition::Rest;
+use crate::transition::RunHalt;
 
 /// A list, boxed.
 fn list<'a, M, T>(members: &[M], pick: impl Fn(&M) -> T) -> Param<'a>
@@ -22,11 +22,11 @@ where
 }
 
 /// The statement that advances several runs, each once.
-pub(super) fn advances<'a>(runs: &[&'a Packed]) -> (Form, Vec<Param<'a>>) {
-    let shared = Shared {
+pub(super) fn advances<'a>(runs: &[&'a PgTransition]) -> (Form, Vec<Param<'a>>) {
+    let shared = CombinedRows {
         marked: runs.iter().any(|run| !run.marked.is_clean()),
         audit: runs.iter().any(|run| !run.audit.is_empty()),
-        ended: runs.iter().any(|run| matches!(run.rest, Rest::Ended(_))),
+        ended: runs.iter().any(|run| matches!(run.rest, RunHalt::Ended(_))),
     };
     let mut values: Vec<Param<'a>> = vec![
         list(runs, |run| run.tenant.as_str()),
@@ -57,19 +57,19 @@ pub(super) fn advances<'a>(runs: &[&'a Packed]) -> (Form, Vec<Param<'a>>) {
     }
     if shared.ended {
         values.push(list(runs, |run| match run.rest {
-            Rest::Ended(status) => Some(row::stored(status)),
-            Rest::Running | Rest::Suspended { .. } => None,
+            RunHalt::Ended(status) => Some(row::stored(status)),
+            RunHalt::Running | RunHalt::Suspended { .. } => None,
         }));
-        values.push(list(runs, |run| matches!(run.rest, Rest::Ended(_)).then_some(run.at.0)));
+        values.push(list(runs, |run| matches!(run.rest, RunHalt::Ended(_)).then_some(run.at.0)));
     }
     (Form::Advances(shared), values)
 }
 
 /// The statement that begins several runs that [may begin together](may_begin_with).
-pub(super) fn begins<'a>(runs: &[&'a Beginning]) -> (Form, Vec<Param<'a>>) {
+pub(super) fn begins<'a>(runs: &[&'a PackedStart]) -> (Form, Vec<Param<'a>>) {
     let one = runs[0];
     let threads: Vec<_> = runs.iter().filter_map(|run| run.new.new_thread.as_ref()).collect();
-    let firsts: Vec<&Packed> = runs.iter().map(|run| &run.first).collect();
+    let firsts: Vec<&PgTransition> = runs.iter().map(|run| &run.first).collect();
     let mut values: Vec<Param<'a>> = vec![
         Box::new(one.first.tenant.as_str()),
         Box::new(&one.new.definition.hash),
@@ -96,14 +96,14 @@ pub(super) fn begins<'a>(runs: &[&'a Beginning]) -> (Form, Vec<Param<'a>>) {
 }
 
 /// Whether two runs may begin in one statement: on different threads, pinned to one definition that is stored already.
-pub(super) fn may_begin_with(one: &Beginning, other: &Beginning) -> bool {
+pub(super) fn may_begin_with(one: &PackedStart, other: &PackedStart) -> bool {
     may_begin_with_others(one)
         && may_begin_with_others(other)
         && one.first.tenant == other.first.tenant
         && one.new.definition.hash == other.new.definition.hash
 }
 
-fn may_begin_with_others(run: &Beginning) -> bool {
+fn may_begin_with_others(run: &PackedStart) -> bool {
     run.new.new_thread.is_some()
         && run.new.key.is_none()
         && run.definition.is_none()
@@ -111,7 +111,7 @@ fn may_begin_with_others(run: &Beginning) -> bool {
 }
 
 /// Pushes their entries; returns the run of each.
-fn push_entries<'a>(runs: &[&'a Packed], values: &mut Vec<Param<'a>>) -> Vec<&'a Packed> {
+fn push_entries<'a>(runs: &[&'a PgTransition], values: &mut Vec<Param<'a>>) -> Vec<&'a PgTransition> {
     let mut all = Vec::new();
     for run in runs {
         let first = run.head - run.entries.ids.len() as i64 + 1;
@@ -127,8 +127,8 @@ fn push_entries<'a>(runs: &[&'a Packed], values: &mut Vec<Param<'a>>) -> Vec<&'a
 }
 
 /// Pushes their audit events; returns the run of each event.
-fn push_audit<'a>(runs: &[&'a Packed], values: &mut Vec<Param<'a>>) -> Vec<&'a Packed> {
-    let all: Vec<(&'a Packed, &'a PackedEvent)> =
+fn push_audit<'a>(runs: &[&'a PgTransition], values: &mut Vec<Param<'a>>) -> Vec<&'a PgTransition> {
+    let all: Vec<(&'a PgTransition, &'a PgEvent)> =
         runs.iter().flat_map(|run| run.audit.iter().map(move |told| (*run, told))).collect();
     values.push(list(&all, |(run, _)| run.run.0));
     values.push(list(&all, |(_, told)| told.event.correlation.as_str()));

@@ -14,9 +14,9 @@ use tokio_postgres::types::ToSql;
 use super::advance::advance;
 use super::approvals::settle;
 use super::entries::written_by;
-use super::group::{Failed, Work};
+use super::group::{Work, WriteError};
 use super::inbox::locked;
-use super::pack::{Beginning, Packed};
+use super::pack::{PackedStart, PgTransition};
 use super::row::stored;
 use super::statement::KEEP;
 use super::threads::add_thread;
@@ -24,7 +24,7 @@ use super::{Db, PgStore, keys, queue, tree};
 use crate::error::StoreError;
 use crate::record;
 use crate::service::NewKey;
-use crate::transition::{NewRun, Pinned, Rest, Transition};
+use crate::transition::{NewRun, PinnedDefinition, RunHalt, Transition};
 use crate::view::RunRow;
 
 impl PgStore {
@@ -35,22 +35,22 @@ impl PgStore {
         first: Transition,
     ) -> Result<u32, StoreError> {
         let known = (tenant.clone(), new.definition.hash.clone());
-        let packed = Packed::new(tenant, &first)?;
+        let packed = PgTransition::new(tenant, &first)?;
         let Some(lane) = at_once(&new, &packed).filter(|_| first.settled.is_empty()) else {
             return Box::pin(self.start_in_peace(tenant, new, first, packed)).await;
         };
-        let definition = match self.shared.definitions.knows(&known) {
+        let definition = match self.shared.definitions.contains(&known) {
             true => None,
             false => Some(record::encode(&new.definition.definition)?),
         };
-        let beginning = Arc::new(Beginning::new(packed, new, lane, definition));
+        let beginning = Arc::new(PackedStart::new(packed, new, lane, definition));
         match self.shared.group.run(Work::Begin(beginning.clone())).await {
             Ok(done) if done.changed > 0 => {
-                self.shared.definitions.learn(known);
+                self.shared.definitions.insert(known);
                 Ok(lane)
             }
-            Ok(_) | Err(Failed::Taken(_)) => {
-                let packed = Packed::new(tenant, &first)?;
+            Ok(_) | Err(WriteError::Taken(_)) => {
+                let packed = PgTransition::new(tenant, &first)?;
                 Box::pin(self.start_in_peace(tenant, beginning.new.clone(), first, packed)).await
             }
             Err(other) => Err(other.into()),
@@ -63,7 +63,7 @@ impl PgStore {
         tenant: &Tenant,
         new: NewRun,
         first: Transition,
-        mut packed: Packed,
+        mut packed: PgTransition,
     ) -> Result<u32, StoreError> {
         let known = (tenant.clone(), new.definition.hash.clone());
         let (tenant, settled) = (tenant.clone(), first.settled);
@@ -80,13 +80,17 @@ impl PgStore {
                 Ok(lane)
             })
         });
-        begin.await.inspect(|_| self.shared.definitions.learn(known))
+        begin.await.inspect(|_| self.shared.definitions.insert(known))
     }
 }
 
 /// Stores a definition. Garbage collection locks the rows of definitions first, and only then checks whether a run
 /// names them.
-pub(crate) async fn keep_definition(db: &Db<'_>, tenant: &Tenant, pinned: &Pinned) -> Result<(), StoreError> {
+pub(crate) async fn keep_definition(
+    db: &Db<'_>,
+    tenant: &Tenant,
+    pinned: &PinnedDefinition,
+) -> Result<(), StoreError> {
     let (body, crc) = record::encode(&pinned.definition)?;
     let sql = format!(
         "INSERT INTO definitions(tenant, hash, kind, body, crc) VALUES ($1, $2, 'run', $3, $4) {KEEP}"
@@ -97,7 +101,7 @@ pub(crate) async fn keep_definition(db: &Db<'_>, tenant: &Tenant, pinned: &Pinne
 }
 
 /// The lane of a run that can begin in one statement; `None` for all others.
-fn at_once(new: &NewRun, first: &Packed) -> Option<u32> {
+fn at_once(new: &NewRun, first: &PgTransition) -> Option<u32> {
     let row = RunRow {
         owner: Some(new.owner),
         ..RunRow::begun(first.run, &first.thread, &new.branch, new.expected_head, new.at)
@@ -116,7 +120,7 @@ fn at_once(new: &NewRun, first: &Packed) -> Option<u32> {
 }
 
 /// Takes the branch for a new run and writes its row; returns the lane that it writes to.
-async fn begin(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Result<u32, StoreError> {
+async fn begin(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &PgTransition) -> Result<u32, StoreError> {
     let sql = "SELECT 1 FROM runs WHERE tenant = $1 AND run = $2";
     if db.query_opt(&db.prepare_cached(sql).await?, &[&tenant.as_str(), &first.run.0]).await?.is_some() {
         return Err(StoreError::Exists { what: "run", id: first.run.to_string() });
@@ -140,7 +144,12 @@ async fn begin(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Re
 }
 
 /// Like [`begin`], for a queued run: its row exists. One that ends at once never takes its branch.
-async fn begin_queued(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Result<u32, StoreError> {
+async fn begin_queued(
+    db: &Db<'_>,
+    tenant: &Tenant,
+    new: &NewRun,
+    first: &PgTransition,
+) -> Result<u32, StoreError> {
     // The thread is locked before the run, in the same order as when a thread is removed.
     tree::hold(db, tenant, &first.thread).await?;
     let row = locked(db, tenant, first.run).await?;
@@ -149,7 +158,7 @@ async fn begin_queued(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed
     }
     take_key(db, tenant, new.key.as_ref(), first.run, new.at, true).await?;
     let lane = match first.rest {
-        Rest::Ended(_) => row.lane,
+        RunHalt::Ended(_) => row.lane,
         _ => take_branch(db, tenant, new, first).await?,
     };
     let sql = "WITH q AS (DELETE FROM queued WHERE tenant = $1 AND run = $2 RETURNING run)
@@ -188,7 +197,12 @@ pub(super) async fn take_key(
 }
 
 /// Gives the branch to the run, if it is free, the run is next in its queue, and the head is where the run expects it.
-async fn take_branch(db: &Db<'_>, tenant: &Tenant, new: &NewRun, first: &Packed) -> Result<u32, StoreError> {
+async fn take_branch(
+    db: &Db<'_>,
+    tenant: &Tenant,
+    new: &NewRun,
+    first: &PgTransition,
+) -> Result<u32, StoreError> {
     let mut loaded = tree::load(db, tenant, &first.thread, true).await?;
     loaded.not_busy(&new.branch)?;
     let head = loaded.tree.branch(&new.branch)?.head;

@@ -13,11 +13,11 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// Writes a transition.
-    Advance(Parts, Halt),
+    Advance(ExtraRows, Halt),
     /// Begins a run.
-    Begin(Origin, Parts),
+    Begin(StartKind, ExtraRows),
     /// Writes transitions of several runs.
-    Advances(Shared),
+    Advances(CombinedRows),
     /// Begins several runs of one definition, each on a thread of its own.
     Begins,
     /// Posts a message that is not a decision.
@@ -30,12 +30,12 @@ pub(super) enum Form {
 
 /// The rows that are written beside the run and its step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Parts {
-    pub(super) entries: Rows,
+pub(super) struct ExtraRows {
+    pub(super) entries: RowCount,
     /// The first entries with untrusted content or private data.
     pub(super) marked: bool,
     pub(super) asked: bool,
-    pub(super) audit: Rows,
+    pub(super) audit: RowCount,
     /// Only where a run begins.
     pub(super) key: bool,
     /// Only where a run begins.
@@ -44,26 +44,26 @@ pub(super) struct Parts {
 
 /// The number of rows to write: one row, the most frequent case, needs no list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) enum Rows {
+pub(super) enum RowCount {
     #[default]
     None,
     One,
     Many,
 }
 
-impl Rows {
-    pub(super) fn of(count: usize) -> Rows {
+impl RowCount {
+    pub(super) fn of(count: usize) -> RowCount {
         match count {
-            0 => Rows::None,
-            1 => Rows::One,
-            _ => Rows::Many,
+            0 => RowCount::None,
+            1 => RowCount::One,
+            _ => RowCount::Many,
         }
     }
 }
 
 /// The rows that at least one of several transitions writes beside its run, its step and its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Shared {
+pub(super) struct CombinedRows {
     /// The first entries with untrusted content or private data.
     pub(super) marked: bool,
     pub(super) audit: bool,
@@ -80,7 +80,7 @@ pub(super) enum Halt {
 
 /// The place where a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
+pub(super) enum StartKind {
     /// On a thread that is created with it.
     Fresh,
     /// On a branch that may extend its lane.
@@ -123,19 +123,19 @@ pub(super) const HELD: &str = "num_nonnulls(runs.owner) = 1";
 pub(super) const KEEP: &str = "ON CONFLICT (tenant, hash) DO UPDATE SET kind = 'run' WHERE false";
 
 /// Numbers the values of a statement.
-struct Values(u32);
+struct Placeholders(u32);
 
-impl Values {
+impl Placeholders {
     fn next(&mut self, kind: &str) -> String {
         self.0 += 1;
         format!("${}::{kind}", self.0)
     }
 }
 
-fn advance(parts: Parts, halt: Halt) -> String {
-    let mut values = Values(13);
+fn advance(parts: ExtraRows, halt: Halt) -> String {
+    let mut values = Placeholders(13);
     // Both have the same numbers in every form that needs either.
-    let (thread, lane) = match parts.entries != Rows::None || parts.marked || halt == Halt::Ended {
+    let (thread, lane) = match parts.entries != RowCount::None || parts.marked || halt == Halt::Ended {
         true => (values.next("text"), values.next("int")),
         false => Default::default(),
     };
@@ -191,8 +191,8 @@ fn advance(parts: Parts, halt: Halt) -> String {
     )
 }
 
-fn begin(origin: Origin, parts: Parts) -> String {
-    let mut values = Values(16);
+fn begin(origin: StartKind, parts: ExtraRows) -> String {
+    let mut values = Placeholders(16);
     // A new definition is stored below; a known one is locked, so that garbage collection cannot remove it before there
     // is a run that names it. If it was removed already, there is no row, and no run.
     let (held, from) = match parts.definition {
@@ -203,7 +203,7 @@ fn begin(origin: Origin, parts: Parts) -> String {
         ),
     };
     let first = match origin {
-        Origin::Fresh => {
+        StartKind::Fresh => {
             let (created, ttl, meta) = (values.next("bigint"), values.next("bigint"), values.next("bytea"));
             format!(
                 "WITH {held}f AS (
@@ -213,7 +213,7 @@ fn begin(origin: Origin, parts: Parts) -> String {
                    SELECT $1, $3, $4, $5::int, -1, $2::uuid, $12::bigint FROM f)"
             )
         }
-        Origin::Branch => {
+        StartKind::Branch => {
             let (head, after) = (values.next("bigint"), values.next("uuid"));
             format!(
                 "WITH {held}f AS (
@@ -264,14 +264,21 @@ fn begin(origin: Origin, parts: Parts) -> String {
 }
 
 /// Appends the entries that end at `head`.
-fn entries(rows: Rows, from: &str, thread: &str, lane: &str, head: &str, values: &mut Values) -> String {
+fn entries(
+    rows: RowCount,
+    from: &str,
+    thread: &str,
+    lane: &str,
+    head: &str,
+    values: &mut Placeholders,
+) -> String {
     let written = match rows {
-        Rows::None => return String::new(),
-        Rows::One => {
+        RowCount::None => return String::new(),
+        RowCount::One => {
             let (id, envelope, crc) = (values.next("uuid"), values.next("bytea"), values.next("bigint"));
             format!("SELECT $1, {thread}, {lane}, {head}, {id}, $2::uuid, {envelope}, {crc} FROM {from}")
         }
-        Rows::Many => {
+        RowCount::Many => {
             let (ids, envelopes, crcs) =
                 (values.next("uuid[]"), values.next("bytea[]"), values.next("bigint[]"));
             format!(
@@ -284,7 +291,7 @@ fn entries(rows: Rows, from: &str, thread: &str, lane: &str, head: &str, values:
 }
 
 /// Stores the approvals that are requested.
-fn asked(values: &mut Values) -> String {
+fn asked(values: &mut Placeholders) -> String {
     let kinds = ["text[]", "text[]", "bigint[]", "bigint[]", "bytea[]", "bigint[]"];
     let lists = kinds.map(|kind| values.next(kind)).join(", ");
     format!(
@@ -295,12 +302,12 @@ fn asked(values: &mut Values) -> String {
 }
 
 /// Adds the audit events, in order.
-fn audit(rows: Rows, from: &str, values: &mut Values) -> String {
+fn audit(rows: RowCount, from: &str, values: &mut Placeholders) -> String {
     let kinds = ["text", "bigint", "text", "text", "bytea", "bigint", "bool"];
     let written = match rows {
-        Rows::None => return String::new(),
-        Rows::One => format!("SELECT $1, {} FROM {from}", kinds.map(|kind| values.next(kind)).join(", ")),
-        Rows::Many => {
+        RowCount::None => return String::new(),
+        RowCount::One => format!("SELECT $1, {} FROM {from}", kinds.map(|kind| values.next(kind)).join(", ")),
+        RowCount::Many => {
             let lists = kinds.map(|kind| values.next(&format!("{kind}[]"))).join(", ");
             format!(
                 "SELECT $1, x.correlation, x.at, x.kind, x.source, x.payload, x.crc, x.send

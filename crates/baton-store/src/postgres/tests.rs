@@ -7,7 +7,7 @@ pub(super) mod made;
 
 use baton_core::run::{ApprovalStatus, RunStatus};
 
-use super::statement::{Form, Halt, Origin, Parts, Rows, Shared};
+use super::statement::{CombinedRows, ExtraRows, Form, Halt, RowCount, StartKind};
 use super::{
     PgOptions, PgStore, approvals, claim, due, entries, group, inbox, keeper, lease, outbox, row, runs,
 };
@@ -53,22 +53,22 @@ ANALYZE;";
 /// The statements that write.
 fn writes() -> Vec<(String, String)> {
     let mut forms = vec![Form::Post, Form::Release, Form::Watch];
-    let (both, counts) = ([false, true], [Rows::None, Rows::One, Rows::Many]);
+    let (both, counts) = ([false, true], [RowCount::None, RowCount::One, RowCount::Many]);
     for (entries, audit) in counts.iter().flat_map(|a| counts.map(|b| (*a, b))) {
         for (marked, asked) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-            let parts = Parts { entries, marked, asked, audit, ..Parts::default() };
+            let parts = ExtraRows { entries, marked, asked, audit, ..ExtraRows::default() };
             forms.extend([Halt::No, Halt::Suspended, Halt::Ended].map(|halt| Form::Advance(parts, halt)));
         }
     }
     for (key, definition) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-        for rows in [Rows::One, Rows::Many] {
-            let parts = Parts { entries: rows, audit: rows, key, definition, ..Parts::default() };
-            forms.extend([Origin::Fresh, Origin::Branch].map(|origin| Form::Begin(origin, parts)));
+        for rows in [RowCount::One, RowCount::Many] {
+            let parts = ExtraRows { entries: rows, audit: rows, key, definition, ..ExtraRows::default() };
+            forms.extend([StartKind::Fresh, StartKind::Branch].map(|origin| Form::Begin(origin, parts)));
         }
     }
     forms.push(Form::Begins);
     for (marked, audit) in both.iter().flat_map(|a| both.map(|b| (*a, b))) {
-        forms.extend(both.map(|ended| Form::Advances(Shared { marked, audit, ended })));
+        forms.extend(both.map(|ended| Form::Advances(CombinedRows { marked, audit, ended })));
     }
     forms.into_iter().map(|form| (format!("{form:?}"), form.sql())).collect()
 }

@@ -18,7 +18,7 @@ use super::Db;
 use crate::error::StoreError;
 
 /// A thread's tree, and the runs that hold its branches. A branch in use ends where its run has come to.
-pub(crate) struct LoadedTree {
+pub(crate) struct PgTree {
     pub(crate) tree: Tree,
     pub(crate) busy: BTreeMap<BranchName, RunId>,
     pub(crate) touched: BTreeMap<BranchName, Timestamp>,
@@ -26,7 +26,7 @@ pub(crate) struct LoadedTree {
     heads: BTreeMap<BranchName, Place>,
 }
 
-impl LoadedTree {
+impl PgTree {
     pub(crate) fn head(&self, branch: &BranchName) -> Result<Place, StoreError> {
         let head = self.tree.branch(branch)?.head;
         Ok(self.heads.get(branch).copied().unwrap_or(head))
@@ -77,7 +77,7 @@ pub(crate) async fn load(
     tenant: &Tenant,
     thread: &ThreadId,
     lock: bool,
-) -> Result<LoadedTree, StoreError> {
+) -> Result<PgTree, StoreError> {
     // All statements are prepared before the first one is sent: those after the locks see the changes that the locks
     // waited for.
     let current = match lock {
@@ -113,7 +113,7 @@ pub(crate) async fn load(
     let (first, lanes, branches) =
         try_join3(first, db.query(&lanes, &key), db.query(&branches, &key)).await?;
     let (Some(found), ()) = first else { return Err(StoreError::not_found("thread", thread)) };
-    let mut loaded = LoadedTree {
+    let mut loaded = PgTree {
         tree: Tree { current: name("branch", found.try_get(0)?)?, ..Tree::default() },
         busy: BTreeMap::new(),
         touched: BTreeMap::new(),

@@ -10,7 +10,7 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::approvals::{load_approval, update_approval};
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::read::Uuid16;
 use super::runs::{load, stored};
 use super::threads::insert_entry;
@@ -19,11 +19,11 @@ use crate::error::StoreError;
 use crate::record;
 use crate::runs::Fence;
 use crate::threads::FirstMarked;
-use crate::transition::{Rest, Transition};
+use crate::transition::{RunHalt, Transition};
 use crate::view::RunRow;
 
 /// A transition as bytes and numbers, so that the writer's thread has nothing to encode.
-pub(super) struct Packed {
+pub(super) struct SqliteTransition {
     pub(super) run: RunId,
     pub(super) thread: ThreadId,
     pub(super) lane: u32,
@@ -35,23 +35,23 @@ pub(super) struct Packed {
     at: i64,
     progress: bool,
     inbox_read: u32,
-    pub(super) rest: Rest,
+    pub(super) rest: RunHalt,
     entries: Vec<(Uuid16, Vec<u8>)>,
     marked: FirstMarked,
     body: (Vec<u8>, u32),
     asked: Vec<(Approval, (Vec<u8>, u32))>,
     settled: Vec<(String, ApprovalStatus)>,
-    audit: Vec<PackedEvent>,
+    audit: Vec<SqliteEvent>,
 }
 
-impl Packed {
-    pub(super) fn new(transition: &Transition) -> Result<Packed, StoreError> {
+impl SqliteTransition {
+    pub(super) fn new(transition: &Transition) -> Result<SqliteTransition, StoreError> {
         let Transition { run, checkpoint, .. } = transition;
         let entry = |new: &baton_core::thread::NewEntry| {
             crate::envelope::encode(&new.entry, new.at).map(|envelope| (Uuid16(new.id.0), envelope))
         };
         let asked = |approval: &Approval| record::encode(approval).map(|bytes| (approval.clone(), bytes));
-        Ok(Packed {
+        Ok(SqliteTransition {
             run: *run,
             thread: transition.thread.clone(),
             lane: transition.lane,
@@ -70,7 +70,7 @@ impl Packed {
             body: record::encode(checkpoint)?,
             asked: transition.asked.iter().map(asked).collect::<Result<_, _>>()?,
             settled: transition.settled.clone(),
-            audit: transition.audit.iter().map(PackedEvent::new).collect::<Result<_, _>>()?,
+            audit: transition.audit.iter().map(SqliteEvent::new).collect::<Result<_, _>>()?,
         })
     }
 
@@ -78,9 +78,9 @@ impl Packed {
     /// on.
     fn rest(&self) -> Option<(RunStatus, Option<Timestamp>, Option<Timestamp>)> {
         match self.rest {
-            Rest::Running => None,
-            Rest::Suspended { wake_at } => Some((RunStatus::Suspended, Some(wake_at), None)),
-            Rest::Ended(status) => Some((status, None, Some(Timestamp(self.at)))),
+            RunHalt::Running => None,
+            RunHalt::Suspended { wake_at } => Some((RunStatus::Suspended, Some(wake_at), None)),
+            RunHalt::Ended(status) => Some((status, None, Some(Timestamp(self.at)))),
         }
     }
 
@@ -95,7 +95,7 @@ impl Packed {
 }
 
 /// Writes a transition, if the run is still where its owner expects it.
-pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+pub(super) fn advance(db: &Connection, tenant: &Tenant, t: &SqliteTransition) -> Result<(), StoreError> {
     if !move_on(db, tenant, t)? {
         let row = load(db, tenant, t.run)?;
         t.fence.allows(&row)?;
@@ -124,22 +124,22 @@ const SUSPENDS: &str =
 
 /// Advances a run's row; false if the transition does not follow on it. A run that is suspended or ends loses its
 /// owner.
-fn move_on(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<bool, StoreError> {
+fn move_on(db: &Connection, tenant: &Tenant, t: &SqliteTransition) -> Result<bool, StoreError> {
     let mut statement = db.prepare_cached(match t.rest {
-        Rest::Running => GOES_ON,
-        Rest::Suspended { .. } => SUSPENDS,
-        Rest::Ended(_) => ENDS,
+        RunHalt::Running => GOES_ON,
+        RunHalt::Suspended { .. } => SUSPENDS,
+        RunHalt::Ended(_) => ENDS,
     })?;
     let (tenant, run, events) = (tenant.as_str(), Uuid16(t.run.0), t.fence.events as i64);
     let Fence { epoch, step, inbox, .. } = t.fence;
     let moved = params![tenant, run, epoch, step, t.last_seq, t.head, t.budget, t.progress, inbox, events];
     let changed = match t.rest {
-        Rest::Running => statement.execute(moved)?,
-        Rest::Suspended { wake_at } => {
+        RunHalt::Running => statement.execute(moved)?,
+        RunHalt::Suspended { wake_at } => {
             let left = params![stored(RunStatus::Suspended), wake_at.0, t.inbox_read];
             statement.execute(&[moved, left].concat()[..])?
         }
-        Rest::Ended(status) => {
+        RunHalt::Ended(status) => {
             let left = params![stored(status), t.at];
             statement.execute(&[moved, left].concat()[..])?
         }
@@ -148,7 +148,7 @@ fn move_on(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<bool, StoreEr
 }
 
 /// Writes the other rows of a transition, once the run's row was advanced.
-pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &SqliteTransition) -> Result<(), StoreError> {
     let run = Uuid16(t.run.0);
     let first = t.head - t.entries.len() as i64 + 1;
     for (index, (id, envelope)) in (first..).zip(&t.entries) {
@@ -170,7 +170,7 @@ pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(),
     ])?;
     ask(db, tenant, t)?;
     outbox::note_all(db, tenant, &t.audit)?;
-    if let Rest::Ended(_) = t.rest {
+    if let RunHalt::Ended(_) = t.rest {
         let sql = "UPDATE branches SET run = NULL, lane = ?4, head = ?5, touched = ?6
                    WHERE tenant = ?1 AND thread = ?2 AND run = ?3";
         let key = (tenant.as_str(), t.thread.as_str(), run, t.lane, t.head, t.at);
@@ -179,7 +179,7 @@ pub(super) fn follow(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(),
     Ok(())
 }
 
-fn ask(db: &Connection, tenant: &Tenant, t: &Packed) -> Result<(), StoreError> {
+fn ask(db: &Connection, tenant: &Tenant, t: &SqliteTransition) -> Result<(), StoreError> {
     for (approval, (body, crc)) in &t.asked {
         let sql = "INSERT INTO approvals(tenant, approval, run, status, created, expires_at, body, crc)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";

@@ -4,7 +4,7 @@ use baton_core::id::Tenant;
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::{SqliteStore, read};
 use crate::error::StoreError;
 use crate::service::{AuditEvent, AuditRow, ChainEnd, RESTED, Unsealed, policy_mark};
@@ -30,7 +30,7 @@ impl SqliteStore {
             db.prepare_cached("INSERT INTO marks(name) VALUES (?1)")?.execute([&mark])?;
             let Some(before) = before else { return Ok(false) };
             audit.follows_policy(&before);
-            outbox::note(db, &Tenant::local(), &PackedEvent::new(&audit)?)?;
+            outbox::note(db, &Tenant::local(), &SqliteEvent::new(&audit)?)?;
             Ok(true)
         })
         .await

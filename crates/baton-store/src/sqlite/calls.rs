@@ -7,7 +7,7 @@ use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::read::{self, Uuid16};
 use super::{SqliteStore, keys};
 use crate::error::StoreError;
@@ -21,7 +21,7 @@ const TOLD: &str = "told";
 
 impl SqliteStore {
     pub(crate) async fn tell(&self, tenant: &Tenant, event: AuditEvent) -> Result<(), StoreError> {
-        let (tenant, event) = (tenant.clone(), PackedEvent::new(&event)?);
+        let (tenant, event) = (tenant.clone(), SqliteEvent::new(&event)?);
         self.write(move |db| outbox::note(db, &tenant, &event)).await
     }
 
@@ -36,7 +36,7 @@ impl SqliteStore {
     ) -> Result<bool, StoreError> {
         let Some(last) = page.numbers.last().copied() else { return Ok(false) };
         let (from, told) = (page.from, derived.told);
-        let pack = |(tenant, event): &(Tenant, AuditEvent)| Ok((tenant.clone(), PackedEvent::new(event)?));
+        let pack = |(tenant, event): &(Tenant, AuditEvent)| Ok((tenant.clone(), SqliteEvent::new(event)?));
         let events = derived.events.iter().map(pack).collect::<Result<Vec<_>, StoreError>>()?;
         self.write(move |db| {
             if told_up_to(db)? != from {

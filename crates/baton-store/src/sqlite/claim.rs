@@ -9,7 +9,7 @@ use super::read::Uuid16;
 use super::runs::{STEPS, known, load, load_definition, steps, stored};
 use super::{SqliteStore, live};
 use crate::error::StoreError;
-use crate::runs::Life;
+use crate::runs::Liveness;
 use crate::view::{ClaimMode, ClaimRow, Claimed};
 
 impl SqliteStore {
@@ -25,8 +25,8 @@ impl SqliteStore {
         let folder = self.folder().to_owned();
         self.write(move |db| {
             let row = load(db, &tenant, run)?;
-            let life = |owner| if live::is_alive(&folder, owner) { Life::Lives } else { Life::Dead };
-            let died = crate::runs::may_claim(&row, mode, life)? == Life::Dead;
+            let life = |owner| if live::is_alive(&folder, owner) { Liveness::Lives } else { Liveness::Dead };
+            let died = crate::runs::may_claim(&row, mode, life)? == Liveness::Dead;
             // The step is read before anything is written: a run that cannot be read does not disturb other writes of
             // the batch.
             let last = steps(db, STEPS, &tenant, run, row.step.saturating_sub(1).into(), 1)?.pop();

@@ -12,7 +12,7 @@ use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, Params};
 
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::read::{self, Uuid16};
 use super::threads::remove_thread;
 use super::{SqliteStore, calls};
@@ -34,7 +34,7 @@ const UNNAMED: &str = "FROM definitions WHERE NOT EXISTS (
 /// The threads and runs that a dry run would remove: its later counts skip them, so that nothing is counted twice, and
 /// nothing counts as kept because of them.
 #[derive(Debug, Default)]
-struct Doomed {
+struct SqliteDryRunRemovals {
     threads: HashSet<(Tenant, ThreadId)>,
     runs: HashSet<(Tenant, RunId)>,
 }
@@ -46,7 +46,7 @@ impl SqliteStore {
         trail: Option<&TrailSource>,
     ) -> Result<Collected, StoreError> {
         let (now, dry) = (request.now, request.dry_run);
-        let mut doomed = Doomed::default();
+        let mut doomed = SqliteDryRunRemovals::default();
         let old = self.read(move |db| old_threads(db, now)).await?;
         let threads = if dry {
             let count = old.len() as u64;
@@ -79,7 +79,7 @@ impl SqliteStore {
     ) -> Result<u64, StoreError> {
         let mut count = 0;
         for (tenant, thread) in old {
-            let told = PackedEvent::all(trail.map(|trail| trail.thread_deleted(now, &thread)))?;
+            let told = SqliteEvent::all(trail.map(|trail| trail.thread_deleted(now, &thread)))?;
             let removed = self.write(move |db| {
                 let sql = format!(
                     "SELECT 1 FROM threads WHERE tenant = ?1 AND thread = ?2 AND ttl_at <= ?3 AND {IDLE}"
@@ -101,7 +101,7 @@ impl SqliteStore {
     /// tool calls are not in the audit trail yet stay.
     async fn drop_runs(
         &self,
-        doomed: &mut Doomed,
+        doomed: &mut SqliteDryRunRemovals,
         before: Timestamp,
         (dry, is_told): (bool, bool),
     ) -> Result<u64, StoreError> {
@@ -169,7 +169,10 @@ fn old_threads(db: &Connection, now: Timestamp) -> Result<HashSet<(Tenant, Threa
 }
 
 /// Threads that would be removed, with the runs that would go with them.
-fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Doomed, StoreError> {
+fn with_runs(
+    db: &Connection,
+    threads: HashSet<(Tenant, ThreadId)>,
+) -> Result<SqliteDryRunRemovals, StoreError> {
     let mut runs = HashSet::new();
     let mut statement = db.prepare_cached("SELECT run FROM runs WHERE tenant = ?1 AND thread = ?2")?;
     for (tenant, thread) in &threads {
@@ -178,7 +181,7 @@ fn with_runs(db: &Connection, threads: HashSet<(Tenant, ThreadId)>) -> Result<Do
             runs.insert((tenant.clone(), RunId(row.get::<_, Uuid16>(0)?.0)));
         }
     }
-    Ok(Doomed { threads, runs })
+    Ok(SqliteDryRunRemovals { threads, runs })
 }
 
 /// The position of a page's last row, and the runs of the page.

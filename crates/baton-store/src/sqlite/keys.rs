@@ -5,7 +5,7 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::read::Uuid16;
 use crate::error::StoreError;
 use crate::service::{AuditEvent, KeyRow, NewKey};
@@ -69,7 +69,7 @@ impl SqliteStore {
         audit: Option<AuditEvent>,
     ) -> Result<(), StoreError> {
         let (tenant, route, key) = (tenant.clone(), route.to_owned(), key.to_owned());
-        let audit = PackedEvent::all(audit)?;
+        let audit = SqliteEvent::all(audit)?;
         self.write(move |db| {
             let sql = "UPDATE keys SET answer = ?5
                        WHERE tenant = ?1 AND route = ?2 AND key = ?3 AND owner = ?4 AND answer IS NULL";

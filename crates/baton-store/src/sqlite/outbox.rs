@@ -12,7 +12,7 @@ use crate::record;
 use crate::service::{AuditEvent, NewKey, OUTBOX_COUNTED, Outgoing, RESTED};
 
 /// An event as bytes: encoded and digested before the writer's thread sees it.
-pub(super) struct PackedEvent {
+pub(super) struct SqliteEvent {
     at: i64,
     correlation: String,
     kind: String,
@@ -23,9 +23,9 @@ pub(super) struct PackedEvent {
     external: bool,
 }
 
-impl PackedEvent {
-    pub(super) fn new(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
-        Ok(PackedEvent {
+impl SqliteEvent {
+    pub(super) fn new(event: &AuditEvent) -> Result<SqliteEvent, StoreError> {
+        Ok(SqliteEvent {
             at: event.at.0,
             correlation: event.correlation.clone(),
             kind: event.kind.clone(),
@@ -38,13 +38,13 @@ impl PackedEvent {
     }
 
     /// Packs an event, if there is one.
-    pub(super) fn all(event: Option<AuditEvent>) -> Result<Vec<PackedEvent>, StoreError> {
-        event.iter().map(PackedEvent::new).collect()
+    pub(super) fn all(event: Option<AuditEvent>) -> Result<Vec<SqliteEvent>, StoreError> {
+        event.iter().map(SqliteEvent::new).collect()
     }
 
     /// Packs an event that came from outside, and that is not sent on.
-    fn received(event: &AuditEvent) -> Result<PackedEvent, StoreError> {
-        Ok(PackedEvent { send: false, external: true, ..PackedEvent::new(event)? })
+    fn received(event: &AuditEvent) -> Result<SqliteEvent, StoreError> {
+        Ok(SqliteEvent { send: false, external: true, ..SqliteEvent::new(event)? })
     }
 }
 
@@ -56,7 +56,7 @@ impl SqliteStore {
         key: Option<NewKey>,
     ) -> Result<bool, StoreError> {
         let (tenant, at) = (tenant.clone(), event.at);
-        let packed = PackedEvent::received(&event)?;
+        let packed = SqliteEvent::received(&event)?;
         self.write(move |db| {
             match keys::unused(db, &tenant, key.as_ref(), at) {
                 Err(StoreError::KeyUsed(_)) => return Ok(false),
@@ -135,7 +135,7 @@ impl SqliteStore {
         self.write(move |db| {
             let count = no_longer_sent(db, &dropped)?;
             if count > 0 {
-                note(db, &Tenant::local(), &PackedEvent::new(&AuditEvent::dropped(count, now))?)?;
+                note(db, &Tenant::local(), &SqliteEvent::new(&AuditEvent::dropped(count, now))?)?;
             }
             Ok(count)
         })
@@ -144,11 +144,11 @@ impl SqliteStore {
 }
 
 /// Stores an event.
-pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Result<(), StoreError> {
+pub(super) fn note(db: &Connection, tenant: &Tenant, event: &SqliteEvent) -> Result<(), StoreError> {
     let sql = "INSERT INTO outbox(n, tenant, at, correlation, kind, source, digest, send, bytes, body, crc, external)
                VALUES (1 + max((SELECT coalesce(max(n), 0) FROM outbox), (SELECT sealed FROM chain)),
                  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    let PackedEvent { at, correlation, kind, source, digest, body: (body, crc), send, external } = event;
+    let SqliteEvent { at, correlation, kind, source, digest, body: (body, crc), send, external } = event;
     db.prepare_cached(sql)?.execute(params![
         tenant.as_str(),
         at,
@@ -166,7 +166,7 @@ pub(super) fn note(db: &Connection, tenant: &Tenant, event: &PackedEvent) -> Res
 }
 
 /// Stores events, in this order.
-pub(super) fn note_all(db: &Connection, tenant: &Tenant, events: &[PackedEvent]) -> Result<(), StoreError> {
+pub(super) fn note_all(db: &Connection, tenant: &Tenant, events: &[SqliteEvent]) -> Result<(), StoreError> {
     events.iter().try_for_each(|event| note(db, tenant, event))
 }
 

@@ -9,7 +9,7 @@ use baton_core::run::RunStatus;
 use baton_core::thread::{Place, TreeError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::advance::{Packed, advance};
+use super::advance::{SqliteTransition, advance};
 use super::read::{self, Uuid16};
 use super::runs::{self, stored};
 use super::start::{self, PackedDefinition};
@@ -18,7 +18,7 @@ use super::{SqliteStore, keys};
 use crate::error::StoreError;
 use crate::record;
 use crate::service::{Head, NewQueued, QueuedRun};
-use crate::transition::{NewRun, Rest};
+use crate::transition::{NewRun, RunHalt};
 use crate::view::RunRow;
 
 impl SqliteStore {
@@ -46,7 +46,7 @@ impl SqliteStore {
         let body = record::encode(&QueuedRun::of(&new))?;
         self.write(move |db| enqueue(db, &tenant, &new, &definition, &body))
             .await
-            .inspect(|()| self.shared.definitions.learn(known))
+            .inspect(|()| self.shared.definitions.insert(known))
     }
 
     pub(crate) async fn queued(&self, tenant: &Tenant, run: RunId) -> Result<QueuedRun, StoreError> {
@@ -147,7 +147,7 @@ pub(super) fn start(
     tenant: &Tenant,
     new: &NewRun,
     definition: &PackedDefinition,
-    mut first: Packed,
+    mut first: SqliteTransition,
 ) -> Result<u32, StoreError> {
     let row = runs::load(db, tenant, first.run)?;
     if row.status != RunStatus::Queued {
@@ -162,7 +162,7 @@ pub(super) fn start(
         definition: new.definition.hash.clone(),
         ..row
     };
-    let takes = !matches!(first.rest, Rest::Ended(_));
+    let takes = !matches!(first.rest, RunHalt::Ended(_));
     let loaded = if takes { Some(start::free_branch(db, tenant, &first, new)?) } else { None };
     first.fence.allows(&running)?; // from here on nothing is refused
     if let Some(mut loaded) = loaded {

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::view::RunRow;
 
 /// A thread's tree, and the runs that hold its branches. A branch in use ends where its run has come to.
-pub(super) struct LoadedTree {
+pub(super) struct SqliteTree {
     pub(super) tree: Tree,
     pub(super) busy: BTreeMap<BranchName, RunId>,
     pub(super) touched: BTreeMap<BranchName, Timestamp>,
@@ -22,7 +22,7 @@ pub(super) struct LoadedTree {
     heads: BTreeMap<BranchName, Place>,
 }
 
-impl LoadedTree {
+impl SqliteTree {
     pub(super) fn head(&self, branch: &BranchName) -> Result<Place, StoreError> {
         let head = self.tree.branch(branch)?.head;
         Ok(self.heads.get(branch).copied().unwrap_or(head))
@@ -36,12 +36,12 @@ impl LoadedTree {
     }
 }
 
-pub(super) fn tree(db: &Connection, tenant: &Tenant, thread: &ThreadId) -> Result<LoadedTree, StoreError> {
+pub(super) fn tree(db: &Connection, tenant: &Tenant, thread: &ThreadId) -> Result<SqliteTree, StoreError> {
     let key = (tenant.as_str(), thread.as_str());
     let sql = "SELECT current FROM threads WHERE tenant = ?1 AND thread = ?2";
     let current: Option<String> = db.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
     let current = current.ok_or_else(|| StoreError::not_found("thread", thread))?;
-    let mut loaded = LoadedTree {
+    let mut loaded = SqliteTree {
         tree: Tree { current: name("branch", current)?, ..Tree::default() },
         busy: BTreeMap::new(),
         touched: BTreeMap::new(),

@@ -11,9 +11,9 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::SqliteStore;
-use super::advance::{Packed, advance};
+use super::advance::{SqliteTransition, advance};
 use super::approvals::{load_approval, update_approval};
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::read::{self, RUN_COLUMNS, Uuid16, run_row};
 use crate::error::StoreError;
 use crate::record;
@@ -49,7 +49,7 @@ impl SqliteStore {
     pub(crate) async fn commit(&self, tenant: &Tenant, transition: &Transition) -> Result<(), StoreError> {
         let tenant = tenant.clone();
         // The caller frees it, not the writer: memory that is freed on another thread than its own costs more.
-        let packed = Arc::new(Packed::new(transition)?);
+        let packed = Arc::new(SqliteTransition::new(transition)?);
         let written = packed.clone();
         let done = self.write(move |db| advance(db, &tenant, &written)).await;
         drop(packed);
@@ -67,7 +67,7 @@ impl SqliteStore {
     ) -> Result<u32, StoreError> {
         let tenant = tenant.clone();
         let (body, crc) = record::encode(&message)?;
-        let audit = PackedEvent::all(audit)?;
+        let audit = SqliteEvent::all(audit)?;
         self.write(move |db| {
             let row = load(db, &tenant, run)?;
             let hash = crate::runs::input_hash(&message);

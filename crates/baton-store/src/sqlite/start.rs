@@ -6,14 +6,14 @@ use baton_core::id::{RunId, Tenant};
 use baton_core::run::RUN_VERSION;
 use rusqlite::{Connection, params};
 
-use super::advance::{Packed, follow};
+use super::advance::{SqliteTransition, follow};
 use super::read::{self, Uuid16};
 use super::runs::{exists, stored};
 use super::threads::{add_thread, append_lane};
 use super::{SqliteStore, keys, queue};
 use crate::error::StoreError;
 use crate::record;
-use crate::transition::{NewRun, Pinned, Transition};
+use crate::transition::{NewRun, PinnedDefinition, Transition};
 use crate::view::RunRow;
 
 impl SqliteStore {
@@ -26,7 +26,7 @@ impl SqliteStore {
         let tenant = tenant.clone();
         let known = (tenant.clone(), new.definition.hash.clone());
         let definition = self.pack_definition(&tenant, &new.definition)?;
-        let mut packed = Packed::new(&Transition { lane: 0, ..first })?;
+        let mut packed = SqliteTransition::new(&Transition { lane: 0, ..first })?;
         self.write(move |db| {
             if new.queued {
                 return queue::start(db, &tenant, &new, &definition, packed);
@@ -59,15 +59,15 @@ impl SqliteStore {
             Ok(packed.lane)
         })
         .await
-        .inspect(|_| self.shared.definitions.learn(known))
+        .inspect(|_| self.shared.definitions.insert(known))
     }
 
     pub(super) fn pack_definition(
         &self,
         tenant: &Tenant,
-        pinned: &Arc<Pinned>,
+        pinned: &Arc<PinnedDefinition>,
     ) -> Result<PackedDefinition, StoreError> {
-        let is_known = self.shared.definitions.knows(&(tenant.clone(), pinned.hash.clone()));
+        let is_known = self.shared.definitions.contains(&(tenant.clone(), pinned.hash.clone()));
         let body = if is_known { None } else { Some(record::encode(&pinned.definition)?) };
         Ok(PackedDefinition { pinned: pinned.clone(), body })
     }
@@ -75,7 +75,7 @@ impl SqliteStore {
 
 /// A definition that is to be stored: its hash, and its bytes unless it is known to be stored already.
 pub(super) struct PackedDefinition {
-    pinned: Arc<Pinned>,
+    pinned: Arc<PinnedDefinition>,
     body: Option<(Vec<u8>, u32)>,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn take_branch(
     db: &Connection,
     tenant: &Tenant,
     new: &NewRun,
-    first: &Packed,
+    first: &SqliteTransition,
 ) -> Result<(), StoreError> {
     let sql = "UPDATE branches SET run = ?4, touched = ?5 WHERE tenant = ?1 AND thread = ?2 AND branch = ?3";
     let run = Uuid16(first.run.0);
@@ -172,9 +172,9 @@ pub(super) fn begin(
 pub(super) fn free_branch(
     db: &Connection,
     tenant: &Tenant,
-    first: &Packed,
+    first: &SqliteTransition,
     new: &NewRun,
-) -> Result<read::LoadedTree, StoreError> {
+) -> Result<read::SqliteTree, StoreError> {
     let loaded = read::tree(db, tenant, &first.thread)?;
     loaded.not_busy(&new.branch)?;
     let head = loaded.tree.branch(&new.branch)?.head;

@@ -6,7 +6,7 @@ use baton_core::time::Timestamp;
 use rusqlite::Connection;
 
 use super::branches::{insert_branch, move_branch, remove_branch};
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::read::{self, Uuid16};
 use super::{SqliteStore, calls, untrusted};
 use crate::error::StoreError;
@@ -65,7 +65,7 @@ impl SqliteStore {
         audit: Option<AuditEvent>,
     ) -> Result<(), StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
-        let audit = PackedEvent::all(audit)?;
+        let audit = SqliteEvent::all(audit)?;
         self.write(move |db| {
             let loaded = read::tree(db, &tenant, &id)?;
             if let Some((branch, run)) = loaded.busy.iter().next() {

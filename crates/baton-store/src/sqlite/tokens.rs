@@ -3,7 +3,7 @@
 use baton_core::id::Tenant;
 use rusqlite::{Connection, Row};
 
-use super::outbox::{self, PackedEvent};
+use super::outbox::{self, SqliteEvent};
 use super::{SqliteStore, read};
 use crate::error::StoreError;
 use crate::record;
@@ -12,7 +12,7 @@ use crate::service::{AuditEvent, Token};
 impl SqliteStore {
     pub(crate) async fn add_token(&self, token: &Token, audit: Option<AuditEvent>) -> Result<(), StoreError> {
         let (id, hash, tenant) = (token.id.clone(), token.hash.clone(), token.tenant.clone());
-        let audit = PackedEvent::all(audit)?;
+        let audit = SqliteEvent::all(audit)?;
         let (body, crc) = record::encode(token)?;
         self.write(move |db| {
             let sql = "INSERT OR IGNORE INTO tokens(id, hash, body, crc) VALUES (?1, ?2, ?3, ?4)";
@@ -40,7 +40,7 @@ impl SqliteStore {
     }
 
     pub(crate) async fn require_no_tokens(&self, audit: Option<AuditEvent>) -> Result<bool, StoreError> {
-        let audit = PackedEvent::all(audit)?;
+        let audit = SqliteEvent::all(audit)?;
         self.write(move |db| {
             let sql = "DELETE FROM marks WHERE name = 'tokens' AND NOT EXISTS (SELECT 1 FROM tokens)";
             if db.prepare_cached(sql)?.execute([])? > 0 {
@@ -73,7 +73,7 @@ impl SqliteStore {
     ) -> Result<(), StoreError> {
         let id = id.to_owned();
         let (tenant, audit) = audit.unzip();
-        let audit = PackedEvent::all(audit)?;
+        let audit = SqliteEvent::all(audit)?;
         self.write(move |db| match db.prepare_cached("DELETE FROM tokens WHERE id = ?1")?.execute([&id])? {
             0 => Err(StoreError::not_found("token", id)),
             _ => outbox::note_all(db, &tenant.unwrap_or_else(Tenant::local), &audit),

@@ -24,13 +24,14 @@ const CAREFUL: usize = 1024;
 /// The number of pages in the log from which on they are moved into the file.
 pub(super) const LONG_LOG: i32 = 1000;
 
-/// The last part of a job, run once the commit is known: it answers the caller. The flag is [`Member::has_company`].
+/// The last part of a job, run once the commit is known: it answers the caller. The flag is
+/// [`FinishedJob::has_company`].
 type Answer = Box<dyn FnOnce(Result<(), StoreError>, bool) + Send>;
 /// A write, given the database or the reason why there is none; returns whether its changes are kept, and its answer.
 type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) -> (bool, Answer) + Send>;
 
 /// One finished job of a batch.
-struct Member {
+struct FinishedJob {
     answer: Answer,
     /// Whether an earlier job of the batch had written: if that is undone, the data that this one found may never have
     /// existed.
@@ -39,18 +40,18 @@ struct Member {
 
 /// A handle to the writer's thread, which ends with its last handle.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SqliteWriter {
     jobs: Sender<Job>,
 }
 
-impl Writer {
-    pub(super) fn begin(mut db: Connection, folder: &Path) -> Result<Writer, OpenError> {
+impl SqliteWriter {
+    pub(super) fn begin(mut db: Connection, folder: &Path) -> Result<SqliteWriter, OpenError> {
         let (jobs, queue) = channel::<Job>();
         let turnstile = Turnstile::open(folder)?;
         let log = Log::of(&mut db)?;
         let work = move || write_all(&db, &turnstile, &queue, &log);
         std::thread::Builder::new().name("baton-writer".to_owned()).spawn(work)?;
-        Ok(Writer { jobs })
+        Ok(SqliteWriter { jobs })
     }
 
     pub(super) async fn run<T: Send + 'static>(
@@ -135,7 +136,7 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
         let savepoints = careful > 0;
         careful = careful.saturating_sub(batch.len());
         let committed = write_batch(db, batch, savepoints, &mut members);
-        if let Err(Failed::Member) = committed {
+        if let Err(BatchError::Member) = committed {
             careful = CAREFUL;
         }
         // The turn is given back before the callers are answered, so that a process that is stopped after this point
@@ -143,7 +144,7 @@ fn write_all(db: &Connection, turnstile: &Turnstile, queue: &Receiver<Job>, log:
         // empty.
         let kept = (committed.is_ok() && log.is_long()).then_some(turn);
         for member in members {
-            let committed = committed.as_ref().copied().map_err(Failed::as_error);
+            let committed = committed.as_ref().copied().map_err(BatchError::as_error);
             (member.answer)(committed, member.has_company);
         }
         if kept.is_some() {
@@ -162,25 +163,25 @@ fn refuse(jobs: impl Iterator<Item = Job>, error: &StoreError) {
 
 /// Why a batch was not committed.
 #[derive(Debug)]
-enum Failed {
+enum BatchError {
     /// One of its jobs failed after it had written something: all of it was undone.
     Member,
     /// SQLite or the system reported an error.
     Batch(StoreError),
 }
 
-impl Failed {
+impl BatchError {
     fn as_error(&self) -> StoreError {
         match self {
-            Failed::Member => neighbour(),
-            Failed::Batch(error) => error.clone(),
+            BatchError::Member => neighbour(),
+            BatchError::Batch(error) => error.clone(),
         }
     }
 }
 
-impl From<rusqlite::Error> for Failed {
+impl From<rusqlite::Error> for BatchError {
     fn from(error: rusqlite::Error) -> Self {
-        Failed::Batch(error.into())
+        BatchError::Batch(error.into())
     }
 }
 
@@ -192,16 +193,16 @@ fn write_batch(
     db: &Connection,
     batch: Vec<Job>,
     savepoints: bool,
-    members: &mut Vec<Member>,
-) -> Result<(), Failed> {
+    members: &mut Vec<FinishedJob>,
+) -> Result<(), BatchError> {
     let mut jobs = batch.into_iter();
     let done = try_batch(db, &mut jobs, savepoints, members);
     if let Err(failed) = &done {
         let _ = db.execute_batch("ROLLBACK");
         let left = match failed {
-            Failed::Batch(StoreError::Ambiguous(why)) => StoreError::Unavailable(why.clone()),
-            Failed::Batch(error) => error.clone(),
-            Failed::Member => neighbour(),
+            BatchError::Batch(StoreError::Ambiguous(why)) => StoreError::Unavailable(why.clone()),
+            BatchError::Batch(error) => error.clone(),
+            BatchError::Member => neighbour(),
         };
         refuse(jobs, &left);
     }
@@ -216,8 +217,8 @@ fn try_batch(
     db: &Connection,
     jobs: &mut impl Iterator<Item = Job>,
     savepoints: bool,
-    members: &mut Vec<Member>,
-) -> Result<(), Failed> {
+    members: &mut Vec<FinishedJob>,
+) -> Result<(), BatchError> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let begun = db.total_changes();
     let mut whole = true;
@@ -229,10 +230,10 @@ fn try_batch(
         // A job that panics is a bug: it affects its own caller, not the writer.
         let done = catch_unwind(AssertUnwindSafe(|| job(Ok(db))));
         let keep = done.as_ref().is_ok_and(|(keep, _)| *keep);
-        let member = |(_, answer)| Member { answer, has_company: before != begun };
+        let member = |(_, answer)| FinishedJob { answer, has_company: before != begun };
         members.extend(done.ok().map(member));
         if db.is_autocommit() {
-            return Err(Failed::Member); // a full disk can make SQLite undo everything by itself: no job may follow
+            return Err(BatchError::Member); // a full disk can make SQLite undo everything by itself: no job may follow
         }
         if savepoints {
             if !keep {
@@ -244,7 +245,7 @@ fn try_batch(
         }
     }
     if !whole {
-        return Err(Failed::Member);
+        return Err(BatchError::Member);
     }
     failpoint::point("store.pre_commit");
     db.prepare_cached("COMMIT")?.execute([]).map_err(uncommitted)?;
@@ -254,10 +255,10 @@ fn try_batch(
 
 /// The error of a commit that failed. The frame that makes it count is written last and whole, so on a full disk it is
 /// not there; a failed fsync may have reached the disk or not.
-fn uncommitted(error: rusqlite::Error) -> Failed {
+fn uncommitted(error: rusqlite::Error) -> BatchError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => error.into(),
-        _ => Failed::Batch(StoreError::Ambiguous(error.to_string())),
+        _ => BatchError::Batch(StoreError::Ambiguous(error.to_string())),
     }
 }
 
@@ -280,7 +281,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("live")).unwrap();
         let db = super::super::connect(&folder.path().join("x.db")).unwrap();
         db.execute_batch("CREATE TABLE t (x); PRAGMA max_page_count = 64; PRAGMA cache_size = 4").unwrap();
-        let writer = Writer::begin(db, folder.path()).unwrap();
+        let writer = SqliteWriter::begin(db, folder.path()).unwrap();
         let (go, wait) = channel::<()>();
         let hold = writer.run(move |_| wait.recv().map_err(|e| StoreError::Unavailable(e.to_string())));
         let all = async { go.send(()).unwrap() };
@@ -311,7 +312,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("live")).unwrap();
         let db = super::super::connect(&folder.path().join("x.db")).unwrap();
         db.execute_batch("CREATE TABLE t (x)").unwrap();
-        let writer = Writer::begin(db, folder.path()).unwrap();
+        let writer = SqliteWriter::begin(db, folder.path()).unwrap();
         let only_one = |db: &Connection| -> Result<(), StoreError> {
             match db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))? {
                 0 => insert(10)(db),
@@ -355,7 +356,7 @@ mod tests {
         let path = folder.path().join("x.db");
         let db = super::super::connect(&path).unwrap();
         db.execute_batch("CREATE TABLE t (x)").unwrap();
-        let writer = Writer::begin(db, folder.path()).unwrap();
+        let writer = SqliteWriter::begin(db, folder.path()).unwrap();
         let pages = |file: &str| std::fs::metadata(folder.path().join(file)).unwrap().len() / 8192;
         let quarter = LONG_LOG as usize / 4 * 8192;
         for _ in 0..12 {
@@ -372,7 +373,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("live")).unwrap();
         let db = super::super::connect(&folder.path().join("x.db")).unwrap();
         db.execute_batch("CREATE TABLE t (x)").unwrap();
-        let writer = Writer::begin(db, folder.path()).unwrap();
+        let writer = SqliteWriter::begin(db, folder.path()).unwrap();
         let halfway = |db: &Connection| -> Result<(), StoreError> {
             insert(10)(db)?;
             Err(StoreError::not_found("sense", "it"))

@@ -217,11 +217,12 @@ async fn a_damaged_definition_harms_the_runs_that_are_pinned_to_it(home: Home) {
     talk(store, "t3", 1).await;
     let mut pen = Pen::for_new(store, 3, ("t3", "main")).await;
     let other = baton_core::run::Definition { system: "Another.".to_owned(), ..definition() };
-    let new = NewRun { definition: baton_store::Pinned::new(other.clone()), ..pen.new_run(owner.id) };
+    let new =
+        NewRun { definition: baton_store::PinnedDefinition::new(other.clone()), ..pen.new_run(owner.id) };
     let first = pen.says("go");
     store.start(&tenant(), new, first.clone()).await.unwrap();
     pen.written(&first);
-    let hash = baton_store::Pinned::new(definition()).hash.clone();
+    let hash = baton_store::PinnedDefinition::new(definition()).hash.clone();
     damage(&home, "definitions", "body", &format!("hash = '{hash}'"));
     let error = corrupt("definition", &hash, DAMAGED);
     assert_eq!(store.definition(&tenant(), &hash).await, Err(error.clone()));

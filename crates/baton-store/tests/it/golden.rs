@@ -16,7 +16,8 @@ use baton_core::flow::{Flow, FlowRecord};
 use baton_core::run::Usage;
 use baton_core::thread::Entry;
 use baton_store::{
-    BranchEnd, Pinned, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope, verify,
+    BranchEnd, PinnedDefinition, RunFilter, Slice, SqliteStore, Store, decode_envelope, encode_envelope,
+    verify,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -128,7 +129,7 @@ fn a_turn_goes_on_from_its_stored_state() {
 #[test]
 fn the_hash_of_a_definition_is_what_it_was() {
     for (version, definition) in [("v1", samples::definition()), ("v2", governed::definition())] {
-        let hash = Pinned::new(definition).hash.clone();
+        let hash = PinnedDefinition::new(definition).hash.clone();
         let stored = stored(&format!("{version}/definition.sha256"), || format!("{hash}\n").into_bytes());
         assert_eq!(String::from_utf8(stored).unwrap(), format!("{hash}\n"), "{version}");
     }

@@ -47,7 +47,7 @@ async fn a_run_begins_with_its_first_transition(home: Home) {
         seq: 1,
         inbox: 0,
         attempts: 0,
-        definition: baton_store::Pinned::new(definition()).hash.clone(),
+        definition: baton_store::PinnedDefinition::new(definition()).hash.clone(),
         min_version: RUN_VERSION,
         budget: Budget { model_calls: 1, ..Budget::default() },
         wake_at: None,

@@ -6,7 +6,7 @@ use baton_core::flow::{FlowRecord, Node};
 use baton_core::id::{BranchName, FramePath, OwnerId, RunId, ThreadId};
 use baton_core::run::RunStatus;
 use baton_core::thread::{Entry, NewEntry, Tail};
-use baton_store::{CHECKPOINT_VERSION, Checkpoint, Claimed, NewRun, Rest, Store, StoreError, Transition};
+use baton_store::{CHECKPOINT_VERSION, Checkpoint, Claimed, NewRun, RunHalt, Store, StoreError, Transition};
 use serde_json::json;
 
 use crate::values::{assistant, at, branch, definition, entry_id, run, tenant, thread, user, warning};
@@ -62,7 +62,7 @@ impl Pen {
             branch: self.branch.clone(),
             expected_head: self.head,
             after: None,
-            definition: baton_store::Pinned::new(definition()),
+            definition: baton_store::PinnedDefinition::new(definition()),
             at: at(5),
             metadata: json!({"for": "tests"}),
             new_thread: None,
@@ -94,7 +94,7 @@ impl Pen {
             asked: Vec::new(),
             settled: Vec::new(),
             audit: Vec::new(),
-            rest: Rest::Running,
+            rest: RunHalt::Running,
         }
     }
 
@@ -104,11 +104,11 @@ impl Pen {
     }
 
     pub(crate) fn ends(&self, status: RunStatus) -> Transition {
-        Transition { rest: Rest::Ended(status), ..self.says("the end") }
+        Transition { rest: RunHalt::Ended(status), ..self.says("the end") }
     }
 
     pub(crate) fn suspends(&self, wake_ms: u64) -> Transition {
-        Transition { rest: Rest::Suspended { wake_at: at(wake_ms) }, ..self.says("waiting") }
+        Transition { rest: RunHalt::Suspended { wake_at: at(wake_ms) }, ..self.says("waiting") }
     }
 
     /// Takes note of a transition that was written.

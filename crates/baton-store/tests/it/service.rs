@@ -11,7 +11,7 @@ pub(crate) mod tokens;
 pub(crate) mod waiting;
 
 use baton_core::id::{RunId, Tenant};
-use baton_store::{AuditEvent, KeyRow, NewKey, NewQueued, Pinned, Store};
+use baton_store::{AuditEvent, KeyRow, NewKey, NewQueued, PinnedDefinition, Store};
 use serde_json::json;
 
 use crate::home::Home;
@@ -41,7 +41,7 @@ pub(crate) fn new_queued(n: u128, on: (&str, &str)) -> NewQueued {
         thread: thread(on.0),
         branch: branch(on.1),
         text: format!("what {n} says"),
-        definition: Pinned::new(definition()),
+        definition: PinnedDefinition::new(definition()),
         at: at(40 + n as u64),
         metadata: json!({"for": "tests"}),
         key: None,

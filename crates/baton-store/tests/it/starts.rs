@@ -71,7 +71,7 @@ async fn a_run_can_begin_with_its_thread(home: Home) {
     let mut expected = dump(&other.store).await;
     expected.runs[0].row.owner = Some(owner.id);
     assert_eq!(now, expected);
-    let hash = baton_store::Pinned::new(definition()).hash.clone();
+    let hash = baton_store::PinnedDefinition::new(definition()).hash.clone();
     assert_eq!(store.definition(&tenant(), &hash).await, Ok(definition()));
 }
 

@@ -39,7 +39,7 @@ async fn strangers_answers(store: &Store, pen: &Pen) -> Vec<StoreError> {
         store.post(t, n, input("x"), None, at(1)).await.unwrap_err(),
         store.post(t, n, decision("ap", Choice::Approve, None), None, at(1)).await.unwrap_err(),
         store.release(t, n, 1).await.unwrap_err(),
-        store.definition(t, &baton_store::Pinned::new(definition()).hash).await.unwrap_err(),
+        store.definition(t, &baton_store::PinnedDefinition::new(definition()).hash).await.unwrap_err(),
         store.inbox(t, n, 0).await.unwrap_err(),
         store.run(t, n).await.unwrap_err(),
         store.steps(t, n, 0, 9).await.unwrap_err(),

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Doomed, PAGE};
+use super::{PAGE, PgDryRunRemovals};
 use crate::error::StoreError;
 use crate::postgres::row::{checksum, listed};
 use crate::postgres::tree::name;
@@ -31,7 +31,7 @@ impl PgStore {
     /// bytes.
     pub(super) async fn drop_blobs(
         &self,
-        doomed: Doomed,
+        doomed: PgDryRunRemovals,
         before: Timestamp,
         dry: bool,
     ) -> Result<(u64, u64), StoreError> {
@@ -62,7 +62,7 @@ impl PgStore {
         &self,
         tenant: &Tenant,
         unnamed: &mut Unnamed,
-        doomed: &Doomed,
+        doomed: &PgDryRunRemovals,
     ) -> Result<(), StoreError> {
         let mut from = (String::new(), -1_i32, -1_i64);
         while unnamed.has(tenant) {
@@ -83,7 +83,7 @@ impl PgStore {
         &self,
         tenant: &Tenant,
         unnamed: &mut Unnamed,
-        doomed: &Doomed,
+        doomed: &PgDryRunRemovals,
     ) -> Result<(), StoreError> {
         let mut from = (Uuid::nil(), -1_i32);
         while unnamed.has(tenant) {

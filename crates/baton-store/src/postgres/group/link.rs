@@ -29,13 +29,13 @@ pub(super) type Answer<T> = Result<T, tokio_postgres::Error>;
 
 /// The connection of a worker, which serves it while it writes.
 pub(super) struct Link {
-    session: Session,
+    session: WorkerSession,
     connection: Unserved,
     pub(super) used: Instant,
 }
 
 /// The client side of the connection: it sends statements.
-struct Session {
+struct WorkerSession {
     client: Client,
     prepared: HashMap<Form, Statement>,
 }
@@ -44,13 +44,13 @@ impl Link {
     pub(super) async fn open(dial: &Dial) -> Result<Link, String> {
         let (client, mut connection) = dial.connect_unserved().await?;
         connection.along(client.batch_execute(SESSION)).await.map_err(|error| fault::said(&error))?;
-        let session = Session { client, prepared: HashMap::new() };
+        let session = WorkerSession { client, prepared: HashMap::new() };
         Ok(Link { session, connection, used: Instant::now() })
     }
 
     /// Prepares a statement, unless it is prepared already.
     pub(super) async fn prepare(&mut self, form: Form) -> Result<(), String> {
-        let Session { client, prepared } = &mut self.session;
+        let WorkerSession { client, prepared } = &mut self.session;
         if let Entry::Vacant(place) = prepared.entry(form) {
             let answer = timeout(ANSWER, self.connection.along(client.prepare(&form.sql()))).await;
             place.insert(answer.map_err(|_| SILENT.to_owned())?.map_err(|e| fault::said(&e))?);
@@ -69,7 +69,7 @@ impl Link {
         matches!(timeout(PROBE, asked).await, Ok(Ok(())))
     }
 
-    /// See [`Session::transaction`].
+    /// See [`WorkerSession::transaction`].
     pub(super) async fn transaction(&mut self, planned: &[Planned<'_>]) -> (Vec<Answer<Done>>, Answer<()>) {
         self.connection.along(self.session.transaction(planned)).await
     }
@@ -80,7 +80,7 @@ impl Link {
     }
 }
 
-impl Session {
+impl WorkerSession {
     /// Sends BEGIN, all statements and COMMIT before any answer arrives. One statement is a transaction by itself.
     async fn transaction(&self, planned: &[Planned<'_>]) -> (Vec<Answer<Done>>, Answer<()>) {
         if let [only] = planned {

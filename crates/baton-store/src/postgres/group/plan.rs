@@ -8,18 +8,18 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::super::pack::Beginning;
+use super::super::pack::PackedStart;
 use super::super::statement::Form;
 use super::super::{Param, several};
-use super::work::Values;
-use super::{Done, Member, Work};
+use super::work::StatementValues;
+use super::{Done, QueuedWrite, Work};
 
 /// The approximate size of one statement's values.
 const MOST_BYTES: usize = 8 << 20;
 
 /// The way in which members are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum BatchStage {
     /// As few statements as possible.
     Alike,
     /// Each by its own statement.
@@ -27,31 +27,33 @@ pub(super) enum Stage {
 }
 
 /// Members in the order in which they are written, each stage sorted by run. A run has one place in the first.
-pub(super) fn stages(mut members: Vec<Member>) -> impl Iterator<Item = (Stage, Vec<Member>)> {
+pub(super) fn stages(mut members: Vec<QueuedWrite>) -> impl Iterator<Item = (BatchStage, Vec<QueuedWrite>)> {
     members.sort_by_key(|member| member.work.run());
     let (mut runs, mut bytes) = (HashSet::new(), 0);
     let (alike, alone): (Vec<_>, Vec<_>) = members.into_iter().partition(|member| {
         bytes += member.work.bytes();
         bytes <= MOST_BYTES && member.work.goes_with_others() && runs.insert(member.work.run())
     });
-    [(Stage::Alike, alike), (Stage::Alone, alone)].into_iter().filter(|(_, members)| !members.is_empty())
+    [(BatchStage::Alike, alike), (BatchStage::Alone, alone)]
+        .into_iter()
+        .filter(|(_, members)| !members.is_empty())
 }
 
 /// A statement, and the members that it writes.
 pub(super) struct Planned<'a> {
     pub(super) form: Form,
-    pub(super) values: Values<'a>,
+    pub(super) values: StatementValues<'a>,
     /// The positions of its members, in the order of the statement's lists.
     members: Vec<usize>,
 }
 
 /// The statements of a stage.
-pub(super) fn plan(stage: Stage, members: &[Member]) -> Vec<Planned<'_>> {
-    let (mut advances, mut begins, mut alone) = (Vec::new(), Vec::<(usize, &Beginning)>::new(), Vec::new());
+pub(super) fn plan(stage: BatchStage, members: &[QueuedWrite]) -> Vec<Planned<'_>> {
+    let (mut advances, mut begins, mut alone) = (Vec::new(), Vec::<(usize, &PackedStart)>::new(), Vec::new());
     let mut threads = HashSet::new();
     for (place, member) in members.iter().enumerate() {
         match &member.work {
-            Work::Advance(packed) if stage == Stage::Alike => advances.push((place, &**packed)),
+            Work::Advance(packed) if stage == BatchStage::Alike => advances.push((place, &**packed)),
             Work::Begin(run)
                 if several::may_begin_with(begins.first().map_or(run, |(_, first)| first), run)
                     && threads.insert(&run.first.thread) =>
@@ -82,10 +84,10 @@ pub(super) fn plan(stage: Stage, members: &[Member]) -> Vec<Planned<'_>> {
 
 impl<'a> Planned<'a> {
     fn several((form, values): (Form, Vec<Param<'a>>), members: Vec<usize>) -> Planned<'a> {
-        Planned { form, values: Values::Own(values), members }
+        Planned { form, values: StatementValues::Own(values), members }
     }
 
-    fn new((form, values): (Form, Values<'a>), members: Vec<usize>) -> Planned<'a> {
+    fn new((form, values): (Form, StatementValues<'a>), members: Vec<usize>) -> Planned<'a> {
         Planned { form, values, members }
     }
 
@@ -98,7 +100,7 @@ impl<'a> Planned<'a> {
     }
 
     /// The result of each of its members, by position.
-    pub(super) fn done(&self, done: Done, members: &[Member]) -> Vec<(usize, Done)> {
+    pub(super) fn done(&self, done: Done, members: &[QueuedWrite]) -> Vec<(usize, Done)> {
         if let Some(place) = self.only() {
             return vec![(place, done)];
         }

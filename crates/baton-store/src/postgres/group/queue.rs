@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::Member;
+use super::QueuedWrite;
 
 /// The largest size of a group.
 const MOST: usize = 64;
@@ -18,19 +18,19 @@ const MOST: usize = 64;
 const OVERDUE: Duration = Duration::from_millis(20);
 
 /// The queue of writes; see the module.
-pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
+pub(super) struct WriteQueue {
+    waiting: Mutex<PendingWrites>,
     arrived: Notify,
 }
 
-struct Waiting {
-    members: VecDeque<Member>,
+struct PendingWrites {
+    members: VecDeque<QueuedWrite>,
     /// When the present group of each worker began.
     writing: Vec<Option<Instant>>,
     closed: bool,
 }
 
-impl Waiting {
+impl PendingWrites {
     /// The time at which a worker should write the waiting members.
     fn due(&self, now: Instant) -> Option<Instant> {
         let waited_for =
@@ -44,36 +44,36 @@ impl Waiting {
 }
 
 /// A worker's turn, until it is dropped.
-pub(super) struct Turn<'a> {
-    queue: &'a Queue,
+pub(super) struct WorkerTurn<'a> {
+    queue: &'a WriteQueue,
     worker: usize,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WorkerTurn<'_> {
     fn drop(&mut self) {
         self.queue.lock().writing[self.worker] = None;
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for WriteQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("waiting", &self.lock().members.len()).finish()
+        f.debug_struct("WriteQueue").field("waiting", &self.lock().members.len()).finish()
     }
 }
 
-impl Queue {
+impl WriteQueue {
     /// A queue for this many workers.
-    pub(super) fn of(workers: usize) -> Queue {
-        let waiting = Waiting { members: VecDeque::new(), writing: vec![None; workers], closed: false };
-        Queue { waiting: Mutex::new(waiting), arrived: Notify::new() }
+    pub(super) fn of(workers: usize) -> WriteQueue {
+        let waiting = PendingWrites { members: VecDeque::new(), writing: vec![None; workers], closed: false };
+        WriteQueue { waiting: Mutex::new(waiting), arrived: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingWrites> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the next group of a worker; `None` once the store is gone.
-    pub(super) async fn take(&self, worker: usize) -> Option<(Vec<Member>, Turn<'_>)> {
+    pub(super) async fn take(&self, worker: usize) -> Option<(Vec<QueuedWrite>, WorkerTurn<'_>)> {
         loop {
             let arrived = self.arrived.notified();
             let due = {
@@ -83,7 +83,10 @@ impl Queue {
                     Some(due) if due <= now => {
                         waiting.writing[worker] = Some(now);
                         let most = waiting.members.len().min(MOST);
-                        return Some((waiting.members.drain(..most).collect(), Turn { queue: self, worker }));
+                        return Some((
+                            waiting.members.drain(..most).collect(),
+                            WorkerTurn { queue: self, worker },
+                        ));
                     }
                     None if waiting.closed => return None,
                     due => due,
@@ -96,7 +99,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn push(&self, member: Member) {
+    pub(super) fn push(&self, member: QueuedWrite) {
         let mut waiting = self.lock();
         waiting.members.push_back(member);
         let nobody_writes = waiting.writing.iter().all(Option::is_none);
@@ -108,7 +111,7 @@ impl Queue {
 
     /// Pushes several members at once, so that one worker finds them together.
     #[cfg(test)]
-    pub(super) fn push_all(&self, members: Vec<Member>) {
+    pub(super) fn push_all(&self, members: Vec<QueuedWrite>) {
         self.lock().members.extend(members);
         self.arrived.notify_one();
     }
@@ -124,10 +127,10 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn waiting(members: usize, writing: Vec<Option<Instant>>) -> Waiting {
+    fn waiting(members: usize, writing: Vec<Option<Instant>>) -> PendingWrites {
         let member =
-            |_| Member { work: super::super::tests::post(1), answer: tokio::sync::oneshot::channel().0 };
-        Waiting { members: (0..members).map(member).collect(), writing, closed: false }
+            |_| QueuedWrite { work: super::super::tests::post(1), answer: tokio::sync::oneshot::channel().0 };
+        PendingWrites { members: (0..members).map(member).collect(), writing, closed: false }
     }
 
     #[test]
@@ -146,9 +149,9 @@ mod tests {
 
     #[test]
     fn a_turn_ends_with_its_worker() {
-        let queue = Queue::of(2);
+        let queue = WriteQueue::of(2);
         queue.lock().writing[1] = Some(Instant::now());
-        drop(Turn { queue: &queue, worker: 1 });
+        drop(WorkerTurn { queue: &queue, worker: 1 });
         assert_eq!(queue.lock().writing, [None, None]);
     }
 }

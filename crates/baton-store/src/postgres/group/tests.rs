@@ -29,11 +29,11 @@ pub(super) fn post(n: u128) -> Work {
 }
 
 /// Has members written by the only worker, which finds them all at once.
-async fn together(store: &PgStore, works: Vec<Work>) -> Vec<Result<u64, Failed>> {
+async fn together(store: &PgStore, works: Vec<Work>) -> Vec<Result<u64, WriteError>> {
     let (mut members, mut answers) = (Vec::new(), Vec::new());
     for work in works {
         let (answer, answered) = oneshot::channel();
-        members.push(Member { work, answer });
+        members.push(QueuedWrite { work, answer });
         answers.push(answered);
     }
     store.shared.group.queue.push_all(members);
@@ -77,7 +77,7 @@ async fn a_failing_member_harms_no_neighbour() {
     schema.run(RUNS);
     schema.run("INSERT INTO inbox SELECT tenant, run, 1, 'stray', 1, 'stray', 1 FROM runs WHERE right(run::text, 1) = '2'");
     let results = together(&store, vec![post(1), post(2), post(3)]).await;
-    assert!(matches!(results[..], [Ok(1), Err(Failed::Taken(_)), Ok(1)]), "{results:?}");
+    assert!(matches!(results[..], [Ok(1), Err(WriteError::Taken(_)), Ok(1)]), "{results:?}");
     assert_eq!(posted(&schema), "1,3|2", "each on its own");
     assert_eq!(
         schema.run("SELECT inbox FROM runs ORDER BY run"),
@@ -109,7 +109,7 @@ async fn whoever_was_sent_over_a_connection_that_broke_is_not_known_of() {
     };
     let (results, ()) = tokio::join!(together(&store, vec![post(1), post(2)]), cut);
     let unknown =
-        |result: &Result<u64, Failed>| matches!(result, Err(Failed::Other(StoreError::Ambiguous(_))));
+        |result: &Result<u64, WriteError>| matches!(result, Err(WriteError::Other(StoreError::Ambiguous(_))));
     assert!(results.iter().all(unknown), "{results:?}");
     holder.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(posted(&schema), "|0");
@@ -129,7 +129,7 @@ async fn a_row_that_is_held_does_not_hold_up_its_neighbours() {
         .unwrap();
     let results = together(&store, vec![post(1), post(2), post(3)]).await;
     let held = &results[0];
-    assert!(matches!(held, Err(Failed::Other(StoreError::Unavailable(_)))), "{held:?}");
+    assert!(matches!(held, Err(WriteError::Other(StoreError::Unavailable(_)))), "{held:?}");
     assert!(matches!(results[1..], [Ok(1), Ok(1)]), "{results:?}");
     assert_eq!(posted(&schema), "2,3|2");
 }

@@ -6,16 +6,16 @@ use baton_core::id::RunId;
 use uuid::Uuid;
 
 use super::super::Param;
-use super::super::pack::{Beginning, Packed};
+use super::super::pack::{PackedStart, PgTransition};
 use super::super::statement::Form;
 
 /// One write of a run.
 #[derive(Debug)]
 pub(in super::super) enum Work {
     /// A transition.
-    Advance(Box<Packed>),
+    Advance(Box<PgTransition>),
     /// The start of a run. The caller keeps it, because it may have to begin in another way.
-    Begin(Arc<Beginning>),
+    Begin(Arc<PackedStart>),
     /// Any other write.
     Plain(Form, RunId, Vec<Param<'static>>),
 }
@@ -40,7 +40,7 @@ impl Work {
 
     /// The approximate size of its values in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let of = |packed: &Packed| {
+        let of = |packed: &PgTransition| {
             packed.body.0.len() + packed.entries.envelopes.iter().map(Vec::len).sum::<usize>()
         };
         match self {
@@ -51,27 +51,27 @@ impl Work {
     }
 
     /// The statement that writes it alone.
-    pub(super) fn statement(&self) -> (Form, Values<'_>) {
-        let own = |(form, values)| (form, Values::Own(values));
+    pub(super) fn statement(&self) -> (Form, StatementValues<'_>) {
+        let own = |(form, values)| (form, StatementValues::Own(values));
         match self {
             Work::Advance(packed) => own(packed.advance()),
             Work::Begin(run) => own(run.begin()),
-            Work::Plain(form, _, values) => (*form, Values::Lent(values)),
+            Work::Plain(form, _, values) => (*form, StatementValues::Lent(values)),
         }
     }
 }
 
 /// The values of a statement.
-pub(super) enum Values<'a> {
+pub(super) enum StatementValues<'a> {
     Own(Vec<Param<'a>>),
     Lent(&'a [Param<'a>]),
 }
 
-impl<'a> Values<'a> {
+impl<'a> StatementValues<'a> {
     pub(super) fn all(&self) -> &[Param<'a>] {
         match self {
-            Values::Own(values) => values,
-            Values::Lent(values) => values,
+            StatementValues::Own(values) => values,
+            StatementValues::Lent(values) => values,
         }
     }
 }

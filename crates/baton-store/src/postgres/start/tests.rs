@@ -6,7 +6,7 @@ use super::*;
 use crate::transition::NewThread;
 
 fn lane(new: &NewRun, first: &Transition) -> Option<u32> {
-    at_once(new, &Packed::new(&Tenant::local(), first).unwrap())
+    at_once(new, &PgTransition::new(&Tenant::local(), first).unwrap())
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn what_is_common_begins_in_one_statement() {
         Transition { inbox: Some(1), ..first() },
         Transition { last_seq: 1, ..first() },
         Transition { entries: Vec::new(), ..first() },
-        Transition { rest: Rest::Ended(RunStatus::Error), ..first() },
+        Transition { rest: RunHalt::Ended(RunStatus::Error), ..first() },
     ] {
         assert_eq!((lane(&fresh, &refused), lane(&known, &refused)), (None, None));
     }

@@ -6,18 +6,18 @@
 //! keep those cheap, the deciding part has few and short columns, and everything else is taken from the lists
 //! themselves, if its run is among the accepted ones.
 
-use super::{HELD, Shared, Values};
+use super::{CombinedRows, HELD, Placeholders};
 
 /// Named lists, as numbered values.
 struct Lists {
-    values: Values,
+    values: Placeholders,
     named: Vec<(&'static str, String)>,
 }
 
 impl Lists {
     /// Begins after this many values that are no lists.
     fn after(values: u32) -> Lists {
-        Lists { values: Values(values), named: Vec::new() }
+        Lists { values: Placeholders(values), named: Vec::new() }
     }
 
     fn add(&mut self, columns: &[(&'static str, &str)]) {
@@ -58,7 +58,7 @@ const AUDIT: [(&str, &str); 8] = [
     ("a_send", "bool"),
 ];
 
-pub(super) fn advances(shared: Shared) -> String {
+pub(super) fn advances(shared: CombinedRows) -> String {
     let mut lists = Lists::after(0);
     lists.add(&[
         ("tenant", "text"),

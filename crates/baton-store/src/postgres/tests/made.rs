@@ -9,7 +9,7 @@ use baton_core::time::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::transition::{CHECKPOINT_VERSION, Checkpoint, NewRun, Pinned, Rest, Transition};
+use crate::transition::{CHECKPOINT_VERSION, Checkpoint, NewRun, PinnedDefinition, RunHalt, Transition};
 
 fn definition() -> Definition {
     serde_json::from_str(include_str!("../../../tests/golden/v2/definition.json")).unwrap()
@@ -47,7 +47,7 @@ pub(in super::super) fn first() -> Transition {
         asked: Vec::new(),
         settled: Vec::new(),
         audit: Vec::new(),
-        rest: Rest::Running,
+        rest: RunHalt::Running,
     }
 }
 
@@ -57,7 +57,7 @@ pub(in super::super) fn new() -> NewRun {
         branch: BranchName::main(),
         expected_head: -1,
         after: None,
-        definition: Pinned::new(definition()),
+        definition: PinnedDefinition::new(definition()),
         at: Timestamp(1),
         metadata: json!({}),
         new_thread: None,

@@ -7,7 +7,7 @@ use baton_core::id::{RunId, Tenant, ThreadId};
 use baton_core::time::Timestamp;
 use rusqlite::{Connection, Row};
 
-use super::{Doomed, PAGE};
+use super::{PAGE, SqliteDryRunRemovals};
 use crate::error::StoreError;
 use crate::record;
 use crate::service::Unnamed;
@@ -16,32 +16,32 @@ use crate::sqlite::read::{self, Uuid16};
 
 /// The tables whose rows can name a blob: position, tenant, owner of the row, bytes and checksum.
 #[derive(Debug, Clone, Copy)]
-enum Rows {
+enum ScannedTable {
     Entries,
     Steps,
 }
 
-impl Rows {
+impl ScannedTable {
     fn sql(self) -> &'static str {
         match self {
-            Rows::Entries => {
+            ScannedTable::Entries => {
                 "SELECT e.rowid, t.tenant, t.thread, e.envelope, e.crc FROM entries e JOIN threads t ON t.n = e.thread
                  WHERE e.rowid > ?1 ORDER BY e.rowid LIMIT ?2"
             }
-            Rows::Steps => {
+            ScannedTable::Steps => {
                 "SELECT s.rowid, r.tenant, r.run, s.body, s.crc FROM steps s JOIN runs r ON r.n = s.run
                  WHERE s.rowid > ?1 ORDER BY s.rowid LIMIT ?2"
             }
         }
     }
 
-    fn goes(self, tenant: &Tenant, row: &Row<'_>, doomed: &Doomed) -> Result<bool, StoreError> {
+    fn goes(self, tenant: &Tenant, row: &Row<'_>, doomed: &SqliteDryRunRemovals) -> Result<bool, StoreError> {
         Ok(match self {
-            Rows::Entries => {
+            ScannedTable::Entries => {
                 let thread: ThreadId = read::name("thread", row.get(2)?)?;
                 doomed.threads.contains(&(tenant.clone(), thread))
             }
-            Rows::Steps => doomed.runs.contains(&(tenant.clone(), RunId(row.get::<_, Uuid16>(2)?.0))),
+            ScannedTable::Steps => doomed.runs.contains(&(tenant.clone(), RunId(row.get::<_, Uuid16>(2)?.0))),
         })
     }
 
@@ -50,8 +50,8 @@ impl Rows {
         let crc: u32 = row.get(4).map_err(|e| e.to_string())?;
         let plain = record::plain(&bytes, crc)?;
         match self {
-            Rows::Entries => crate::envelope::plain(&plain),
-            Rows::Steps => Ok(plain.into_owned()),
+            ScannedTable::Entries => crate::envelope::plain(&plain),
+            ScannedTable::Steps => Ok(plain.into_owned()),
         }
     }
 }
@@ -61,13 +61,13 @@ impl SqliteStore {
     /// bytes.
     pub(super) async fn drop_blobs(
         &self,
-        doomed: Doomed,
+        doomed: SqliteDryRunRemovals,
         before: Timestamp,
         dry: bool,
     ) -> Result<(u64, u64), StoreError> {
         let mut unnamed = self.read(move |db| untouched(db, before)).await?;
         let doomed = std::sync::Arc::new(doomed);
-        for rows in [Rows::Entries, Rows::Steps] {
+        for rows in [ScannedTable::Entries, ScannedTable::Steps] {
             let mut from = Some(0);
             while let (Some(place), false) = (from, unnamed.is_empty()) {
                 let doomed = doomed.clone();
@@ -102,10 +102,10 @@ fn untouched(db: &Connection, before: Timestamp) -> Result<Unnamed, StoreError> 
 /// Strikes out all candidates that a page of rows names; returns the position of the last row, if there is one.
 fn look_at(
     db: &Connection,
-    which: Rows,
+    which: ScannedTable,
     from: i64,
     mut unnamed: Unnamed,
-    doomed: &Doomed,
+    doomed: &SqliteDryRunRemovals,
 ) -> Result<(Unnamed, Option<i64>), StoreError> {
     let mut statement = db.prepare_cached(which.sql())?;
     let mut rows = statement.query((from, PAGE as i64))?;

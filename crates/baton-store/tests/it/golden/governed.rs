@@ -11,7 +11,9 @@ use baton_core::policy::{Decision, OnUnknown, SelfCheck, ToolRule, UntrustedEgre
 use baton_core::run::{Approval, ApprovalStatus, Choice, Definition, Message, RunStatus};
 use baton_core::thread::{Entry, WaitingKind};
 use baton_core::tool::{EffectClass, Egress, ToolSpec, Trust};
-use baton_store::{Checkpoint, ClaimMode, ForkAt, Intent, NewRun, Pinned, Rest, Store, Transition};
+use baton_store::{
+    Checkpoint, ClaimMode, ForkAt, Intent, NewRun, PinnedDefinition, RunHalt, Store, Transition,
+};
 use serde_json::json;
 
 use super::samples::{self, AT};
@@ -174,13 +176,13 @@ pub(super) async fn fill(store: &Store) {
         store.fork(&tenant(), &t, None, &ForkAt::Index(index), branch(name), at(9)).await.unwrap();
     }
     let mut pen = Pen::for_new(store, 3, ("governed", "clean")).await;
-    let new = NewRun { definition: Pinned::new(definition()), ..pen.new_run(owner.id) };
+    let new = NewRun { definition: PinnedDefinition::new(definition()), ..pen.new_run(owner.id) };
     let first = pen.next(vec![user("go")], vec![]);
     pen.lane = store.start(&tenant(), new, first.clone()).await.unwrap();
     pen.written(&first);
     let mut asks = pen.next(vec![call("c-0"), untrusted("c-0"), call("c-1")], vec![]);
     asks.checkpoint = Checkpoint { head: asks.checkpoint.head, events: vec![], ..checkpoint() };
-    let (asked, rest) = (vec![asked()], Rest::Suspended { wake_at: AT.plus_ms(60_000) });
+    let (asked, rest) = (vec![asked()], RunHalt::Suspended { wake_at: AT.plus_ms(60_000) });
     pen.commit(store, Transition { asked, rest, ..asks }).await.unwrap();
 }
 

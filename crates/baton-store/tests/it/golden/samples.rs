@@ -15,7 +15,7 @@ use baton_core::run::{
 use baton_core::thread::{Closing, Entry, Tail, WaitingKind};
 use baton_core::time::Timestamp;
 use baton_core::tool::{EffectClass, ToolSpec};
-use baton_store::{Checkpoint, ClaimMode, ForkAt, Intent, NewRun, Rest, Store, Transition};
+use baton_store::{Checkpoint, ClaimMode, ForkAt, Intent, NewRun, RunHalt, Store, Transition};
 use serde_json::{Value, json};
 
 use crate::pen::Pen;
@@ -372,7 +372,7 @@ pub(super) async fn fill(store: &Store) {
     let mut waiting = begin(store, owner.id, 2, "waiting").await;
     let asked = vec![pending()];
     waiting.commit(store, Transition { asked, ..waiting.says("may I?") }).await.unwrap();
-    let rest = Rest::Suspended { wake_at: at(60_000) };
+    let rest = RunHalt::Suspended { wake_at: at(60_000) };
     waiting.commit(store, Transition { rest, ..waiting.says("waiting") }).await.unwrap();
     store.post(&tenant(), run(2), input("hurry"), None, at(95)).await.unwrap();
     let hash = baton_core::json::sha256_hex(BLOB);
@@ -381,7 +381,7 @@ pub(super) async fn fill(store: &Store) {
 
 async fn begin(store: &Store, owner: baton_core::id::OwnerId, n: u128, on: &str) -> Pen {
     let mut pen = Pen::for_new(store, n, ("golden", on)).await;
-    let new = NewRun { definition: baton_store::Pinned::new(definition()), ..pen.new_run(owner) };
+    let new = NewRun { definition: baton_store::PinnedDefinition::new(definition()), ..pen.new_run(owner) };
     let first = pen.says("go");
     pen.lane = store.start(&tenant(), new, first.clone()).await.unwrap();
     pen.written(&first);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use baton_core::id::{BranchName, EntryId, OwnerId, ThreadId};
 use baton_core::run::RunStatus;
 use baton_core::thread::{Closing, Entry, NewEntry, Place};
-use baton_store::{ForkAt, PruneRequest, Pruned, Rest, Rewound, Store, StoreError, Transition};
+use baton_store::{ForkAt, PruneRequest, Pruned, Rewound, RunHalt, Store, StoreError, Transition};
 use uuid::Uuid;
 
 use super::op::{At, Op};
@@ -79,9 +79,11 @@ impl Player {
                 store.prune(tenant, thread, &request).await.map(Done::Pruned)
             }
             Op::Start(name) => self.start(n, name).await,
-            Op::Write(name) => self.write(n, name, vec![assistant("more")], Rest::Running).await,
-            Op::Fetch(name) => self.write(n, name, fetched(n), Rest::Running).await,
-            Op::End(name) => self.write(n, name, vec![assistant("more")], Rest::Ended(RunStatus::Ok)).await,
+            Op::Write(name) => self.write(n, name, vec![assistant("more")], RunHalt::Running).await,
+            Op::Fetch(name) => self.write(n, name, fetched(n), RunHalt::Running).await,
+            Op::End(name) => {
+                self.write(n, name, vec![assistant("more")], RunHalt::Ended(RunStatus::Ok)).await
+            }
         }
     }
 
@@ -116,13 +118,13 @@ impl Player {
         n: usize,
         name: &BranchName,
         entries: Vec<Entry>,
-        rest: Rest,
+        rest: RunHalt,
     ) -> Result<Done, StoreError> {
         let Some(mut pen) = self.pens.remove(name) else { return Ok(Done::Skipped) };
         let next = self.stamped(n, Transition { rest, ..pen.next(entries, vec![]) });
         pen.commit(&self.store, next).await?;
         let head = pen.head;
-        if rest == Rest::Running {
+        if rest == RunHalt::Running {
             self.pens.insert(name.clone(), pen);
         }
         Ok(Done::Index(head))

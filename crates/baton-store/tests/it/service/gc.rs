@@ -4,7 +4,7 @@ use baton_core::id::{OwnerId, Tenant};
 use baton_core::json::sha256_hex;
 use baton_core::run::RunStatus;
 use baton_core::thread::Entry;
-use baton_store::{Collected, GcRequest, NewThread, Pinned, RunFilter, Slice, Store, StoreError};
+use baton_store::{Collected, GcRequest, NewThread, PinnedDefinition, RunFilter, Slice, Store, StoreError};
 use serde_json::json;
 
 use super::{led_to, new_key, new_queued, theirs};
@@ -149,7 +149,7 @@ async fn runs_that_ended_long_ago_go_and_what_was_said_stays(home: Home) {
 
 async fn definitions_go_with_the_last_run_that_names_them(home: Home) {
     let (store, elsewhere) = (&home.store, home.elsewhere());
-    let hash = Pinned::new(definition()).hash.clone();
+    let hash = PinnedDefinition::new(definition()).hash.clone();
     for (n, ms) in [(1, 99), (2, 100)] {
         let on = format!("t{n}");
         talk(store, &on, 1).await;

@@ -46,7 +46,7 @@ async fn a_run_that_waits_is_there_and_takes_nothing(home: Home) {
     store.enqueue(&tenant(), new).await.unwrap();
     let expected = RunRow {
         status: RunStatus::Queued,
-        definition: baton_store::Pinned::new(definition()).hash.clone(),
+        definition: baton_store::PinnedDefinition::new(definition()).hash.clone(),
         metadata: json!({"for": "tests"}),
         ..RunRow::begun(run(2), &thread("t"), &branch("main"), 3, at(42))
     };
@@ -75,7 +75,7 @@ async fn a_run_that_waits_is_there_and_takes_nothing(home: Home) {
 }
 
 fn pen_definition() -> String {
-    baton_store::Pinned::new(definition()).hash.clone()
+    baton_store::PinnedDefinition::new(definition()).hash.clone()
 }
 
 async fn runs_take_their_turns_in_order(home: Home) {

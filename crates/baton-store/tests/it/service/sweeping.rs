@@ -3,7 +3,7 @@
 
 use baton_core::id::OwnerId;
 use baton_core::run::{Definition, RunStatus};
-use baton_store::{GcRequest, NewRun, NewThread, Pinned, Store, StoreError, Transition, verify};
+use baton_store::{GcRequest, NewRun, NewThread, PinnedDefinition, Store, StoreError, Transition, verify};
 
 use super::{event, new_queued};
 use crate::home::Home;
@@ -24,7 +24,7 @@ async fn mortal(store: &Store, n: u128) -> String {
 /// Begins or queues a run, under a definition that no other run has.
 async fn begin(store: &Store, n: u128) -> Result<String, StoreError> {
     let on = format!("t{n}");
-    let definition = Pinned::new(Definition { system: format!("Be {n}."), ..definition() });
+    let definition = PinnedDefinition::new(Definition { system: format!("Be {n}."), ..definition() });
     let hash = definition.hash.clone();
     if n.is_multiple_of(2) {
         let new = baton_store::NewQueued { definition, ..new_queued(n, (&on, "main")) };

@@ -3,7 +3,7 @@
 use baton_core::budget::Budget;
 use baton_core::id::OwnerId;
 use baton_core::run::{Message, RunStatus};
-use baton_store::{ClaimRow, NewRun, NewThread, Rest, RunRow, Slice, Store, StoreError, Transition};
+use baton_store::{ClaimRow, NewRun, NewThread, RunHalt, RunRow, Slice, Store, StoreError, Transition};
 
 use super::{led_to, new_key, new_queued};
 use crate::home::{Home, dump};
@@ -60,7 +60,7 @@ pub(crate) async fn cancel(store: &Store, n: u128, on: (&str, &str)) -> Result<(
         head: row.head,
         seq: 0,
     };
-    let rest = Rest::Ended(RunStatus::Cancelled);
+    let rest = RunHalt::Ended(RunStatus::Cancelled);
     let last = Transition { rest, ..pen.next(vec![], vec![warning("cancelled")]) };
     let new = NewRun { queued: true, at: at(70), ..pen.new_run(owner) };
     store.start(&tenant(), new, last).await.map(|_| ())

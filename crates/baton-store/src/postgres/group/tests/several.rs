@@ -6,11 +6,11 @@ use baton_core::thread::{Entry, NewEntry};
 use baton_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::super::pack::{Beginning, Packed};
+use super::super::super::pack::{PackedStart, PgTransition};
 use super::super::super::tests::made::{first, new};
 use super::*;
 use crate::service::AuditEvent;
-use crate::transition::{NewRun, NewThread, Rest, Transition};
+use crate::transition::{NewRun, NewThread, RunHalt, Transition};
 
 fn tenant() -> Tenant {
     "t".parse().unwrap()
@@ -49,8 +49,8 @@ fn begin(n: u128) -> Work {
         audit,
         ..first()
     };
-    let packed = Packed::new(&tenant(), &first).unwrap();
-    Work::Begin(Arc::new(Beginning::new(packed, run, 0, None)))
+    let packed = PgTransition::new(&tenant(), &first).unwrap();
+    Work::Begin(Arc::new(PackedStart::new(packed, run, 0, None)))
 }
 
 fn entry(n: u128, index: u128, kind: &str, body: Value) -> NewEntry {
@@ -80,7 +80,7 @@ fn second(n: u128) -> Transition {
         _ => {
             second.entries = vec![entry(n, 1, "UserMessage", json!({"text": "b"}))];
             second.audit = vec![told("agent.completed")];
-            second.rest = Rest::Ended(RunStatus::Ok);
+            second.rest = RunHalt::Ended(RunStatus::Ok);
         }
     }
     second.checkpoint.head = second.entries.len() as i64;
@@ -88,7 +88,7 @@ fn second(n: u128) -> Transition {
 }
 
 fn advance(transition: &Transition) -> Work {
-    Work::Advance(Box::new(Packed::new(&tenant(), transition).unwrap()))
+    Work::Advance(Box::new(PgTransition::new(&tenant(), transition).unwrap()))
 }
 
 fn advances() -> Vec<Work> {
@@ -158,7 +158,7 @@ async fn a_transition_that_fails_leaves_its_neighbours_alone() {
     together(&store, begins()).await;
     schema.run("INSERT INTO entries VALUES ('t', 'th2', 0, 1, gen_random_uuid(), NULL, 'stray', 1)");
     let results = together(&store, advances()).await;
-    assert!(matches!(results[..], [Ok(1), Err(Failed::Taken(_)), Ok(1), Ok(1), Ok(1)]), "{results:?}");
+    assert!(matches!(results[..], [Ok(1), Err(WriteError::Taken(_)), Ok(1), Ok(1), Ok(1)]), "{results:?}");
     let steps =
         schema.run("SELECT string_agg(right(run::text, 1), ' ' ORDER BY run) FROM steps WHERE step = 2");
     assert_eq!(steps, "1 3 4 5");
