@@ -50,7 +50,7 @@ pub(super) struct Done {
 
 /// The error of a write that did nothing, or may have been done.
 #[derive(Debug, Clone)]
-pub(super) enum Failed {
+pub(super) enum WriteError {
     /// A row with the same key exists.
     Taken(String),
     /// Any other error.
@@ -287,7 +287,7 @@ fn put_last(mut members: Vec<QueuedWrite>, failed: Option<usize>) -> Vec<QueuedW
     members
 }
 
-fn failed(error: &tokio_postgres::Error) -> Failed {
+fn failed(error: &tokio_postgres::Error) -> WriteError {
     if fault::is_taken(error) {
         return WriteError::Taken(fault::said(error));
     }
