@@ -129,7 +129,7 @@ impl PgStore {
         drop(client);
         served.abort();
         let (pool, group) = (dial.pool(options.readers)?, GroupCommit::begin(&dial, options.writers));
-        let lanes = Lanes::of(options.readers);
+        let lanes = PoolLanes::of(options.readers);
         let shared =
             PgShared { dial, pool, lanes, group, liveness, options, definitions: SeenSet::default() };
         Ok(PgStore { shared: Arc::new(shared), lane: PoolLane::Prompt })
