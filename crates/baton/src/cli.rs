@@ -12,11 +12,11 @@ use crate::commands::{
     approvals, ask, audit, bench, chat, completions, config, demo, doctor, gc, init, models, policy, runs,
     serve, threads, tokens, tools, usage, welcome,
 };
-use crate::config::{Config, Settled, nearest};
+use crate::config::{Config, ResolvedConfig, nearest};
 use crate::failure::{Failure, MOST_WORDS, exit};
 use crate::interrupts::Interrupts;
 use crate::log;
-use crate::open::Purpose;
+use crate::open::AppPurpose;
 use crate::services::{self, Services};
 use crate::telemetry::Telemetry;
 use crate::terminal::{BAD, line, note, plain, styled};
@@ -240,7 +240,7 @@ fn report(failure: Failure) -> u8 {
 fn run(cli: Cli) -> Result<u8, Failure> {
     let Cli { globals, command } = cli;
     match command {
-        None => on_threads(FEW, async { welcome::run(&Settled::find(&globals, None)?).await }),
+        None => on_threads(FEW, async { welcome::run(&ResolvedConfig::find(&globals, None)?).await }),
         Some(Command::OnData(command)) => on_threads(FEW, on_data(&globals, command)),
         Some(Command::Serve(args)) => serve::run(&globals, &args),
         Some(Command::Config(args)) => config::run(&globals, &args),
@@ -256,13 +256,13 @@ fn run(cli: Cli) -> Result<u8, Failure> {
 }
 
 async fn on_data(globals: &Globals, command: OnData) -> Result<u8, Failure> {
-    let config = Config::new(&Settled::find(globals, command.model())?)?;
+    let config = Config::new(&ResolvedConfig::find(globals, command.model())?)?;
     let telemetry = config.collector.as_ref().map(Telemetry::begin);
     log::begin_with(config.log, telemetry.as_ref());
     if let Some((variable, why)) = config.ignored {
         tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
     }
-    let purpose = Purpose { json: globals.json, may_read_only: command.looks(), ..Purpose::default() };
+    let purpose = AppPurpose { json: globals.json, may_read_only: command.looks(), ..AppPurpose::default() };
     let app = App::open(config, purpose).await?;
     // Before the services, which may be waiting for their turn to write when `ask` is told to leave.
     let interrupts = matches!(command, OnData::Ask(_)).then(Interrupts::listen).transpose()?;

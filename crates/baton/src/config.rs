@@ -2,8 +2,8 @@
 //!
 //! [`table`] lists every fixed setting once, [`named`] every field of the sections with chosen names. `baton.toml`
 //! ([`file`]), `baton config show`, `baton init` and `docs/configuration.md` ([`pages`]) all follow them. A value comes
-//! from a flag, else the environment, else the file, else the default; [`Settled`] records which. The current folder is
-//! never read unasked, and secrets are never values here: the file names where they are kept.
+//! from a flag, else the environment, else the file, else the default; [`ResolvedConfig`] records which. The current
+//! folder is never read unasked, and secrets are never values here: the file names where they are kept.
 
 mod collecting;
 mod database;
@@ -40,24 +40,24 @@ use crate::cli::Globals;
 use crate::failure::Failure;
 use crate::log::Logging;
 use crate::models::built_in;
-use crate::telemetry::Collector;
+use crate::telemetry::CollectorSetting;
 pub(crate) use database::DatabaseUrl;
-pub(crate) use doubts::{Doubt, unfit};
-pub(crate) use groups::Group;
+pub(crate) use doubts::{ConfigWarning, unfit};
+pub(crate) use groups::NamedTable;
 pub(crate) use instructions::Template;
 pub(crate) use nearest::{nearest, question};
 pub(crate) use pages::{commented_file, service_file};
 pub(crate) use policy::ToolList;
 pub(crate) use service::{Retention, ServeSetting, StoreSetting, USUAL_SCOPES};
 pub(crate) use services::{ContextSetting, ExecutionSetting, ServicesSetting};
-pub(crate) use serving::{KeyPlace, ProviderSetting, Serving};
-pub(crate) use table::{SETTINGS, Setting};
+pub(crate) use serving::{KeyPlace, ModelConfig, ProviderSetting};
+pub(crate) use table::{SETTINGS, SettingSpec};
 pub(crate) use value::Value;
-pub(crate) use web::{SearchSetting, Service, WebSetting};
+pub(crate) use web::{SearchServiceKind, SearchSetting, WebSetting};
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ValueOrigin {
     /// A flag.
     Flag(&'static str),
     /// An environment variable.
@@ -68,35 +68,35 @@ pub(crate) enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::Flag(flag) => write!(f, "flag {flag}"),
-            Origin::Environment(name) => write!(f, "environment {name}"),
-            Origin::File(path, line) => write!(f, "file {}:{line}", path.display()),
-            Origin::Default => f.write_str("default"),
+            ValueOrigin::Flag(flag) => write!(f, "flag {flag}"),
+            ValueOrigin::Environment(name) => write!(f, "environment {name}"),
+            ValueOrigin::File(path, line) => write!(f, "file {}:{line}", path.display()),
+            ValueOrigin::Default => f.write_str("default"),
         }
     }
 }
 
 /// One setting with its value and the origin of that.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) setting: &'static Setting,
+pub(crate) struct ResolvedSetting {
+    pub(crate) setting: &'static SettingSpec,
     /// Absent where it is not set and has no default.
     pub(crate) value: Option<Value>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ValueOrigin,
 }
 
 /// All settings with their values.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settled {
+pub(crate) struct ResolvedConfig {
     /// The settings of the fixed table.
-    pub(crate) fixed: Vec<Found>,
+    pub(crate) fixed: Vec<ResolvedSetting>,
     /// The tables with chosen names.
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<NamedTable>,
     /// The providers, roles and models that those tables describe.
-    pub(crate) serving: Serving,
+    pub(crate) serving: ModelConfig,
 }
 
 /// The values of a command's flags.
@@ -111,26 +111,26 @@ pub(crate) struct Flags<'a> {
 }
 
 /// The sources of a value that come before the file.
-struct Outside<'a> {
+struct ValueSources<'a> {
     globals: &'a Globals,
     flags: Flags<'a>,
     environment: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl Settled {
+impl ResolvedConfig {
     /// Reads every setting for this process.
-    pub(crate) fn find(globals: &Globals, model: Option<&str>) -> Result<Settled, Failure> {
-        Settled::find_with(globals, Flags { model, ..Flags::default() })
+    pub(crate) fn find(globals: &Globals, model: Option<&str>) -> Result<ResolvedConfig, Failure> {
+        ResolvedConfig::find_with(globals, Flags { model, ..Flags::default() })
     }
 
     /// The same, with the values of the command's flags.
-    pub(crate) fn find_with(globals: &Globals, flags: Flags<'_>) -> Result<Settled, Failure> {
+    pub(crate) fn find_with(globals: &Globals, flags: Flags<'_>) -> Result<ResolvedConfig, Failure> {
         let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        Outside { globals, flags, environment: &environment }.settle()
+        ValueSources { globals, flags, environment: &environment }.resolve()
     }
 
     /// A setting by its key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Found> {
+    pub(crate) fn get(&self, key: &str) -> Option<&ResolvedSetting> {
         self.fixed.iter().find(|found| found.setting.key == key)
     }
 
@@ -169,12 +169,12 @@ impl Settled {
     }
 }
 
-impl Outside<'_> {
-    fn settle(&self) -> Result<Settled, Failure> {
+impl ValueSources<'_> {
+    fn resolve(&self) -> Result<ResolvedConfig, Failure> {
         let config = self.config()?;
         let data = self.place("data", || Ok(folders()?.data_dir().to_owned()))?;
         let file::Contents { lines, mut groups } = match config.value.as_ref().and_then(Value::as_path) {
-            Some(path) => file::read(path, config.origin != Origin::Default)?,
+            Some(path) => file::read(path, config.origin != ValueOrigin::Default)?,
             None => file::Contents::default(),
         };
         let (mut fixed, mut mistakes) = (vec![config, data], Vec::new());
@@ -186,11 +186,11 @@ impl Outside<'_> {
         }
         mistakes.extend(groups::from_environment(&mut groups, self.environment).err());
         Failure::of_all(mistakes)?;
-        let serving = Serving::of(&groups, &built_in::ollama_address())?;
-        Ok(Settled { fixed, groups, serving })
+        let serving = ModelConfig::of(&groups, &built_in::ollama_address())?;
+        Ok(ResolvedConfig { fixed, groups, serving })
     }
 
-    fn config(&self) -> Result<Found, Failure> {
+    fn config(&self) -> Result<ResolvedSetting, Failure> {
         self.place("config", || Ok(folders()?.config_dir().join("baton.toml")))
     }
 
@@ -199,7 +199,7 @@ impl Outside<'_> {
         &self,
         key: &str,
         otherwise: impl FnOnce() -> Result<PathBuf, Failure>,
-    ) -> Result<Found, Failure> {
+    ) -> Result<ResolvedSetting, Failure> {
         let setting = table::setting(key).ok_or_else(|| Failure::failed(format!("no setting {key}")))?;
         let given = match key {
             "config" => &self.globals.config,
@@ -207,29 +207,30 @@ impl Outside<'_> {
         };
         let from_environment = || setting.env.and_then(|name| Some((name, (self.environment)(name)?)));
         let (path, origin) = if let (Some(path), Some(flag)) = (given, setting.flag) {
-            (path.clone(), Origin::Flag(flag))
+            (path.clone(), ValueOrigin::Flag(flag))
         } else if let Some((name, path)) = from_environment() {
-            (PathBuf::from(path), Origin::Environment(name))
+            (PathBuf::from(path), ValueOrigin::Environment(name))
         } else {
-            (otherwise()?, Origin::Default)
+            (otherwise()?, ValueOrigin::Default)
         };
-        Ok(Found { setting, value: Some(Value::Path(path)), origin })
+        Ok(ResolvedSetting { setting, value: Some(Value::Path(path)), origin })
     }
 
-    fn one(&self, setting: &'static Setting, lines: &[file::Line]) -> Result<Found, Failure> {
-        if let (Some(text), Some(flag)) = (self.flag(setting.key), setting.flag) {
-            let value = value::from_text(setting.kind, &text).map_err(|why| wrong(flag, &why))?;
-            return Ok(Found { setting, value: Some(value), origin: Origin::Flag(flag) });
+    fn one(&self, spec: &'static SettingSpec, lines: &[file::FileLine]) -> Result<ResolvedSetting, Failure> {
+        let found = |value, origin| ResolvedSetting { setting: spec, value, origin };
+        if let (Some(text), Some(flag)) = (self.flag(spec.key), spec.flag) {
+            let value = value::from_text(spec.kind, &text).map_err(|why| wrong(flag, &why))?;
+            return Ok(found(Some(value), ValueOrigin::Flag(flag)));
         }
-        if let Some((name, text)) = setting.env.and_then(|name| Some((name, (self.environment)(name)?))) {
+        if let Some((name, text)) = spec.env.and_then(|name| Some((name, (self.environment)(name)?))) {
             let text = text.to_str().ok_or_else(|| wrong(name, "it is not UTF-8 text"))?;
-            let value = value::from_text(setting.kind, text).map_err(|why| wrong(name, &why))?;
-            return Ok(Found { setting, value: Some(value), origin: Origin::Environment(name) });
+            let value = value::from_text(spec.kind, text).map_err(|why| wrong(name, &why))?;
+            return Ok(found(Some(value), ValueOrigin::Environment(name)));
         }
-        if let Some(line) = lines.iter().find(|line| line.key == setting.key) {
-            return Ok(Found { setting, value: Some(line.value.clone()), origin: line.origin.clone() });
+        if let Some(line) = lines.iter().find(|line| line.key == spec.key) {
+            return Ok(found(Some(line.value.clone()), line.origin.clone()));
         }
-        Ok(Found { setting, value: setting.default_value(), origin: Origin::Default })
+        Ok(found(spec.default_value(), ValueOrigin::Default))
     }
 
     fn flag(&self, key: &str) -> Option<String> {
@@ -248,8 +249,7 @@ impl Outside<'_> {
 /// The file that `baton init` writes: the one that would be read, whether or not it could be.
 pub(crate) fn file_to_write(globals: &Globals) -> Result<PathBuf, Failure> {
     let environment = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let outside = Outside { globals, flags: Flags::default(), environment: &environment };
-    let found = outside.config()?;
+    let found = ValueSources { globals, flags: Flags::default(), environment: &environment }.config()?;
     Ok(found.value.as_ref().and_then(Value::as_path).unwrap_or(Path::new("baton.toml")).to_owned())
 }
 
@@ -270,9 +270,9 @@ pub(crate) struct Config {
     /// The data folder.
     pub(crate) data: PathBuf,
     /// The model that was named, and the origin of that.
-    pub(crate) model: Option<(String, Origin)>,
+    pub(crate) model: Option<(String, ValueOrigin)>,
     /// The providers, and the models of each role.
-    pub(crate) serving: Serving,
+    pub(crate) serving: ModelConfig,
     /// The agent's instructions.
     pub(crate) system: String,
     /// The template that the instructions are rendered from, instead of `system`.
@@ -306,24 +306,24 @@ pub(crate) struct Config {
     /// The times after which data is deleted.
     pub(crate) retention: Retention,
     /// The collector that the spans of runs are sent to.
-    pub(crate) collector: Option<Collector>,
+    pub(crate) collector: Option<CollectorSetting>,
     /// The variable that names an unusable collector, and the reason.
     pub(crate) ignored: Option<(&'static str, &'static str)>,
 }
 
 impl Config {
     /// Checks the settings against one another and types them.
-    pub(crate) fn new(settled: &Settled) -> Result<Config, Failure> {
+    pub(crate) fn new(resolved: &ResolvedConfig) -> Result<Config, Failure> {
         let named = |key: &str| {
-            let found = settled.get(key)?;
+            let found = resolved.get(key)?;
             let text = found.value.as_ref().and_then(Value::as_text)?;
             Some((text.to_owned(), found.origin.clone()))
         };
         let template =
             named("behavior_template").map(|(text, origin)| Template::of(&text, &origin)).transpose();
-        let (services, collecting) = (ServicesSetting::of(settled), collecting::collector(settled));
-        let (render, policy) = (rendering::rendering(settled), policy::table(settled));
-        let (web, serve) = (WebSetting::of(settled), ServeSetting::of(settled));
+        let (services, collecting) = (ServicesSetting::of(resolved), collecting::collector(resolved));
+        let (render, policy) = (rendering::rendering(resolved), policy::table(resolved));
+        let (web, serve) = (WebSetting::of(resolved), ServeSetting::of(resolved));
         let mistakes = [
             mistake(&template),
             mistake(&collecting),
@@ -336,25 +336,25 @@ impl Config {
         Failure::of_all(mistakes.into_iter().flatten().collect())?;
         let ((collector, ignored), services) = (collecting?, services?);
         Ok(Config {
-            data: settled.path("data"),
+            data: resolved.path("data"),
             model: named("model"),
-            serving: settled.serving.clone(),
-            system: settled.text("system"),
+            serving: resolved.serving.clone(),
+            system: resolved.text("system"),
             template: template?,
             render: render?,
-            last_n: settled.whole("last_n").map(narrow),
+            last_n: resolved.whole("last_n").map(narrow),
             policy: Policy::Table(policy?),
-            tool_lists: settled.tool_lists(),
+            tool_lists: resolved.tool_lists(),
             web: web?,
-            engine: engine(settled, &services),
+            engine: engine(resolved, &services),
             services,
-            files: service::folders(settled),
-            shown_files: settled.names("files.allow"),
+            files: service::folders(resolved),
+            shown_files: resolved.names("files.allow"),
             is_service: false,
-            log: logging::logging(settled),
+            log: logging::logging(resolved),
             serve: serve?,
-            store: StoreSetting::of(settled),
-            retention: Retention::of(settled),
+            store: StoreSetting::of(resolved),
+            retention: Retention::of(resolved),
             collector,
             ignored,
         })
@@ -365,23 +365,23 @@ fn mistake<T>(read: &Result<T, Failure>) -> Option<Failure> {
     read.as_ref().err().cloned()
 }
 
-fn engine(settled: &Settled, services: &ServicesSetting) -> Settings {
-    let switch = |key: &str| settled.value(key).and_then(Value::as_switch).unwrap_or_default();
-    let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
+fn engine(resolved: &ResolvedConfig, services: &ServicesSetting) -> Settings {
+    let switch = |key: &str| resolved.value(key).and_then(Value::as_switch).unwrap_or_default();
+    let size = |key: &str| usize::try_from(resolved.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
     Settings {
         effects_at_once: size("engine.effects_at_once"),
-        grace: settled.seconds("engine.grace_s"),
-        shutdown: settled.seconds("engine.shutdown_s"),
-        flush_after: settled.millis("engine.flush_ms"),
-        flush_watched: settled.millis("engine.flush_watched_ms"),
+        grace: resolved.seconds("engine.grace_s"),
+        shutdown: resolved.seconds("engine.shutdown_s"),
+        flush_after: resolved.millis("engine.flush_ms"),
+        flush_watched: resolved.millis("engine.flush_watched_ms"),
         flush_bytes: size("engine.flush_bytes"),
-        poll: settled.millis("engine.poll_ms"),
-        adopt_every: settled.millis("engine.adopt_ms"),
-        store_patience: settled.seconds("engine.store_patience_s"),
-        most_attempts: settled.whole("engine.most_attempts").map_or(1, narrow),
+        poll: resolved.millis("engine.poll_ms"),
+        adopt_every: resolved.millis("engine.adopt_ms"),
+        store_patience: resolved.seconds("engine.store_patience_s"),
+        most_attempts: resolved.whole("engine.most_attempts").map_or(1, narrow),
         services: services.execution.iter().map(|_| SERVICE.to_owned()).collect(),
         audit: Audit {
-            source: settled.text("services.context.source"),
+            source: resolved.text("services.context.source"),
             send: services.context.is_some(),
             with_text: switch("services.context.with_text"),
             ..Audit::default()

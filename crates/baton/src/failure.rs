@@ -6,7 +6,7 @@ use baton_engine::EngineError;
 use baton_store::StoreError;
 use serde_json::{Map, Value};
 
-use crate::serve::problem::{Code, Problem, members};
+use crate::serve::problem::{Problem, ProblemCode, members};
 
 /// The most characters of a failure's message that are printed: a stranger's file may have had a hand in its words.
 pub(crate) const MOST_WORDS: usize = 16 << 10;
@@ -37,7 +37,7 @@ pub(crate) struct Failure {
     /// How to fix it.
     pub(crate) hint: Option<String>,
     /// The kind of problem.
-    pub(crate) kind: Code,
+    pub(crate) kind: ProblemCode,
     /// Further members of the problem.
     more: Map<String, Value>,
 }
@@ -45,25 +45,25 @@ pub(crate) struct Failure {
 impl Failure {
     /// The operation failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Failure::new(exit::FAILED, Code::Internal, message)
+        Failure::new(exit::FAILED, ProblemCode::Internal, message)
     }
 
     /// There is no such thing.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Failure::new(exit::FAILED, Code::NotFound, message)
+        Failure::new(exit::FAILED, ProblemCode::NotFound, message)
     }
 
     /// The operation conflicts with the present state.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
-        Failure::new(exit::FAILED, Code::Conflict, message)
+        Failure::new(exit::FAILED, ProblemCode::Conflict, message)
     }
 
     /// Wrong use or configuration.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure::new(exit::USAGE, Code::InvalidRequest, message)
+        Failure::new(exit::USAGE, ProblemCode::InvalidRequest, message)
     }
 
-    fn new(code: u8, kind: Code, message: impl Into<String>) -> Self {
+    fn new(code: u8, kind: ProblemCode, message: impl Into<String>) -> Self {
         Failure { code, message: message.into(), hint: None, kind, more: Map::new() }
     }
 
@@ -74,7 +74,7 @@ impl Failure {
     }
 
     /// The same as a problem of another kind.
-    pub(crate) fn of_kind(mut self, kind: Code) -> Self {
+    pub(crate) fn of_kind(mut self, kind: ProblemCode) -> Self {
         self.kind = kind;
         self
     }
@@ -115,7 +115,7 @@ impl Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = Failure::new(exit::FAILED, Code::from(&error), error.to_string());
+        let failure = Failure::new(exit::FAILED, ProblemCode::from(&error), error.to_string());
         let failure = Failure { more: members(&error), ..failure };
         match error {
             StoreError::NotFound { what: "thread", .. } => {
@@ -143,7 +143,7 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Invalid(why) => Failure::usage(why),
-            other => Failure::new(exit::FAILED, Code::from(&other), other.to_string()),
+            other => Failure::new(exit::FAILED, ProblemCode::from(&other), other.to_string()),
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
             (Failure::usage("x"), 2, "invalid_request"),
             (Failure::not_found("x"), 1, "not_found"),
             (Failure::conflict("x"), 1, "conflict"),
-            (Failure::usage("x").of_kind(Code::NotFound), 2, "not_found"),
+            (Failure::usage("x").of_kind(ProblemCode::NotFound), 2, "not_found"),
             (EngineError::Invalid("x".to_owned()).into(), 2, "invalid_request"),
             (EngineError::KeyMismatch.into(), 1, "idempotency_mismatch"),
             (StoreError::Unavailable("x".to_owned()).into(), 1, "store_unavailable"),

@@ -42,7 +42,7 @@ pub(crate) struct FollowOptions {
 
 /// How following ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum FollowEnd {
     /// The run is over.
     Ended(RunStatus),
     /// The run waits for an answer or a decision.
@@ -53,15 +53,15 @@ pub(crate) enum Rest {
     Left,
 }
 
-impl Rest {
+impl FollowEnd {
     /// The exit code that goes with it.
     pub(crate) fn code(self) -> u8 {
         match self {
-            Rest::Ended(RunStatus::Ok) => exit::OK,
-            Rest::Ended(RunStatus::Cancelled) | Rest::LeftAtOnce => exit::CANCELLED,
-            Rest::Ended(_) => exit::FAILED,
-            Rest::Suspended => exit::SUSPENDED,
-            Rest::Left => exit::TERMINATED,
+            FollowEnd::Ended(RunStatus::Ok) => exit::OK,
+            FollowEnd::Ended(RunStatus::Cancelled) | FollowEnd::LeftAtOnce => exit::CANCELLED,
+            FollowEnd::Ended(_) => exit::FAILED,
+            FollowEnd::Suspended => exit::SUSPENDED,
+            FollowEnd::Left => exit::TERMINATED,
         }
     }
 }
@@ -79,10 +79,10 @@ pub(crate) async fn follow(app: &App, handle: RunHandle, options: FollowOptions)
         None => taken_up(app, run).await?,
     };
     let rest = watch(app, handle, Some(from), &mut screen, &mut interrupts).await?;
-    if options.show == Show::Text && rest == Rest::Suspended {
+    if options.show == Show::Text && rest == FollowEnd::Suspended {
         asked::show(app, run).await?;
     }
-    if options.steps && matches!(rest, Rest::Ended(_) | Rest::Suspended) {
+    if options.steps && matches!(rest, FollowEnd::Ended(_) | FollowEnd::Suspended) {
         account(app, run, from, options.show).await?;
     }
     Ok(rest.code())
@@ -95,7 +95,7 @@ pub(crate) async fn watch(
     from: Option<Cursor>,
     screen: &mut Screen,
     interrupts: &mut Interrupts,
-) -> Result<Rest, Failure> {
+) -> Result<FollowEnd, Failure> {
     let run = handle.run;
     let from = match from {
         Some(from) => from,
@@ -116,7 +116,7 @@ pub(crate) async fn watch(
                 match rested {
                     Rested::Ended(_) | Rested::Suspended => {} // the log says it, too
                     Rested::Lost => note(styled(DIM, "another process took this run over; following it there")),
-                    Rested::Released => return Ok(Rest::Left),
+                    Rested::Released => return Ok(FollowEnd::Left),
                     Rested::Failed(error) => {
                         screen.end()?;
                         let failure = Failure::from(error);
@@ -131,7 +131,7 @@ pub(crate) async fn watch(
             }
             () = silence::until(screen.sign_due()), if !cancelled => silence::explain(app, run, screen).await?,
             told = interrupts.next() => match told {
-                Interrupt::Cancel if cancelled => return Ok(Rest::LeftAtOnce),
+                Interrupt::Cancel if cancelled => return Ok(FollowEnd::LeftAtOnce),
                 Interrupt::Cancel => {
                     cancelled = true;
                     screen.end()?;
@@ -139,13 +139,13 @@ pub(crate) async fn watch(
                     // A slow store does not keep the user here.
                     tokio::select! {
                         posted = app.engine.cancel(&app.tenant, run) => { posted?; }
-                        _ = interrupts.next() => return Ok(Rest::LeftAtOnce),
+                        _ = interrupts.next() => return Ok(FollowEnd::LeftAtOnce),
                     }
                 }
                 Interrupt::Leave => {
                     screen.end()?;
                     leaving::leave(app, run, &mut reader, screen, interrupts).await?;
-                    return Ok(Rest::Left);
+                    return Ok(FollowEnd::Left);
                 }
             },
         }
@@ -160,7 +160,7 @@ pub(crate) async fn tail(app: &App, run: RunId, from: Cursor, json: bool) -> Res
     loop {
         let seen = next_of_anybody(app, run, &mut reader, &mut screen).await?;
         if let Some(rest) = show(app, run, seen, &mut screen).await? {
-            if rest == Rest::Suspended && !json {
+            if rest == FollowEnd::Suspended && !json {
                 asked::show(app, run).await?;
             }
             return Ok(rest.code());
@@ -197,7 +197,7 @@ async fn show(
     run: RunId,
     seen: Option<Seen>,
     screen: &mut Screen,
-) -> Result<Option<Rest>, Failure> {
+) -> Result<Option<FollowEnd>, Failure> {
     match seen {
         Some(Seen::Event(event)) => {
             let response = match screen.needs_response(&event) {
@@ -206,7 +206,7 @@ async fn show(
             };
             screen.event(&event, response.as_deref())?;
             match &event.event {
-                Event::Ended { status, .. } => Ok(Some(Rest::Ended(*status))),
+                Event::Ended { status, .. } => Ok(Some(FollowEnd::Ended(*status))),
                 _ => Ok(None),
             }
         }
@@ -220,11 +220,11 @@ async fn show(
                 return Ok(None); // the run goes on already
             }
             screen.suspended(view.row.budget.usage(), question(&view.waiting))?;
-            Ok(Some(Rest::Suspended))
+            Ok(Some(FollowEnd::Suspended))
         }
         None => {
             let status = app.store().run(&app.tenant, run).await?.status;
-            Ok(Some(Rest::Ended(status)))
+            Ok(Some(FollowEnd::Ended(status)))
         }
     }
 }

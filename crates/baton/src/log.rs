@@ -74,7 +74,7 @@ pub(crate) fn begin_with(logging: Logging, telemetry: Option<&Telemetry>) {
     };
     let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let log = match logging.format {
-        Some(Format::Json) => log.with_ansi(false).event_format(json::Lines).boxed(),
+        Some(Format::Json) => log.with_ansi(false).event_format(json::JsonLines).boxed(),
         _ => log.with_ansi(coloured).with_target(false).boxed(),
     };
     let (heard, registry) = (heard(logging.level), tracing_subscriber::registry());

@@ -13,7 +13,7 @@ mod opening;
 use anstyle::Style;
 
 use crate::terminal::{BOLD, CODE, styled};
-use inline::Step;
+use inline::InlineStep;
 use opening::Opening;
 
 /// Takes in text as it arrives and returns the part that can be shown.
@@ -22,7 +22,7 @@ pub(crate) struct Markdown {
     /// Text that was taken in and cannot be shown yet.
     held: String,
     /// The state of the present line.
-    place: Place,
+    place: LineState,
     /// Whether a quote's margin stands before the line.
     quoted: bool,
     /// The last letter of the line.
@@ -36,7 +36,7 @@ pub(crate) struct Markdown {
 
 /// The state of a line, as far as it is decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
+enum LineState {
     /// Its beginning is undecided.
     #[default]
     Start,
@@ -72,7 +72,7 @@ impl Markdown {
     /// Ends the message; returns the rest of it, which ends with a line break.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
-        if !self.held.is_empty() || self.place != Place::Start || self.quoted {
+        if !self.held.is_empty() || self.place != LineState::Start || self.quoted {
             self.end_line(&mut out);
         }
         *self = Markdown::default();
@@ -81,17 +81,17 @@ impl Markdown {
 
     fn end_line(&mut self, out: &mut String) {
         self.show(true, out);
-        if self.place != Place::Nothing {
+        if self.place != LineState::Nothing {
             out.push('\n');
         }
-        (self.place, self.quoted, self.before) = (Place::Start, false, None);
+        (self.place, self.quoted, self.before) = (LineState::Start, false, None);
     }
 
     /// Shows the decided part of the line; all of it if it is complete.
     fn show(&mut self, complete: bool, out: &mut String) {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_str();
-        while self.place == Place::Start {
+        while self.place == LineState::Start {
             match opening::of(rest, self.fence.as_deref(), self.quoted, complete) {
                 Some((opening, length)) => {
                     self.open(opening, out);
@@ -101,12 +101,12 @@ impl Markdown {
             }
         }
         match self.place {
-            Place::Start => {}
-            Place::Nothing => rest = "",
-            Place::Raw => out.push_str(std::mem::take(&mut rest)),
-            Place::Code if rest.is_empty() => {}
-            Place::Code => out.push_str(&styled(CODE, std::mem::take(&mut rest))),
-            Place::Text(style) => rest = self.text(rest, style, complete, out),
+            LineState::Start => {}
+            LineState::Nothing => rest = "",
+            LineState::Raw => out.push_str(std::mem::take(&mut rest)),
+            LineState::Code if rest.is_empty() => {}
+            LineState::Code => out.push_str(&styled(CODE, std::mem::take(&mut rest))),
+            LineState::Text(style) => rest = self.text(rest, style, complete, out),
         }
         rest.clone_into(&mut self.held);
     }
@@ -115,7 +115,7 @@ impl Markdown {
     fn open(&mut self, opening: Opening, out: &mut String) {
         if opening == Opening::Blank && !self.quoted {
             self.gap = self.shown;
-            self.place = Place::Nothing;
+            self.place = LineState::Nothing;
             return;
         }
         let is_shown = !matches!(opening, Opening::FenceBegins(_) | Opening::FenceEnds);
@@ -124,35 +124,35 @@ impl Markdown {
         }
         self.shown |= is_shown;
         self.place = match opening {
-            Opening::Blank | Opening::Raw => Place::Raw,
+            Opening::Blank | Opening::Raw => LineState::Raw,
             Opening::FenceBegins(mark) => {
                 self.fence = Some(mark);
-                Place::Nothing
+                LineState::Nothing
             }
             Opening::FenceEnds => {
                 self.fence = None;
-                Place::Nothing
+                LineState::Nothing
             }
             Opening::Code => {
                 out.push_str("    ");
-                Place::Code
+                LineState::Code
             }
             Opening::Rule => {
                 out.push_str("────────");
-                Place::Raw
+                LineState::Raw
             }
-            Opening::Heading => Place::Text(Some(BOLD)),
+            Opening::Heading => LineState::Text(Some(BOLD)),
             Opening::Bullet { indent } => {
                 out.push_str(&indent);
                 out.push_str("• ");
-                Place::Text(None)
+                LineState::Text(None)
             }
             Opening::Quote => {
                 out.push_str("│ ");
                 self.quoted = true;
-                Place::Start
+                LineState::Start
             }
-            Opening::Text => Place::Text(None),
+            Opening::Text => LineState::Text(None),
         };
     }
 
@@ -170,16 +170,16 @@ impl Markdown {
         };
         while !rest.is_empty() {
             let length = match inline::step(rest, self.before, complete) {
-                Step::Hold => break,
-                Step::Plain(length) => {
+                InlineStep::Hold => break,
+                InlineStep::Plain(length) => {
                     put(&rest[..length], out);
                     length
                 }
-                Step::Escaped(length) => {
+                InlineStep::Escaped(length) => {
                     put(&rest[1..length], out);
                     length
                 }
-                Step::Span(length) => {
+                InlineStep::Span(length) => {
                     out.push_str(&ink::span(&rest[..length], style));
                     length
                 }

@@ -21,12 +21,12 @@ use baton_engine::ModelSource;
 use baton_model::wire::Wire;
 use baton_model::{BadCatalog, Catalog, Endpoint, Model, ModelProbe, ProbeFinding, Provider};
 
-use crate::config::{Config, Origin, ProviderSetting, SearchSetting, Serving};
+use crate::config::{Config, ModelConfig, ProviderSetting, SearchSetting, ValueOrigin};
 use crate::failure::Failure;
-use crate::telemetry::Collector;
+use crate::telemetry::CollectorSetting;
 pub(crate) use choose::{Chosen, Facts, Ollama, choose};
 pub(crate) use keys::{Key, look_for};
-use privacy::{Away, Watcher};
+use privacy::{Away, EventReceiver};
 
 /// The deadline of Ollama's list of models, where no setting says that Ollama is there.
 const DISCOVERY: Duration = Duration::from_millis(300);
@@ -34,22 +34,22 @@ const DISCOVERY: Duration = Duration::from_millis(300);
 /// All models of a configuration. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Models {
-    it: Arc<Contents>,
+    it: Arc<ModelsInner>,
 }
 
-struct Contents {
-    serving: Serving,
+struct ModelsInner {
+    serving: ModelConfig,
     /// The host of the search service, if it is not on this machine.
     search: Option<String>,
     /// The collector of spans, if it is not on this machine.
-    collector: Option<Watcher>,
+    collector: Option<EventReceiver>,
     /// The host of the execution service, if it is not on this machine.
     execution: Option<String>,
     /// The context service, if it is not on this machine.
-    context: Option<Watcher>,
+    context: Option<EventReceiver>,
     /// Whether pages may be visited.
     visits: bool,
-    named: Option<(String, Origin)>,
+    named: Option<(String, ValueOrigin)>,
     catalog: OnceLock<Result<Catalog, BadCatalog>>,
     keys: OnceLock<BTreeMap<String, Key>>,
 }
@@ -60,15 +60,15 @@ impl Models {
         let (serving, named) = (config.serving.clone(), config.model.clone());
         let search = config.web.search.iter().find(|it| !it.is_local()).map(SearchSetting::host);
         let content = config.engine.telling.content;
-        let watcher = |it: &Collector| Watcher { host: host_of(&it.endpoint), content };
+        let watcher = |it: &CollectorSetting| EventReceiver { host: host_of(&it.endpoint), content };
         let collector = config.collector.iter().find(|it| !it.endpoint.is_local()).map(watcher);
         let (catalog, keys) = (OnceLock::new(), OnceLock::new());
         let visits = privacy::visits_by(&config.policy);
         let away = |url: &str| Endpoint::parse(url).ok().filter(|it| !it.is_local()).map(|it| host_of(&it));
         let execution = config.services.execution.as_ref().and_then(|it| away(&it.url));
         let context = config.services.context.as_ref().and_then(|it| away(&it.url));
-        let context = context.map(|host| Watcher { host, content: config.engine.audit.with_text });
-        let it = Contents { serving, search, collector, execution, context, visits, named, catalog, keys };
+        let context = context.map(|host| EventReceiver { host, content: config.engine.audit.with_text });
+        let it = ModelsInner { serving, search, collector, execution, context, visits, named, catalog, keys };
         Models { it: Arc::new(it) }
     }
 
@@ -79,7 +79,7 @@ impl Models {
     }
 
     /// The providers, roles and models of the settings.
-    pub(crate) fn serving(&self) -> &Serving {
+    pub(crate) fn serving(&self) -> &ModelConfig {
         &self.it.serving
     }
 
@@ -150,13 +150,13 @@ impl Models {
     }
 
     /// The same for a name from the settings: a failure names the setting.
-    fn known_from(&self, name: &str, origin: &Origin) -> Result<String, Failure> {
+    fn known_from(&self, name: &str, origin: &ValueOrigin) -> Result<String, Failure> {
         self.known(name).map_err(|failure| {
             let place = match origin {
-                Origin::Flag(flag) => (*flag).to_owned(),
-                Origin::Environment(variable) => (*variable).to_owned(),
-                Origin::File(file, line) => format!("{}:{line}: `model`", file.display()),
-                Origin::Default => return failure,
+                ValueOrigin::Flag(flag) => (*flag).to_owned(),
+                ValueOrigin::Environment(variable) => (*variable).to_owned(),
+                ValueOrigin::File(file, line) => format!("{}:{line}: `model`", file.display()),
+                ValueOrigin::Default => return failure,
             };
             let told = format!("{place}: {}", failure.message);
             failure.saying(told)
@@ -175,7 +175,7 @@ impl Models {
     /// The choice for a model that is named during a chat, as if it were named with `--model`.
     pub(crate) fn choose_named(&self, name: &str) -> Result<Chosen, Failure> {
         let name = self.checked(name)?;
-        Ok(choose(&self.facts(Some((name, Origin::Flag("/model"))))?))
+        Ok(choose(&self.facts(Some((name, ValueOrigin::Flag("/model"))))?))
     }
 
     /// Chooses the model that is meant to answer, for commands that only show it: its key may be missing.
@@ -214,7 +214,7 @@ impl Models {
         })
     }
 
-    fn facts(&self, named: Option<(String, Origin)>) -> Result<Facts, Failure> {
+    fn facts(&self, named: Option<(String, ValueOrigin)>) -> Result<Facts, Failure> {
         let serving = &self.it.serving;
         let set =
             |it: &&built_in::BuiltIn| it.key_env.is_some() && self.key(it.name).is_some_and(Key::is_there);

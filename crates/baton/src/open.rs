@@ -14,13 +14,13 @@ use crate::app::App;
 use crate::config::{Config, DatabaseUrl, KeyPlace, StoreSetting};
 use crate::failure::Failure;
 use crate::models::{Models, look_for};
-use crate::serve::problem::Code;
+use crate::serve::problem::ProblemCode;
 use crate::terminal::{DIM, note, styled};
 use crate::web;
 
 /// The purpose that an app is opened for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Purpose {
+pub(crate) struct AppPurpose {
     /// Whether one JSON document is printed instead of text.
     pub(crate) json: bool,
     /// Whether the tools with effects, which only tests and demonstrations have, are there.
@@ -31,7 +31,7 @@ pub(crate) struct Purpose {
 
 impl App {
     /// Opens the data of a configuration and starts an engine on it.
-    pub(crate) async fn open(config: Config, purpose: Purpose) -> Result<App, Failure> {
+    pub(crate) async fn open(config: Config, purpose: AppPurpose) -> Result<App, Failure> {
         let store = match store(&config).await {
             Err(failure) if purpose.may_read_only => to_read(&config, failure)?,
             opened => opened?,
@@ -68,7 +68,7 @@ async fn database(config: &Config, url: &DatabaseUrl) -> Result<Store, Failure> 
     let connected = PgStore::connect(url.expose(), options).await;
     connected.map(Store::Postgres).map_err(|error| {
         Failure::failed(format!("{}: {error}", url.shown()))
-            .of_kind(Code::StoreUnavailable)
+            .of_kind(ProblemCode::StoreUnavailable)
             .hint("DATABASE_URL, or url below [store] in baton.toml, names another one; without both, SQLite is used")
     })
 }
@@ -87,19 +87,19 @@ fn unopened(folder: &Path, error: OpenError) -> Failure {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     match error {
         OpenError::Blocked { ref hint, .. } => {
-            Failure::failed(named(&error)).of_kind(Code::StoreUnavailable).hint(hint)
+            Failure::failed(named(&error)).of_kind(ProblemCode::StoreUnavailable).hint(hint)
         }
         OpenError::Newer { .. } => {
-            Failure::usage(error.to_string()).of_kind(Code::Conflict).hint(ANOTHER_FOLDER)
+            Failure::usage(error.to_string()).of_kind(ProblemCode::Conflict).hint(ANOTHER_FOLDER)
         }
         error if error.is_full() || (error.is_unwritable() && is_full(folder)) => {
             let full = format!("the disk of {} is full", folder.display());
             Failure::failed(full)
-                .of_kind(Code::StoreUnavailable)
+                .of_kind(ProblemCode::StoreUnavailable)
                 .hint("free some space there, or name another folder with --data DIR")
         }
         OpenError::Io(_) => {
-            Failure::usage(named(&error)).of_kind(Code::StoreUnavailable).hint(ANOTHER_FOLDER)
+            Failure::usage(named(&error)).of_kind(ProblemCode::StoreUnavailable).hint(ANOTHER_FOLDER)
         }
         other => Failure::failed(named(&other)).hint("baton doctor looks for what is wrong"),
     }

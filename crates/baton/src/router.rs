@@ -12,7 +12,7 @@ use axum::http::Uri;
 use axum::routing::{delete, get, post};
 
 use crate::serve::auth::Scope::{Admin, Approve, Read, Run};
-use crate::serve::problem::{Code, Problem};
+use crate::serve::problem::{Problem, ProblemCode};
 use crate::serve::requests::Orchestrators;
 use crate::serve::shapes as takes;
 use crate::serve::shapes::answers as gives;
@@ -267,11 +267,14 @@ pub(crate) fn router(service: Service) -> Router {
 
 async fn nowhere(uri: Uri) -> Problem {
     let path = baton_core::id::excerpt(uri.path());
-    Problem::new(Code::NotFound, format!("there is nothing at {path}; GET /openapi.json says what there is"))
+    Problem::new(
+        ProblemCode::NotFound,
+        format!("there is nothing at {path}; GET /openapi.json says what there is"),
+    )
 }
 
 async fn not_so() -> Problem {
-    Problem::new(Code::MethodNotAllowed, "this path has other methods: Allow names them")
+    Problem::new(ProblemCode::MethodNotAllowed, "this path has other methods: Allow names them")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::dialect::final_text::FinalText;
 use crate::dialect::{self, Frame};
 use crate::terminal::line;
-pub(crate) use page::Page;
+pub(crate) use page::TextOutput;
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Screen {
     show: Show,
     show_reasoning: bool,
     run: RunId,
-    page: Page,
+    page: TextOutput,
     /// The sequence number that was shown last.
     seq: u64,
     /// The agent's last text, for `done`.
@@ -43,7 +43,7 @@ pub(crate) struct Screen {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct OutputLine<'a> {
     #[serde(flatten)]
     frame: &'a Frame<'a>,
     seq: u64,
@@ -53,7 +53,14 @@ struct Line<'a> {
 impl Screen {
     /// A screen for one run.
     pub(crate) fn new(show: Show, show_reasoning: bool, run: RunId) -> Self {
-        Screen { show, show_reasoning, run, page: Page::new(), seq: 0, final_text: FinalText::default() }
+        Screen {
+            show,
+            show_reasoning,
+            run,
+            page: TextOutput::new(),
+            seq: 0,
+            final_text: FinalText::default(),
+        }
     }
 
     /// Takes in the next event; returns whether it ends the run with a text that has to be read from the store.
@@ -118,7 +125,7 @@ impl Screen {
     }
 
     fn object(&self, frame: &Frame<'_>) -> io::Result<()> {
-        let object = Line { frame, seq: self.seq, run_id: self.run };
+        let object = OutputLine { frame, seq: self.seq, run_id: self.run };
         line(serde_json::to_string(&object)?)
     }
 }

@@ -50,8 +50,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tower_service::Service as _;
 
-use guard::Page;
-use problem::{Code, PROBLEM_JSON, Problem, internal};
+use guard::RequestOrigin;
+use problem::{PROBLEM_JSON, Problem, ProblemCode, internal};
 use state::Service;
 
 use crate::router::ROUTES;
@@ -92,7 +92,7 @@ pub(crate) async fn answer(
 ) -> Response {
     let (began, method) = (Instant::now(), request.method().clone());
     let (page, response) = match service.guard().judge(&request, arrived.local) {
-        Err(problem) => (Page::Own, problem.into_response()),
+        Err(problem) => (RequestOrigin::Own, problem.into_response()),
         Ok(page) => {
             let told = guard::preflight(&request, &page);
             let response = match told {
@@ -123,7 +123,7 @@ async fn inside(
     }
     if arrived.is_reserve && !is_health && !is_cancel(&request) {
         let detail = "there are too many connections: try again in a moment";
-        let mut response = Problem::new(Code::Overloaded, detail).after(1).into_response();
+        let mut response = Problem::new(ProblemCode::Overloaded, detail).after(1).into_response();
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
@@ -180,10 +180,10 @@ fn as_problem(response: Response) -> Response {
         StatusCode::METHOD_NOT_ALLOWED => {
             let allowed = response.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok());
             let detail = format!("use one of these methods here: {}", allowed.unwrap_or("GET, POST"));
-            Problem::new(Code::MethodNotAllowed, detail)
+            Problem::new(ProblemCode::MethodNotAllowed, detail)
         }
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Code::PayloadTooLarge, "the body is too long"),
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::new(Code::UnsupportedMediaType, "send JSON"),
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(ProblemCode::PayloadTooLarge, "the body is too long"),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::new(ProblemCode::UnsupportedMediaType, "send JSON"),
         status if status.is_client_error() => Problem::invalid("the request cannot be understood"),
         _ => internal("a handler failed"),
     };

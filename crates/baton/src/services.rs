@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::config::{ExecutionSetting, KeyPlace, Origin};
+use crate::config::{ExecutionSetting, KeyPlace, ValueOrigin};
 use crate::failure::Failure;
 use crate::models::look_for;
 use sender::Sender;
@@ -86,7 +86,7 @@ fn token(of: &str, place: &KeyPlace) -> Result<Option<Secret>, Failure> {
         return Ok(Some(Secret::new(key.expose())));
     }
     match (place, key.lacking()) {
-        (KeyPlace::File(_, Origin::File(file, line)), Some(why)) => {
+        (KeyPlace::File(_, ValueOrigin::File(file, line)), Some(why)) => {
             let place = format!("{}:{line}", file.display());
             Err(Failure::usage(format!("{place}: `{of}.key_file` names the file of our token; {why}"))
                 .hint("put the token alone into that file, and let nobody else read it"))

@@ -31,7 +31,7 @@ const QUEUE: usize = 2048;
 
 /// A collector, and how spans are sent to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Collector {
+pub(crate) struct CollectorSetting {
     /// The endpoint of the collector.
     pub(crate) endpoint: Endpoint,
     /// The address that batches are posted to.
@@ -42,15 +42,19 @@ pub(crate) struct Collector {
     pub(crate) service: String,
 }
 
-impl Collector {
+impl CollectorSetting {
     /// Reads a base address, as OpenTelemetry's programs name it.
-    pub(crate) fn at(base: &str, headers_env: String, service: String) -> Result<Collector, BadEndpoint> {
+    pub(crate) fn at(
+        base: &str,
+        headers_env: String,
+        service: String,
+    ) -> Result<CollectorSetting, BadEndpoint> {
         let endpoint = Endpoint::parse(base)?;
         // Not taken from the endpoint: a model's address may leave out its `/v1`, a collector's may not.
         let mut url = Url::parse(base.trim()).map_err(|error| BadEndpoint::Syntax(error.to_string()))?;
         let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
         url.set_path(&path);
-        Ok(Collector { endpoint, url, headers_env, service })
+        Ok(CollectorSetting { endpoint, url, headers_env, service })
     }
 }
 
@@ -63,7 +67,7 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     /// Begins to collect and to send.
-    pub(crate) fn begin(collector: &Collector) -> Telemetry {
+    pub(crate) fn begin(collector: &CollectorSetting) -> Telemetry {
         let (queue, spans) = layer::queue(QUEUE);
         Telemetry { exporter: Exporter::start(collector, queue, spans.dropped()), spans }
     }

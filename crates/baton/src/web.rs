@@ -12,7 +12,7 @@ use std::time::Duration;
 use baton_core::tool::{ToolSpec, WEB_SEARCH};
 use baton_tools::{SearchProvider, Secret, Tool, TrustOverride, Web, WebError, web};
 
-use crate::config::{Origin, SearchSetting, Service, WebSetting, nearest};
+use crate::config::{SearchServiceKind, SearchSetting, ValueOrigin, WebSetting, nearest};
 use crate::failure::Failure;
 use crate::models::{Key, look_for};
 
@@ -47,9 +47,9 @@ pub(crate) fn service(
     }
     let key = key.secret().map_or_else(|| Secret::new(""), |key| Secret::new(key.expose()));
     match search.service {
-        Service::Searxng => SearchProvider::Searxng { base: base.unwrap_or_default() },
-        Service::Brave => SearchProvider::Brave { key, base },
-        Service::Tavily => SearchProvider::Tavily { key, base },
+        SearchServiceKind::Searxng => SearchProvider::Searxng { base: base.unwrap_or_default() },
+        SearchServiceKind::Brave => SearchProvider::Brave { key, base },
+        SearchServiceKind::Tavily => SearchProvider::Tavily { key, base },
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn trust(
 }
 
 /// The failure for a timeout that is longer than the tool's own.
-fn too_long(spec: &ToolSpec, said: &TrustOverride, origin: &Origin) -> Option<Failure> {
+fn too_long(spec: &ToolSpec, said: &TrustOverride, origin: &ValueOrigin) -> Option<Failure> {
     let at_most = Duration::from_millis(spec.timeout_ms).as_secs();
     let hint = match spec.name.as_str() {
         FETCH_URL => format!("`egress.timeout_s` says how long a visit may take; or say {at_most} at most"),
@@ -89,14 +89,14 @@ fn too_long(spec: &ToolSpec, said: &TrustOverride, origin: &Origin) -> Option<Fa
     (said.timeout_ms > Some(spec.timeout_ms)).then(|| Failure::usage(why).hint(hint))
 }
 
-fn place(origin: &Origin) -> String {
+fn place(origin: &ValueOrigin) -> String {
     match origin {
-        Origin::File(file, line) => format!("{}:{line}: ", file.display()),
+        ValueOrigin::File(file, line) => format!("{}:{line}: ", file.display()),
         _ => String::new(),
     }
 }
 
-fn unknown(name: &str, origin: &Origin, meant: Option<&str>) -> Failure {
+fn unknown(name: &str, origin: &ValueOrigin, meant: Option<&str>) -> Failure {
     let place = place(origin);
     let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     let shown = baton_core::id::excerpt(name);

@@ -39,9 +39,9 @@ pub(crate) struct ApprovalsArgs {
 #[derive(Debug, Subcommand)]
 enum ApprovalsCommand {
     /// Lists approvals, newest first
-    Ls(ListArgs),
+    Ls(ApprovalListArgs),
     /// Shows one approval with its whole arguments
-    Show(OneArgs),
+    Show(OneApprovalArgs),
     /// Lets the call run as it was asked for; one with an unknown outcome runs again with the same key
     Approve(DecideArgs),
     /// Does not let the call run; the agent is told
@@ -51,7 +51,7 @@ enum ApprovalsCommand {
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+struct ApprovalListArgs {
     /// Which: pending, approved, denied, edited, expired, cancelled or all
     #[arg(long, default_value = "pending", value_parser = status)]
     status: Wanted,
@@ -61,7 +61,7 @@ struct ListArgs {
 }
 
 #[derive(Debug, Args)]
-struct OneArgs {
+struct OneApprovalArgs {
     /// The approval: its id, or the beginning or end of it
     approval: String,
 }
@@ -107,7 +107,7 @@ pub(crate) async fn run(app: &App, args: ApprovalsArgs) -> Result<u8, Failure> {
     }
 }
 
-async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
+async fn ls(app: &App, args: ApprovalListArgs) -> Result<u8, Failure> {
     let found = app.store().approvals(&app.tenant, args.status.0, None, args.limit).await?;
     let now = SystemClock.now();
     if app.json {

@@ -19,7 +19,7 @@ use crate::failure::{Failure, exit};
 use crate::shape;
 use crate::terminal::{line, turning};
 use report::Report;
-use stage::Stage;
+use stage::BenchStage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,21 +45,21 @@ pub(crate) struct BenchArgs {
     tools: u32,
     /// A PostgreSQL to measure instead, which is used for nothing else
     #[arg(long, value_name = "URL", value_parser = given)]
-    store: Option<Given>,
+    store: Option<BenchUrl>,
 }
 
 /// A database address from the command line; `None` if it is not one. An error never repeats the text, as the argument
 /// parser's own would: it may hold a password.
 #[derive(Debug, Clone)]
-struct Given(Option<DatabaseUrl>);
+struct BenchUrl(Option<DatabaseUrl>);
 
-fn given(text: &str) -> Result<Given, std::convert::Infallible> {
-    Ok(Given(DatabaseUrl::read(text)))
+fn given(text: &str) -> Result<BenchUrl, std::convert::Infallible> {
+    Ok(BenchUrl(DatabaseUrl::read(text)))
 }
 
 impl BenchArgs {
     fn database(&self) -> Result<Option<&DatabaseUrl>, Failure> {
-        let Some(Given(url)) = &self.store else { return Ok(None) };
+        let Some(BenchUrl(url)) = &self.store else { return Ok(None) };
         let wrong = || Failure::usage("--store: this is no address of PostgreSQL");
         url.as_ref().map(Some).ok_or_else(|| wrong().hint("write it like postgresql://user@host:5432/name"))
     }
@@ -77,7 +77,7 @@ pub(crate) async fn run(globals: &Globals, args: BenchArgs) -> Result<u8, Failur
             progress.set_message(what);
         }
     };
-    let stage = Stage::open(database, args.tools).await?;
+    let stage = BenchStage::open(database, args.tools).await?;
     let report = measured(&stage, &args, &say).await;
     stage.close().await;
     if let Some(progress) = progress {
@@ -88,7 +88,7 @@ pub(crate) async fn run(globals: &Globals, args: BenchArgs) -> Result<u8, Failur
     Ok(exit::OK)
 }
 
-async fn measured(stage: &Stage, args: &BenchArgs, say: &dyn Fn(String)) -> Result<Report, Failure> {
+async fn measured(stage: &BenchStage, args: &BenchArgs, say: &dyn Fn(String)) -> Result<Report, Failure> {
     say("warming up".to_owned());
     load::drive(stage, args.clients.min(8), args.clients.min(8), &|_| {}).await?;
     let idle = machine::memory();

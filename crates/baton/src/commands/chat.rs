@@ -18,12 +18,12 @@ use uuid::Uuid;
 use super::ask::ModeArg;
 use crate::app::App;
 use crate::failure::{Failure, exit};
-use crate::follow::{Rest, tail, taken_up, watch};
+use crate::follow::{FollowEnd, tail, taken_up, watch};
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::models::Chosen;
 use crate::screen::{Screen, Show};
 use crate::terminal::{BAD, DIM, note, plain, styled};
-use prompt::{Prompt, Said, YOU};
+use prompt::{Prompt, PromptInput, YOU};
 use slash::Undo;
 
 const EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ struct Chat<'a> {
 
 /// The next step of the chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Going {
+enum ChatStep {
     On,
     /// Goes on, and drops the run's remaining questions.
     Over,
@@ -103,13 +103,13 @@ pub(crate) async fn run(app: &App, mut args: ChatArgs) -> Result<u8, Failure> {
         chat.show(LAST_SHOWN).await?;
     }
     let mut going = chat.take_up().await?;
-    while matches!(going, Going::On | Going::Over) {
+    while matches!(going, ChatStep::On | ChatStep::Over) {
         going = chat.next().await?;
     }
     match going {
-        Going::Drop(code) => Ok(code),
-        Going::Leave(code) => Ok(leaving::leave(app, &mut chat.interrupts, code).await),
-        Going::On | Going::Over => Ok(exit::OK),
+        ChatStep::Drop(code) => Ok(code),
+        ChatStep::Leave(code) => Ok(leaving::leave(app, &mut chat.interrupts, code).await),
+        ChatStep::On | ChatStep::Over => Ok(exit::OK),
     }
 }
 
@@ -134,32 +134,32 @@ fn new_thread() -> Result<ThreadId, Failure> {
 
 impl Chat<'_> {
     /// Goes on with the active run of the thread, if there is one.
-    async fn take_up(&mut self) -> Result<Going, Failure> {
+    async fn take_up(&mut self) -> Result<ChatStep, Failure> {
         let Ok(thread) = self.app.store().thread(&self.app.tenant, &self.thread).await else {
-            return Ok(Going::On); // it begins with the first message
+            return Ok(ChatStep::On); // it begins with the first message
         };
         let active = thread.branches.iter().find(|branch| branch.name == thread.current).and_then(|b| b.run);
         match active {
             Some(run) => self.go_on(run).await,
-            None => Ok(Going::On),
+            None => Ok(ChatStep::On),
         }
     }
 
     /// Reads and handles one line of the user.
-    async fn next(&mut self) -> Result<Going, Failure> {
+    async fn next(&mut self) -> Result<ChatStep, Failure> {
         match self.prompt.read(YOU, &mut self.interrupts).await? {
-            Said::Nothing | Said::Overtaken => Ok(Going::On),
-            Said::End => Ok(Going::Leave(exit::OK)),
-            Said::Gone => Ok(Going::Leave(exit::TERMINATED)),
-            Said::Line(line) if line.trim().is_empty() => Ok(Going::On),
-            Said::Line(line) => match line.trim().strip_prefix('/') {
+            PromptInput::Nothing | PromptInput::Overtaken => Ok(ChatStep::On),
+            PromptInput::End => Ok(ChatStep::Leave(exit::OK)),
+            PromptInput::Gone => Ok(ChatStep::Leave(exit::TERMINATED)),
+            PromptInput::Line(line) if line.trim().is_empty() => Ok(ChatStep::On),
+            PromptInput::Line(line) => match line.trim().strip_prefix('/') {
                 Some(command) => self.command(command).await,
                 None => self.turn(line).await,
             },
         }
     }
 
-    async fn turn(&mut self, text: String) -> Result<Going, Failure> {
+    async fn turn(&mut self, text: String) -> Result<ChatStep, Failure> {
         let mut request = self.app.request(text, &self.chosen)?;
         request.thread = Some(self.thread.clone());
         request.mode = self.mode.into();
@@ -169,32 +169,32 @@ impl Chat<'_> {
             Ok(Submitted::Started(handle) | Submitted::Answered(handle)) => self.attend(handle).await,
             Ok(Submitted::AnsweredElsewhere(run) | Submitted::Queued(run) | Submitted::Repeated(run)) => {
                 note(format!("another Baton goes on with it: baton runs tail {}", run.short()));
-                Ok(Going::On)
+                Ok(ChatStep::On)
             }
             Err(error) => {
                 complain(&error.into());
-                Ok(Going::On)
+                Ok(ChatStep::On)
             }
         }
     }
 
     /// Shows a run to its end, and asks the user the run's questions.
-    async fn attend(&mut self, handle: RunHandle) -> Result<Going, Failure> {
+    async fn attend(&mut self, handle: RunHandle) -> Result<ChatStep, Failure> {
         let run = handle.run;
         let mut screen = Screen::new(Show::Text, false, run);
         match watch(self.app, handle, None, &mut screen, &mut self.interrupts).await {
-            Ok(Rest::Ended(_)) => Ok(Going::On),
-            Ok(Rest::Suspended) => Box::pin(self.answer(run)).await,
-            Ok(rest @ (Rest::LeftAtOnce | Rest::Left)) => Ok(Going::Drop(rest.code())),
+            Ok(FollowEnd::Ended(_)) => Ok(ChatStep::On),
+            Ok(FollowEnd::Suspended) => Box::pin(self.answer(run)).await,
+            Ok(rest @ (FollowEnd::LeftAtOnce | FollowEnd::Left)) => Ok(ChatStep::Drop(rest.code())),
             Err(failure) => {
                 complain(&failure);
-                Ok(Going::On)
+                Ok(ChatStep::On)
             }
         }
     }
 
     /// Shows the outcome of a run that another process drives, or that has ended meanwhile.
-    async fn attend_elsewhere(&mut self, run: RunId) -> Result<Going, Failure> {
+    async fn attend_elsewhere(&mut self, run: RunId) -> Result<ChatStep, Failure> {
         let (app, from) = (self.app, taken_up(self.app, run).await?);
         let mut shown = std::pin::pin!(tail(app, run, from, false));
         loop {
@@ -205,27 +205,27 @@ impl Chat<'_> {
                         Ok(_) => {}
                         Err(failure) => complain(&failure),
                     }
-                    return Ok(Going::On);
+                    return Ok(ChatStep::On);
                 }
                 told = self.interrupts.next() => match told {
                     Interrupt::Cancel => {
                         note(styled(DIM, "cancelling"));
                         app.engine.cancel(&app.tenant, run).await?;
                     }
-                    Interrupt::Leave => return Ok(Going::Leave(exit::TERMINATED)),
+                    Interrupt::Leave => return Ok(ChatStep::Leave(exit::TERMINATED)),
                 },
             }
         }
     }
 
     /// Goes on with a run after it received an answer or a decision.
-    async fn go_on(&mut self, run: RunId) -> Result<Going, Failure> {
+    async fn go_on(&mut self, run: RunId) -> Result<ChatStep, Failure> {
         match self.app.engine.drive(&self.app.tenant, run).await {
             Ok(Some(handle)) => self.attend(handle).await,
             Ok(None) => self.attend_elsewhere(run).await,
             Err(error) => {
                 complain(&error.into());
-                Ok(Going::On)
+                Ok(ChatStep::On)
             }
         }
     }

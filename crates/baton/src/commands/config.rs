@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli::Globals;
-use crate::config::{Config, Origin, Settled};
+use crate::config::{Config, ResolvedConfig, ValueOrigin};
 use crate::failure::{Failure, exit};
 use crate::terminal::{DIM, line, styled};
 
@@ -34,9 +34,9 @@ enum ConfigCommand {
 /// Runs the command.
 pub(crate) fn run(globals: &Globals, args: &ConfigArgs) -> Result<u8, Failure> {
     let ConfigCommand::Show { model } = &args.command;
-    let settled = Settled::find(globals, model.as_deref())?;
-    Config::new(&settled)?; // conflicts between settings are reported here, too
-    let rows: Vec<Row<'_>> = rows(&settled).collect();
+    let resolved = ResolvedConfig::find(globals, model.as_deref())?;
+    Config::new(&resolved)?; // conflicts between settings are reported here, too
+    let rows: Vec<ConfigRow<'_>> = rows(&resolved).collect();
     if globals.json {
         let settings: Vec<Value> = rows.iter().map(object).collect();
         line(format!("{:#}", json!({ "settings": settings })))?;
@@ -52,34 +52,34 @@ pub(crate) fn run(globals: &Globals, args: &ConfigArgs) -> Result<u8, Failure> {
 }
 
 /// One value with its whole key.
-struct Row<'a> {
+struct ConfigRow<'a> {
     key: String,
     value: Option<&'a crate::config::Value>,
-    origin: &'a Origin,
+    origin: &'a ValueOrigin,
 }
 
 /// The fixed settings, then the values of the tables with chosen names.
-fn rows(settled: &Settled) -> impl Iterator<Item = Row<'_>> {
-    let fixed = settled.fixed.iter().map(|found| Row {
+fn rows(resolved: &ResolvedConfig) -> impl Iterator<Item = ConfigRow<'_>> {
+    let fixed = resolved.fixed.iter().map(|found| ConfigRow {
         key: found.setting.key.to_owned(),
         value: found.value.as_ref(),
         origin: &found.origin,
     });
     let stated =
-        settled.groups.iter().flat_map(|group| group.values.iter().map(move |stated| (group, stated)));
-    fixed.chain(stated.map(|(group, stated)| Row {
+        resolved.groups.iter().flat_map(|group| group.values.iter().map(move |stated| (group, stated)));
+    fixed.chain(stated.map(|(group, stated)| ConfigRow {
         key: format!("{}.{}", group.key(), stated.field.name()),
         value: Some(&stated.value),
         origin: &stated.origin,
     }))
 }
 
-fn object(row: &Row<'_>) -> Value {
+fn object(row: &ConfigRow<'_>) -> Value {
     let (from, place) = match row.origin {
-        Origin::Flag(flag) => ("flag", Some((*flag).to_owned())),
-        Origin::Environment(name) => ("environment", Some((*name).to_owned())),
-        Origin::File(path, number) => ("file", Some(format!("{}:{number}", path.display()))),
-        Origin::Default => ("default", None),
+        ValueOrigin::Flag(flag) => ("flag", Some((*flag).to_owned())),
+        ValueOrigin::Environment(name) => ("environment", Some((*name).to_owned())),
+        ValueOrigin::File(path, number) => ("file", Some(format!("{}:{number}", path.display()))),
+        ValueOrigin::Default => ("default", None),
     };
     let value = row.value.map_or(Value::Null, crate::config::Value::to_json);
     json!({"key": row.key, "value": value, "from": from, "place": place})

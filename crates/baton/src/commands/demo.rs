@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::cli::{Color, Globals};
 use crate::failure::{Failure, exit};
 use crate::terminal::{BAD, BOLD, GOOD, line, note, styled};
-use scenario::{Class, Shown};
+use scenario::{ScenarioClass, ScenarioResult};
 
 pub(crate) use drive::DriveArgs;
 
@@ -58,8 +58,8 @@ pub(crate) async fn run(globals: &Globals, args: DemoArgs) -> Result<u8, Failure
 async fn crash(json: bool, keep: bool) -> Result<u8, Failure> {
     let folder = tempfile::Builder::new().prefix("baton-demo-").tempdir()?;
     let mut shown = Vec::new();
-    for class in [Class::Unsafe, Class::Idempotent] {
-        let place = Place::prepare(folder.path().join(class.as_str()))?;
+    for class in [ScenarioClass::Unsafe, ScenarioClass::Idempotent] {
+        let place = DemoFolder::prepare(folder.path().join(class.as_str()))?;
         if !json {
             line(styled(BOLD, class.title()))?;
         }
@@ -73,7 +73,7 @@ async fn crash(json: bool, keep: bool) -> Result<u8, Failure> {
         }
         shown.push(outcome);
     }
-    let holds = shown.iter().all(Shown::holds);
+    let holds = shown.iter().all(ScenarioResult::holds);
     if json {
         line(format!("{:#}", json!({"ok": holds, "scenarios": shown})))?;
     } else if holds {
@@ -88,14 +88,14 @@ async fn crash(json: bool, keep: bool) -> Result<u8, Failure> {
 }
 
 /// The folder of one scenario, and the files in it.
-struct Place {
+struct DemoFolder {
     folder: PathBuf,
 }
 
-impl Place {
-    fn prepare(folder: PathBuf) -> Result<Place, Failure> {
+impl DemoFolder {
+    fn prepare(folder: PathBuf) -> Result<DemoFolder, Failure> {
         std::fs::create_dir_all(&folder)?;
-        let place = Place { folder };
+        let place = DemoFolder { folder };
         std::fs::write(place.config(), "")?;
         Ok(place)
     }

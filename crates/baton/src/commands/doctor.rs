@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::Globals;
-use crate::config::{Config, Doubt, Settled};
+use crate::config::{Config, ConfigWarning, ResolvedConfig};
 use crate::failure::{Failure, exit};
 use crate::models::Models;
 use crate::terminal::{BAD, CARE, GOOD, line, styled};
@@ -35,7 +35,7 @@ pub(crate) struct DoctorArgs {}
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum CheckState {
     Ok,
     Warning,
     Failed,
@@ -45,7 +45,7 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Check {
     name: Cow<'static, str>,
-    state: State,
+    state: CheckState,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
@@ -53,7 +53,7 @@ struct Check {
 
 impl Check {
     fn ok(name: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Check {
-        Check { name: name.into(), state: State::Ok, detail: detail.into(), fix: None }
+        Check { name: name.into(), state: CheckState::Ok, detail: detail.into(), fix: None }
     }
 
     fn warning(
@@ -61,7 +61,7 @@ impl Check {
         detail: impl Into<String>,
         fix: impl Into<String>,
     ) -> Check {
-        Check { name: name.into(), state: State::Warning, detail: detail.into(), fix: Some(fix.into()) }
+        Check { name: name.into(), state: CheckState::Warning, detail: detail.into(), fix: Some(fix.into()) }
     }
 
     fn failed(
@@ -69,7 +69,7 @@ impl Check {
         detail: impl Into<String>,
         fix: impl Into<String>,
     ) -> Check {
-        Check { name: name.into(), state: State::Failed, detail: detail.into(), fix: Some(fix.into()) }
+        Check { name: name.into(), state: CheckState::Failed, detail: detail.into(), fix: Some(fix.into()) }
     }
 
     /// A failed check, from the failure with which a command would have refused to begin.
@@ -82,7 +82,7 @@ impl Check {
 /// Runs the command.
 pub(crate) async fn run(globals: &Globals, _args: DoctorArgs) -> Result<u8, Failure> {
     let checks = examine(globals).await;
-    let failed = checks.iter().any(|check| check.state == State::Failed);
+    let failed = checks.iter().any(|check| check.state == CheckState::Failed);
     if globals.json {
         line(format!("{:#}", json!({"ok": !failed, "checks": checks})))?;
     } else {
@@ -94,23 +94,23 @@ pub(crate) async fn run(globals: &Globals, _args: DoctorArgs) -> Result<u8, Fail
 
 async fn examine(globals: &Globals) -> Vec<Check> {
     let mut checks = vec![Check::ok("version", format!("baton {}", env!("CARGO_PKG_VERSION")))];
-    let settled = match Settled::find(globals, None) {
-        Ok(settled) => settled,
+    let resolved = match ResolvedConfig::find(globals, None) {
+        Ok(resolved) => resolved,
         Err(failure) => {
             checks.push(Check::refused("configuration", failure));
             return checks;
         }
     };
-    checks.push(checks::configuration(&settled));
-    let config = match Config::new(&settled) {
+    checks.push(checks::configuration(&resolved));
+    let config = match Config::new(&resolved) {
         Ok(config) => config,
         Err(failure) => {
             checks.push(Check::refused("settings", failure));
             return checks;
         }
     };
-    let doubt = |doubt: Doubt| Check::warning("roles", doubt.what, doubt.fix);
-    checks.extend(settled.doubts().into_iter().map(doubt));
+    let doubt = |doubt: ConfigWarning| Check::warning("roles", doubt.what, doubt.fix);
+    checks.extend(resolved.doubts().into_iter().map(doubt));
     let models = Models::new(&config);
     checks.extend(providers::checks(&models).await);
     checks.extend(agent::open_keys(&models, &config.web));
@@ -123,7 +123,7 @@ async fn examine(globals: &Globals) -> Vec<Check> {
         Ok((store, check)) => {
             checks.push(check);
             checks.push(checks::service(&config, &store).await);
-            let agent = |tools: &[ToolSpec]| agent::checks(&settled, &config, &models, tools);
+            let agent = |tools: &[ToolSpec]| agent::checks(&resolved, &config, &models, tools);
             checks.extend(checks::tools_and_runs(&config, &store, agent).await);
         }
         Err(check) => checks.push(check),
@@ -133,9 +133,9 @@ async fn examine(globals: &Globals) -> Vec<Check> {
 
 fn show(check: &Check, widest: usize) -> std::io::Result<()> {
     let mark = match check.state {
-        State::Ok => styled(GOOD, "ok  "),
-        State::Warning => styled(CARE, "note"),
-        State::Failed => styled(BAD, "fail"),
+        CheckState::Ok => styled(GOOD, "ok  "),
+        CheckState::Warning => styled(CARE, "note"),
+        CheckState::Failed => styled(BAD, "fail"),
     };
     line(format!("{mark}  {:<widest$}  {}", check.name, check.detail))?;
     match &check.fix {

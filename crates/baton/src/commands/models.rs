@@ -8,7 +8,7 @@ mod trial;
 use clap::{Args, Subcommand};
 
 use crate::cli::Globals;
-use crate::config::{Config, Settled};
+use crate::config::{Config, ResolvedConfig};
 use crate::failure::Failure;
 use crate::log;
 use crate::models::{Chosen, Models};
@@ -43,12 +43,12 @@ enum ModelsCommand {
 
 /// Runs the command.
 pub(crate) async fn run(globals: &Globals, args: ModelsArgs) -> Result<u8, Failure> {
-    let settled = Settled::find(globals, None)?;
-    let config = Config::new(&settled)?;
+    let resolved = ResolvedConfig::find(globals, None)?;
+    let config = Config::new(&resolved)?;
     log::begin(config.log);
     let models = Models::new(&config);
     match args.command {
-        ModelsCommand::Ls => list::run(&models, &settled.doubts(), globals.json).await,
+        ModelsCommand::Ls => list::run(&models, &resolved.doubts(), globals.json).await,
         ModelsCommand::Test { names } => trial::run(&models, names, globals.json).await,
     }
 }

@@ -11,10 +11,10 @@ use clap::{Args, Subcommand};
 use super::ask::ModeArg;
 use crate::app::App;
 use crate::cli::Globals;
-use crate::config::{Config, Settled};
+use crate::config::{Config, ResolvedConfig};
 use crate::failure::Failure;
 use crate::log;
-use crate::open::Purpose;
+use crate::open::AppPurpose;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,12 +56,12 @@ struct ExplainArgs {
 
 /// Runs the command.
 pub(crate) async fn run(globals: &Globals, args: PolicyArgs) -> Result<u8, Failure> {
-    let config = Config::new(&Settled::find(globals, None)?)?;
+    let config = Config::new(&ResolvedConfig::find(globals, None)?)?;
     log::begin(config.log);
     match args.command {
         PolicyCommand::Show => show::run(table(&config)?, globals.json),
         PolicyCommand::Explain(args) => {
-            let app = App::open(config, Purpose { json: globals.json, ..Purpose::default() }).await?;
+            let app = App::open(config, AppPurpose { json: globals.json, ..AppPurpose::default() }).await?;
             explain::run(&app, &args)
         }
     }

@@ -44,11 +44,11 @@ pub(crate) struct RunsArgs {
 #[derive(Debug, Subcommand)]
 enum RunsCommand {
     /// Lists runs, newest first
-    Ls(ListArgs),
+    Ls(RunListArgs),
     /// Shows a run: its steps, what it used, what it waits for, what came of it
-    Show(OneArgs),
+    Show(OneRunArgs),
     /// Shows how long everything in a run took, as a tree
-    Trace(OneArgs),
+    Trace(OneRunArgs),
     /// Follows a run, wherever it is driven; with --json one object a line
     Tail(TailArgs),
     /// Asks a run to stop; drives it to its end if no other process does
@@ -58,7 +58,7 @@ enum RunsCommand {
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+struct RunListArgs {
     /// Only of this thread
     #[arg(long)]
     thread: Option<String>,
@@ -74,7 +74,7 @@ struct ListArgs {
 }
 
 #[derive(Debug, Args)]
-struct OneArgs {
+struct OneRunArgs {
     /// The run: its id, or the beginning or end of it
     run: String,
 }
@@ -121,7 +121,7 @@ pub(crate) async fn run(app: &App, args: RunsArgs) -> Result<u8, Failure> {
     }
 }
 
-async fn ls(app: &App, args: ListArgs) -> Result<u8, Failure> {
+async fn ls(app: &App, args: RunListArgs) -> Result<u8, Failure> {
     let filter = RunFilter {
         thread: match &args.thread {
             Some(text) => Some(app.thread_id(text).await?),

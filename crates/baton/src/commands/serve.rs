@@ -15,12 +15,12 @@ use tokio::net::TcpListener;
 
 use crate::app::App;
 use crate::cli::{Globals, on_threads, processors};
-use crate::config::{Config, Flags, ServeSetting, Settled};
+use crate::config::{Config, Flags, ResolvedConfig, ServeSetting};
 use crate::failure::{Failure, exit};
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::log;
 use crate::models::Models;
-use crate::open::Purpose;
+use crate::open::AppPurpose;
 use crate::retention;
 use crate::router;
 use crate::serve::auth::{Auth, exposure};
@@ -61,7 +61,7 @@ pub(crate) struct ServeArgs {
 /// Runs the command.
 pub(crate) fn run(globals: &Globals, args: &ServeArgs) -> Result<u8, Failure> {
     let flags = Flags { model: args.model.as_deref(), bind: args.bind.as_deref(), port: args.port };
-    let mut config = Config::new(&Settled::find_with(globals, flags)?)?;
+    let mut config = Config::new(&ResolvedConfig::find_with(globals, flags)?)?;
     config.engine.shutdown = config.engine.shutdown.min(RESTING);
     config.is_service = true;
     let usual = usual_threads(processors(), config.store.url.is_some());
@@ -82,7 +82,7 @@ async fn open(config: Config, json: bool) -> Result<u8, Failure> {
         tracing::warn!(why, "{variable} is ignored: no telemetry is sent");
     }
     tell_panics();
-    let app = App::open(config, Purpose { json, ..Purpose::default() }).await?;
+    let app = App::open(config, AppPurpose { json, ..AppPurpose::default() }).await?;
     let ended = serve(app).await;
     if let Some(telemetry) = telemetry {
         telemetry.end().await;

@@ -30,9 +30,9 @@ use crate::failure::{Failure, exit};
 use crate::shape;
 use crate::terminal::{line, note, note_part};
 
-use args::{ListArgs, PushArgs, RmArgs, ShowArgs, ThreadsCommand};
 pub(crate) use args::{PolicyArg, ThreadsArgs, milliseconds};
-pub(crate) use render::{Rendered, shown};
+use args::{PushArgs, RmArgs, ShowArgs, ThreadListArgs, ThreadsCommand};
+pub(crate) use render::{RenderOptions, shown};
 pub(crate) use transcript::transcript;
 
 /// The most runs of a thread that are added up in a list.
@@ -59,7 +59,7 @@ pub(crate) async fn run(app: &App, args: ThreadsArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-async fn ls(app: &App, args: ListArgs) -> Result<(), Failure> {
+async fn ls(app: &App, args: ThreadListArgs) -> Result<(), Failure> {
     let after = match &args.after {
         Some(text) => Some(app.thread_id(text).await?),
         None => None,

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::columns::columns;
 use crate::failure::{Failure, exit};
-use crate::serve::problem::Code;
+use crate::serve::problem::ProblemCode;
 use crate::shape;
 use crate::terminal::{brief, line, note, plain, shows_answers};
 
@@ -182,7 +182,7 @@ async fn call(app: &App, args: CallArgs) -> Result<u8, Failure> {
         let failure = Failure::usage(reason);
         return Err(match tools.get(&args.name) {
             Some(_) => failure.hint(format!("baton tools show {} says what fits", args.name)),
-            None => failure.of_kind(Code::NotFound).hint("baton tools ls shows what there is"),
+            None => failure.of_kind(ProblemCode::NotFound).hint("baton tools ls shows what there is"),
         });
     }
     let key = Uuid::now_v7().simple().to_string();

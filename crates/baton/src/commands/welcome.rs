@@ -1,13 +1,13 @@
 //! `baton` without a command: its version, the model that would answer, and commands to try.
 
-use crate::config::{Config, Settled};
+use crate::config::{Config, ResolvedConfig};
 use crate::failure::{Failure, exit};
 use crate::models::Models;
 use crate::terminal::{BOLD, CODE, DIM, line, plain, styled};
 
 /// Runs the command.
-pub(crate) async fn run(settled: &Settled) -> Result<u8, Failure> {
-    let chosen = Models::new(&Config::new(settled)?).choose().await?;
+pub(crate) async fn run(resolved: &ResolvedConfig) -> Result<u8, Failure> {
+    let chosen = Models::new(&Config::new(resolved)?).choose().await?;
     line(format!("{} {}", styled(BOLD, "baton"), env!("CARGO_PKG_VERSION")))?;
     line("Runs AI agents that can be trusted with real work: every step is kept, every effect is governed.")?;
     line("")?;

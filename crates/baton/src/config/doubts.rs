@@ -8,13 +8,13 @@ use baton_core::role::{CODING, REASONING, ROUTER};
 use baton_core::tool::ToolSpec;
 use baton_tools::FILE_TOOLS;
 
-use super::groups::Group;
+use super::groups::NamedTable;
 use super::nearest::{asked, nearest};
-use super::{Config, Origin, Settled, ToolList};
+use super::{Config, ResolvedConfig, ToolList, ValueOrigin};
 
 /// A setting that is probably not meant, and a fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Doubt {
+pub(crate) struct ConfigWarning {
     pub(crate) what: String,
     pub(crate) fix: String,
 }
@@ -70,9 +70,9 @@ impl Config {
     }
 }
 
-impl Settled {
+impl ResolvedConfig {
     /// The doubts about the tables of roles.
-    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+    pub(crate) fn doubts(&self) -> Vec<ConfigWarning> {
         let roles = || self.groups.iter().filter(|group| group.section.key == "roles");
         let named = roles().filter(|group| group.nth == Some(0)).filter_map(misspelt);
         named.chain(roles().filter_map(cut)).collect()
@@ -80,7 +80,7 @@ impl Settled {
 }
 
 /// A role of the operator's own whose name is almost that of a built-in role.
-fn misspelt(group: &Group) -> Option<Doubt> {
+fn misspelt(group: &NamedTable) -> Option<ConfigWarning> {
     let known = [ROUTER, REASONING, CODING];
     if known.contains(&group.name.as_str()) {
         return None;
@@ -91,11 +91,14 @@ fn misspelt(group: &Group) -> Option<Doubt> {
         place(&group.origin),
         group.name
     );
-    Some(Doubt { what, fix: format!("write [[roles.{meant}]], or choose a name that is less like it") })
+    Some(ConfigWarning {
+        what,
+        fix: format!("write [[roles.{meant}]], or choose a name that is less like it"),
+    })
 }
 
 /// A role whose answers are shorter than its `max_tokens`: an answer never takes more than a quarter of the window.
-fn cut(group: &Group) -> Option<Doubt> {
+fn cut(group: &NamedTable) -> Option<ConfigWarning> {
     let most = group.get("max_tokens")?;
     let window = group.get("context_window")?.value.as_whole()?;
     let (allowed, quarter) = (most.value.as_whole()?, window / 4);
@@ -107,12 +110,15 @@ fn cut(group: &Group) -> Option<Doubt> {
         place(&most.origin),
         group.key()
     );
-    Some(Doubt { what, fix: format!("say max_tokens = {quarter}, or a larger context_window if it has one") })
+    Some(ConfigWarning {
+        what,
+        fix: format!("say max_tokens = {quarter}, or a larger context_window if it has one"),
+    })
 }
 
-fn place(origin: &Origin) -> String {
+fn place(origin: &ValueOrigin) -> String {
     match origin {
-        Origin::File(file, line) => format!("{}:{line}: ", file.display()),
+        ValueOrigin::File(file, line) => format!("{}:{line}: ", file.display()),
         _ => String::new(),
     }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Origin;
-use super::groups::Group;
+use super::ValueOrigin;
+use super::groups::NamedTable;
 use super::named::{self, SECTIONS};
 use super::nearest::{asked, nearest, question};
 use super::table::{self, SETTINGS};
@@ -22,19 +22,19 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// One setting of the file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Line {
+pub(super) struct FileLine {
     pub(super) key: &'static str,
     pub(super) value: Value,
-    pub(super) origin: Origin,
+    pub(super) origin: ValueOrigin,
 }
 
 /// The content of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Contents {
     /// The settings of the fixed table.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<FileLine>,
     /// The tables of sections with chosen names, in the order of the file.
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<NamedTable>,
 }
 
 /// Reads a file; one that the user named must exist.
@@ -71,8 +71,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Failure> {
     let mut mistakes = std::mem::take(reading.mistakes.get_mut());
     mistakes.sort_by_key(|(at, _)| *at);
     Failure::of_all(mistakes.into_iter().map(|(_, failure)| failure).collect())?;
-    let number = |group: &Group| match &group.origin {
-        Origin::File(_, number) => *number,
+    let number = |group: &NamedTable| match &group.origin {
+        ValueOrigin::File(_, number) => *number,
         _ => 0,
     };
     contents.groups.sort_by_key(number);
@@ -109,7 +109,7 @@ impl Reading<'_> {
                 (Some(setting), _) if setting.is_place() => self.refuse(at, self.wrong(at, &place(setting))),
                 (Some(setting), found) => match value::from_toml(setting.kind, found) {
                     Ok(value) => {
-                        contents.lines.push(Line { key: setting.key, value, origin: self.origin(at) });
+                        contents.lines.push(FileLine { key: setting.key, value, origin: self.origin(at) });
                     }
                     Err(why) => {
                         self.refuse(at, self.wrong(at, &format!("`{key}`: {why}, like {}", setting.example)));
@@ -144,8 +144,8 @@ impl Reading<'_> {
         Failure::usage(format!("{}:{}: {why}", self.path.display(), self.line(at)))
     }
 
-    pub(super) fn origin(&self, at: usize) -> Origin {
-        Origin::File(self.path.to_owned(), self.line(at))
+    pub(super) fn origin(&self, at: usize) -> ValueOrigin {
+        ValueOrigin::File(self.path.to_owned(), self.line(at))
     }
 
     fn line(&self, at: usize) -> usize {
@@ -181,7 +181,7 @@ fn alternatives(key: &str) -> (String, String) {
     (meant, hint)
 }
 
-fn place(setting: &table::Setting) -> String {
+fn place(setting: &table::SettingSpec) -> String {
     let (flag, env) = (setting.flag.unwrap_or_default(), setting.env.unwrap_or_default());
     format!("`{}` is not set in this file: use {flag} or {env}", setting.key)
 }

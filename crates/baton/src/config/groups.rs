@@ -8,34 +8,34 @@ use std::ffi::OsString;
 use toml::de::{DeTable, DeValue};
 
 use super::file::{Reading, secret};
-use super::named::{Field, SECTIONS, Section, quoted};
+use super::named::{FieldSpec, SECTIONS, Section, quoted};
 use super::nearest::question;
 use super::value::{self, Value};
-use super::{Origin, wrong};
+use super::{ValueOrigin, wrong};
 use crate::failure::Failure;
 
 /// One table of such a section.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Group {
+pub(crate) struct NamedTable {
     pub(crate) section: &'static Section,
     /// The name that the user chose.
     pub(crate) name: String,
     /// Its position in the list, where the section has lists.
     pub(crate) nth: Option<usize>,
     /// The line on which it begins.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ValueOrigin,
     pub(crate) values: Vec<Stated>,
 }
 
 /// One value of such a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stated {
-    pub(crate) field: &'static Field,
+    pub(crate) field: &'static FieldSpec,
     pub(crate) value: Value,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ValueOrigin,
 }
 
-impl Group {
+impl NamedTable {
     /// The whole key of the table, as in `roles.reasoning[0]`.
     pub(crate) fn key(&self) -> String {
         let nth = self.nth.map(|nth| format!("[{nth}]")).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Group {
 
 /// Applies the environment variables to the tables that they are meant for.
 pub(super) fn from_environment(
-    groups: &mut Vec<Group>,
+    groups: &mut Vec<NamedTable>,
     environment: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), Failure> {
     let fields = SECTIONS.iter().flat_map(|section| section.fields.iter().map(move |field| (section, field)));
@@ -59,7 +59,7 @@ pub(super) fn from_environment(
         let Some(text) = environment(variable) else { continue };
         let text = text.to_str().ok_or_else(|| wrong(variable, "it is not UTF-8 text"))?;
         let value = value::from_text(field.kind, text).map_err(|why| wrong(variable, &why))?;
-        let origin = Origin::Environment(variable);
+        let origin = ValueOrigin::Environment(variable);
         let stated = Stated { field, value, origin: origin.clone() };
         match groups.iter_mut().find(|group| group.section == section && group.name == name) {
             Some(group) => {
@@ -68,7 +68,7 @@ pub(super) fn from_environment(
             }
             None => {
                 let (name, values) = (name.to_owned(), vec![stated]);
-                groups.push(Group { section, name, nth: None, origin, values });
+                groups.push(NamedTable { section, name, nth: None, origin, values });
             }
         }
     }
@@ -82,7 +82,7 @@ impl Reading<'_> {
         section: &'static Section,
         at: usize,
         value: &DeValue<'_>,
-        groups: &mut Vec<Group>,
+        groups: &mut Vec<NamedTable>,
     ) {
         let DeValue::Table(names) = value else {
             let why = format!("`{}`: expected tables", section.key);
@@ -124,9 +124,9 @@ impl Reading<'_> {
         nth: Option<usize>,
         at: usize,
         table: &DeTable<'_>,
-    ) -> Group {
+    ) -> NamedTable {
         let origin = self.origin(at);
-        let mut group = Group { section, name: name.to_owned(), nth, origin, values: Vec::new() };
+        let mut group = NamedTable { section, name: name.to_owned(), nth, origin, values: Vec::new() };
         for (key, value) in table {
             let (at, origin) = (key.span().start, self.origin(key.span().start));
             let Some(field) = section.field(key.get_ref()) else {
@@ -150,7 +150,7 @@ impl Reading<'_> {
     }
 
     /// The refusal of a field that the section does not have.
-    fn no_field(&self, group: &Group, name: &str, at: usize, value: &DeValue<'_>) -> Failure {
+    fn no_field(&self, group: &NamedTable, name: &str, at: usize, value: &DeValue<'_>) -> Failure {
         let (section, key) = (group.section, format!("{}.{}", group.key(), quoted(name)));
         let key = baton_core::id::excerpt(&key);
         // A model's name has a `/`, and often a dot, which means something else in a head.
@@ -159,7 +159,7 @@ impl Reading<'_> {
             let why = format!("there is no setting `{key}`; did you mean {meant}?");
             return self.wrong(at, &why).hint(format!("write it like {}", section.head(section.example)));
         }
-        let names: Vec<&str> = section.fields.iter().map(Field::name).collect();
+        let names: Vec<&str> = section.fields.iter().map(FieldSpec::name).collect();
         let elsewhere = SECTIONS.iter().find(|it| it.key.starts_with("policy.") && it.field(name).is_some());
         if let (Some(other), true) = (elsewhere, section.key.starts_with("policy.")) {
             let why = format!("there is no setting `{key}`: it is said of a whole channel");

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::PathBuf;
 
-use super::Origin;
+use super::ValueOrigin;
 use crate::failure::Failure;
 
 /// The longest template that is read.
@@ -15,16 +15,16 @@ pub(crate) enum Template {
     /// The template stands in the settings.
     Inline(String),
     /// The template is a file of the folder `templates`; the origin names it.
-    File(PathBuf, Origin),
+    File(PathBuf, ValueOrigin),
 }
 
 impl Template {
     /// Reads a value: one word is the name of a file, anything else is the template itself.
-    pub(super) fn of(value: &str, origin: &Origin) -> Result<Template, Failure> {
+    pub(super) fn of(value: &str, origin: &ValueOrigin) -> Result<Template, Failure> {
         if value.contains(|c: char| c.is_whitespace() || c == '{') || value.is_empty() {
             return Ok(Template::Inline(value.to_owned()));
         }
-        let Origin::File(file, line) = origin else { return Ok(Template::Inline(value.to_owned())) };
+        let ValueOrigin::File(file, line) = origin else { return Ok(Template::Inline(value.to_owned())) };
         if value.contains(['/', '\\']) || value.starts_with('.') {
             let why = "`behavior_template`: expected the name of a file in templates/, without a path";
             return Err(Failure::usage(format!("{}:{line}: {why}", file.display()))
@@ -49,7 +49,7 @@ impl Template {
             Ok(_) => return Ok(text),
         };
         let place = match origin {
-            Origin::File(file, line) => format!("{}:{line}: ", file.display()),
+            ValueOrigin::File(file, line) => format!("{}:{line}: ", file.display()),
             _ => String::new(),
         };
         Err(Failure::usage(format!("{place}the template {} cannot be read: {why}", path.display()))
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn one_word_is_a_file_and_the_rest_is_a_template() {
-        let origin = Origin::File("c/baton.toml".into(), 3);
+        let origin = ValueOrigin::File("c/baton.toml".into(), 3);
         let of = |text: &str| Template::of(text, &origin);
         for text in ["Be brief.", "{{system}}", "a\nb", ""] {
             assert_eq!(of(text).unwrap(), Template::Inline(text.to_owned()));
@@ -80,7 +80,7 @@ mod tests {
     fn a_file_that_is_not_there_says_where_it_should_be() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("templates")).unwrap();
-        let origin = Origin::File(folder.path().join("baton.toml"), 2);
+        let origin = ValueOrigin::File(folder.path().join("baton.toml"), 2);
         let template = Template::of("x.md", &origin).unwrap();
         let failure = template.text().unwrap_err();
         assert!(failure.message.contains("baton.toml:2: the template ") && failure.message.contains("x.md"));

@@ -5,7 +5,7 @@
 //! [`super::policy`].
 
 use super::policy::fields;
-use super::value::Kind;
+use super::value::ValueKind;
 
 /// A section with chosen names.
 #[derive(Debug, PartialEq)]
@@ -19,16 +19,16 @@ pub(crate) struct Section {
     /// Its description.
     pub(crate) doc: &'static str,
     /// The fields of its tables.
-    pub(crate) fields: &'static [Field],
+    pub(crate) fields: &'static [FieldSpec],
 }
 
 /// One field of a section's table.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct FieldSpec {
     /// Its key, with `*` for the name.
     pub(crate) key: &'static str,
     /// The kind of its value.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     /// The default, in words or as TOML; empty: the field is required.
     pub(crate) default: &'static str,
     /// The environment variable that sets it, and the name of the table that it sets it in.
@@ -47,12 +47,12 @@ impl Section {
     }
 
     /// A field by its own name.
-    pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&'static FieldSpec> {
         self.fields.iter().find(|field| field.name() == name)
     }
 }
 
-impl Field {
+impl FieldSpec {
     /// Its own name.
     pub(crate) fn name(&self) -> &'static str {
         self.key.rsplit('.').next().unwrap_or(self.key)
@@ -72,17 +72,17 @@ pub(crate) fn section(key: &str) -> Option<&'static Section> {
 
 pub(super) const fn field(
     key: &'static str,
-    kind: Kind,
+    kind: ValueKind,
     default: &'static str,
     example: &'static str,
     doc: &'static str,
-) -> Field {
-    Field { key, kind, default, env: None, doc, example }
+) -> FieldSpec {
+    FieldSpec { key, kind, default, env: None, doc, example }
 }
 
 /// The names of the wire formats.
-const APIS: Kind = Kind::OneOf(&["responses", "chat_completions", "ollama", "anthropic"]);
-const SECONDS: Kind = Kind::Whole(1, 86_400);
+const APIS: ValueKind = ValueKind::OneOf(&["responses", "chat_completions", "ollama", "anthropic"]);
+const SECONDS: ValueKind = ValueKind::Whole(1, 86_400);
 const NOT_SET: &str = "not set";
 const FOUND_OUT: &str = "not set: found out once, by asking";
 
@@ -94,9 +94,9 @@ pub(crate) static SECTIONS: &[Section] = &[
         example: "lab",
         doc: "Who serves models. `ollama`, `openai` and `anthropic` are there by themselves and may be changed here; any other server that speaks one of their formats is added under a name of your own.",
         fields: &[
-            Field {
+            FieldSpec {
                 key: "providers.*.base_url",
-                kind: Kind::Text,
+                kind: ValueKind::Text,
                 default: "for `ollama`, `openai` and `anthropic` their usual address; otherwise it has to be said",
                 env: Some(("ollama", "OLLAMA_BASE_URL")),
                 doc: "Where it is.",
@@ -105,14 +105,14 @@ pub(crate) static SECTIONS: &[Section] = &[
             field("providers.*.api", APIS, FOUND_OUT, "\"chat_completions\"", "What it speaks."),
             field(
                 "providers.*.key_env",
-                Kind::Variable,
+                ValueKind::Variable,
                 "at their usual address `OPENAI_API_KEY` for `openai`, `ANTHROPIC_API_KEY` for `anthropic`; otherwise not set: no key",
                 "\"LAB_KEY\"",
                 "The environment variable that holds its key. The key itself never stands here.",
             ),
             field(
                 "providers.*.key_file",
-                Kind::KeyFile,
+                ValueKind::KeyFile,
                 NOT_SET,
                 "\"lab.key\"",
                 "The file that holds its key, instead; from the folder of this file, if it is no whole path.",
@@ -125,31 +125,37 @@ pub(crate) static SECTIONS: &[Section] = &[
         example: "reasoning",
         doc: "Who answers in a role: `router` (quick and small), `reasoning` (the one that thinks), `coding`, or one of your own. The first is asked; the others stand in for it when it fails.",
         fields: &[
-            field("roles.*.model", Kind::Text, "", "\"ollama/qwen3:8b\"", "Which model, as `provider/name`."),
+            field(
+                "roles.*.model",
+                ValueKind::Text,
+                "",
+                "\"ollama/qwen3:8b\"",
+                "Which model, as `provider/name`.",
+            ),
             field(
                 "roles.*.temperature",
-                Kind::Decimal,
+                ValueKind::Decimal,
                 "what its provider has",
                 "0.2",
                 "How freely it chooses its words.",
             ),
             field(
                 "roles.*.max_tokens",
-                Kind::Whole(1, 10_000_000),
+                ValueKind::Whole(1, 10_000_000),
                 "`limits.answer_tokens`",
                 "2048",
                 "How many tokens one answer may have.",
             ),
             field(
                 "roles.*.context_window",
-                Kind::Whole(256, 100_000_000),
+                ValueKind::Whole(256, 100_000_000),
                 "not known",
                 "32768",
                 "How many tokens it reads and writes at most in one call.",
             ),
             field(
                 "roles.*.max_concurrency",
-                Kind::Whole(1, 10_000),
+                ValueKind::Whole(1, 10_000),
                 "no limit",
                 "2",
                 "How many calls it is sent at the same time; more wait for their turn.",
@@ -179,14 +185,14 @@ pub(crate) static SECTIONS: &[Section] = &[
             ),
             field(
                 "roles.*.think_tags",
-                Kind::Switch,
+                ValueKind::Switch,
                 "false",
                 "true",
                 "Whether it thinks in `<think>…</think>` at the beginning of its text.",
             ),
             field(
                 "roles.*.tool_call_tags",
-                Kind::Switch,
+                ValueKind::Switch,
                 "false",
                 "true",
                 "Whether it writes calls as `<tool_call>{…}</tool_call>` in its text.",
@@ -201,14 +207,14 @@ pub(crate) static SECTIONS: &[Section] = &[
         fields: &[
             field(
                 "prices.*.input",
-                Kind::Decimal,
+                ValueKind::Decimal,
                 "",
                 "0.25",
                 "US dollars for a million tokens that it reads.",
             ),
             field(
                 "prices.*.output",
-                Kind::Decimal,
+                ValueKind::Decimal,
                 "",
                 "2.0",
                 "US dollars for a million tokens that it writes.",

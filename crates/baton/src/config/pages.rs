@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::named::{Field, SECTIONS};
-use super::table::{SETTINGS, Setting};
+use super::named::{FieldSpec, SECTIONS};
+use super::table::{SETTINGS, SettingSpec};
 
 const HEAD: &str = "\
 # The settings of Baton. Every setting here is a remark that shows a default or an example: remove its `#` to
@@ -16,8 +16,8 @@ const HEAD: &str = "\
 const TABLE: &str = "# Such a table begins with its head: remove the `#` of the next line, too.";
 
 /// The settings that stand in the file, section by section.
-fn sections() -> Vec<(&'static str, Vec<&'static Setting>)> {
-    let mut sections: Vec<(&str, Vec<&Setting>)> = Vec::new();
+fn sections() -> Vec<(&'static str, Vec<&'static SettingSpec>)> {
+    let mut sections: Vec<(&str, Vec<&SettingSpec>)> = Vec::new();
     for setting in SETTINGS.iter().filter(|setting| !setting.is_place()) {
         match sections.last_mut() {
             Some((name, settings)) if *name == setting.section() => settings.push(setting),
@@ -80,11 +80,11 @@ fn file_with(stated: &[(&str, &str)]) -> String {
     page
 }
 
-fn outside_of(field: &Field) -> Option<String> {
+fn outside_of(field: &FieldSpec) -> Option<String> {
     field.env.map(|(name, variable)| format!("for `{name}` also: environment {variable}"))
 }
 
-fn outside(setting: &Setting) -> Option<String> {
+fn outside(setting: &SettingSpec) -> Option<String> {
     let parts = [
         setting.flag.map(|flag| format!("flag {flag}")),
         setting.env.map(|env| format!("environment {env}")),
@@ -137,7 +137,7 @@ Secrets are never values in `baton.toml`: it names an environment variable (`key
     }
     for section in SECTIONS {
         let _ = write!(page, "\n## `{}`\n\n{}\n", section.head("NAME"), section.doc);
-        let example = |field: &Field| format!("{} = {}", field.name(), field.example);
+        let example = |field: &FieldSpec| format!("{} = {}", field.name(), field.example);
         // A key comes from the environment or from a file, so an example shows only one of the two.
         let shown: Vec<String> =
             section.fields.iter().filter(|field| field.name() != "key_file").map(example).collect();
@@ -156,7 +156,7 @@ Secrets are never values in `baton.toml`: it names an environment variable (`key
 }
 
 #[cfg(test)]
-fn default_of(field: &Field) -> String {
+fn default_of(field: &FieldSpec) -> String {
     match field.default {
         "" => "none, it has to be said".to_owned(),
         default if default.contains(' ') || default.contains('`') => default.to_owned(),
@@ -170,17 +170,17 @@ mod tests {
 
     #[test]
     fn the_file_of_a_service_says_the_usual_things() {
-        let settled = crate::config::tests::settle(&service_file(), &[], None).unwrap();
-        let said: Vec<(&str, String)> = settled
+        let resolved = crate::config::tests::resolve(&service_file(), &[], None).unwrap();
+        let said: Vec<(&str, String)> = resolved
             .fixed
             .iter()
-            .filter(|found| matches!(found.origin, crate::config::Origin::File(..)))
+            .filter(|found| matches!(found.origin, crate::config::ValueOrigin::File(..)))
             .map(|found| (found.setting.key, found.value.as_ref().unwrap().to_string()))
             .collect();
         let mut expected = USUAL.map(|(key, value)| (key, value.replace("INFO", "info"))).to_vec();
         expected.sort_by_key(|(key, _)| SETTINGS.iter().position(|setting| setting.key == *key));
         assert_eq!(said, expected);
-        let ollama = settled.groups.iter().find(|group| group.name == "ollama").unwrap();
+        let ollama = resolved.groups.iter().find(|group| group.name == "ollama").unwrap();
         assert_eq!(ollama.get("base_url").unwrap().value.as_text(), Some("http://localhost:11434"));
     }
 

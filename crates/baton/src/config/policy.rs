@@ -10,35 +10,35 @@ use baton_core::policy::Mode;
 use baton_core::policy::table::{Place, Row, Rows, Table, TableError, WORDS};
 use serde::de::DeserializeOwned;
 
-use super::groups::Group;
+use super::groups::NamedTable;
 use super::nearest::question;
 use super::serving::wrong;
-use super::{Origin, Settled, Value, narrow};
+use super::{ResolvedConfig, Value, ValueOrigin, narrow};
 use crate::failure::Failure;
 
 /// Builds the table from the rows.
-pub(super) fn table(settled: &Settled) -> Result<Table, Failure> {
-    known_words(settled)?;
-    single_tools(settled)?;
-    let mut rows = Rows { everywhere: everywhere(settled), ..Rows::default() };
-    for group in settled.rows_of_policy() {
-        match place(settled, group)? {
+pub(super) fn table(resolved: &ResolvedConfig) -> Result<Table, Failure> {
+    known_words(resolved)?;
+    single_tools(resolved)?;
+    let mut rows = Rows { everywhere: everywhere(resolved), ..Rows::default() };
+    for group in resolved.rows_of_policy() {
+        match place(resolved, group)? {
             Place::Mode(mode) => rows.modes.insert(mode, row(group)),
             Place::Channel(channel) => rows.channels.insert(channel, row(group)),
             Place::Cell(channel, mode) => rows.cells.insert((channel, mode), row(group)),
             Place::Everywhere => None,
         };
     }
-    Table::new(rows).map_err(|error| refused(settled, &error))
+    Table::new(rows).map_err(|error| refused(resolved, &error))
 }
 
-impl Settled {
+impl ResolvedConfig {
     /// The rows of the policy's table that stand in the file.
-    pub(crate) fn rows_of_policy(&self) -> impl Iterator<Item = &Group> {
+    pub(crate) fn rows_of_policy(&self) -> impl Iterator<Item = &NamedTable> {
         self.groups.iter().filter(|group| group.section.key.starts_with("policy."))
     }
 
-    fn stated(&self, place: &Place, field: &str) -> Option<Origin> {
+    fn stated(&self, place: &Place, field: &str) -> Option<ValueOrigin> {
         let (section, name) = match place {
             Place::Mode(mode) => ("policy.modes", mode.as_str().to_owned()),
             Place::Channel(channel) => ("policy.channels", channel.clone()),
@@ -52,9 +52,9 @@ impl Settled {
 }
 
 /// The row for everywhere, which is a ceiling.
-fn everywhere(settled: &Settled) -> Row {
-    let names = |key: &str| settled.value(key).and_then(Value::as_names).map(<[String]>::to_vec);
-    let whole = |key: &str| settled.whole(key);
+fn everywhere(resolved: &ResolvedConfig) -> Row {
+    let names = |key: &str| resolved.value(key).and_then(Value::as_names).map(<[String]>::to_vec);
+    let whole = |key: &str| resolved.whole(key);
     Row {
         tools: names("policy.tools"),
         approve: names("policy.approve"),
@@ -63,13 +63,13 @@ fn everywhere(settled: &Settled) -> Row {
         time_s: whole("limits.active_s"),
         tokens: whole("limits.tokens"),
         tool_calls: whole("limits.tool_calls").map(narrow),
-        cost_usd: settled.value("limits.cost_usd").and_then(Value::as_decimal),
+        cost_usd: resolved.value("limits.cost_usd").and_then(Value::as_decimal),
         answer_tokens: whole("limits.answer_tokens"),
         ..Row::default()
     }
 }
 
-fn row(group: &Group) -> Row {
+fn row(group: &NamedTable) -> Row {
     let value = |field: &str| group.get(field).map(|stated| &stated.value);
     let names = |field: &str| value(field).and_then(Value::as_names).map(<[String]>::to_vec);
     let text = |field: &str| value(field).and_then(Value::as_text).map(str::to_owned);
@@ -99,13 +99,13 @@ fn row(group: &Group) -> Row {
 }
 
 /// Parses one of the words that the table of fields lists. A test reads every one of them.
-fn word<T: DeserializeOwned>(group: &Group, field: &str) -> Option<T> {
+fn word<T: DeserializeOwned>(group: &NamedTable, field: &str) -> Option<T> {
     let text = group.get(field)?.value.as_text()?;
     serde_json::from_value(text.into()).ok()
 }
 
 /// The place of a row, by its name.
-fn place(settled: &Settled, group: &Group) -> Result<Place, Failure> {
+fn place(resolved: &ResolvedConfig, group: &NamedTable) -> Result<Place, Failure> {
     match group.section.key {
         "policy.modes" => mode(group, &group.name).map(Place::Mode),
         "policy.channels" => channel(group).map(Place::Channel),
@@ -116,7 +116,7 @@ fn place(settled: &Settled, group: &Group) -> Result<Place, Failure> {
                     .hint("a cell is named CHANNEL-MODE, like [policy.cells.CHAT-MODERATE]"));
             };
             let mode = mode(group, of)?;
-            let known = channels(settled);
+            let known = channels(resolved);
             if !known.iter().any(|known| known == name) {
                 let meant = question(name, known.iter().map(String::as_str));
                 let why =
@@ -129,7 +129,7 @@ fn place(settled: &Settled, group: &Group) -> Result<Place, Failure> {
     }
 }
 
-fn mode(group: &Group, name: &str) -> Result<Mode, Failure> {
+fn mode(group: &NamedTable, name: &str) -> Result<Mode, Failure> {
     let names = Mode::ALL.map(Mode::as_str);
     Mode::ALL.into_iter().find(|mode| mode.as_str() == name).ok_or_else(|| {
         let meant = question(name, names);
@@ -138,7 +138,7 @@ fn mode(group: &Group, name: &str) -> Result<Mode, Failure> {
     })
 }
 
-fn channel(group: &Group) -> Result<String, Failure> {
+fn channel(group: &NamedTable) -> Result<String, Failure> {
     let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     if (1..=64).contains(&group.name.len()) && group.name.chars().all(plain) {
         return Ok(group.name.clone());
@@ -151,9 +151,9 @@ fn channel(group: &Group) -> Result<String, Failure> {
 }
 
 /// The channels that are built in and those that the file adds.
-fn channels(settled: &Settled) -> Vec<String> {
+fn channels(resolved: &ResolvedConfig) -> Vec<String> {
     let mut known: Vec<String> = Table::built_in().channels().map(str::to_owned).collect();
-    let own = settled.rows_of_policy().filter(|group| group.section.key == "policy.channels");
+    let own = resolved.rows_of_policy().filter(|group| group.section.key == "policy.channels");
     known.extend(own.map(|group| group.name.clone()));
     known.sort();
     known.dedup();
@@ -161,8 +161,8 @@ fn channels(settled: &Settled) -> Vec<String> {
 }
 
 /// Refuses unknown `@` words for tools.
-fn known_words(settled: &Settled) -> Result<(), Failure> {
-    for list in settled.tool_lists() {
+fn known_words(resolved: &ResolvedConfig) -> Result<(), Failure> {
+    for list in resolved.tool_lists() {
         let unknown = list.names.iter().find(|name| name.starts_with('@') && !WORDS.contains(&name.as_str()));
         let Some(unknown) = unknown else { continue };
         let meant = question(unknown, WORDS);
@@ -175,8 +175,8 @@ fn known_words(settled: &Settled) -> Result<(), Failure> {
 const FIRST_TOOL: &str = "first_tool";
 
 /// Refuses a pattern where one tool has to be named.
-fn single_tools(settled: &Settled) -> Result<(), Failure> {
-    for group in settled.rows_of_policy() {
+fn single_tools(resolved: &ResolvedConfig) -> Result<(), Failure> {
+    for group in resolved.rows_of_policy() {
         for field in [FIRST_TOOL, "search_first"] {
             let Some(stated) = group.get(field) else { continue };
             let name = stated.value.as_text().unwrap_or_default();
@@ -198,7 +198,7 @@ pub(crate) struct ToolList {
     /// The names and patterns in it.
     pub(crate) names: Vec<String>,
     /// The origin of the list.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ValueOrigin,
 }
 
 impl ToolList {
@@ -210,13 +210,13 @@ impl ToolList {
     /// The file and line of the list, as a prefix for a message.
     pub(crate) fn place(&self) -> String {
         match &self.origin {
-            Origin::File(file, line) => format!("{}:{line}: ", file.display()),
+            ValueOrigin::File(file, line) => format!("{}:{line}: ", file.display()),
             _ => String::new(),
         }
     }
 }
 
-impl Settled {
+impl ResolvedConfig {
     /// All lists in the policy that name tools.
     pub(crate) fn tool_lists(&self) -> Vec<ToolList> {
         let fixed = ["policy.tools", "policy.approve"].into_iter().filter_map(|key| {
@@ -244,7 +244,7 @@ impl Settled {
 }
 
 /// The core's refusal, with the line that caused it and a hint.
-fn refused(settled: &Settled, error: &TableError) -> Failure {
+fn refused(resolved: &ResolvedConfig, error: &TableError) -> Failure {
     let cell = |channel: &str, mode: Mode| Place::Cell(channel.to_owned(), mode);
     let wide = |channel: &str| Place::Channel(channel.to_owned());
     let (field, places, hint) = match error {
@@ -269,7 +269,7 @@ fn refused(settled: &Settled, error: &TableError) -> Failure {
         ),
         TableError::NoFirstTool { channel } => {
             let field =
-                if settled.stated(&wide(channel), FIRST_TOOL).is_some() { FIRST_TOOL } else { "tool_rule" };
+                if resolved.stated(&wide(channel), FIRST_TOOL).is_some() { FIRST_TOOL } else { "tool_rule" };
             let hint = format!("add a line like first_tool = \"clock\" below {}", wide(channel));
             (field, vec![wide(channel)], hint)
         }
@@ -278,8 +278,8 @@ fn refused(settled: &Settled, error: &TableError) -> Failure {
         }
         TableError::Channel { .. } => ("", Vec::new(), String::new()),
     };
-    let origin = places.iter().find_map(|place| settled.stated(place, field));
-    wrong(&origin.unwrap_or(Origin::Default), &error.to_string()).hint(hint)
+    let origin = places.iter().find_map(|place| resolved.stated(place, field));
+    wrong(&origin.unwrap_or(ValueOrigin::Default), &error.to_string()).hint(hint)
 }
 
 #[cfg(test)]

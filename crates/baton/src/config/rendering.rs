@@ -2,15 +2,15 @@
 
 use baton_core::render::{RenderPolicy, Rendering};
 
-use super::Settled;
+use super::ResolvedConfig;
 use crate::failure::Failure;
 
-pub(super) fn rendering(settled: &Settled) -> Result<Rendering, Failure> {
-    let policy = match settled.text("render.policy").as_str() {
+pub(super) fn rendering(resolved: &ResolvedConfig) -> Result<Rendering, Failure> {
+    let policy = match resolved.text("render.policy").as_str() {
         "full" => RenderPolicy::Full,
         "summary" => RenderPolicy::Summary,
-        "last_n" if settled.whole("last_n").is_none() => {
-            let origin = settled.get("render.policy").map(|found| found.origin.to_string());
+        "last_n" if resolved.whole("last_n").is_none() => {
+            let origin = resolved.get("render.policy").map(|found| found.origin.to_string());
             return Err(Failure::usage(format!(
                 "`render.policy` ({}) is \"last_n\", and `last_n` is not set",
                 origin.unwrap_or_default()
@@ -20,5 +20,5 @@ pub(super) fn rendering(settled: &Settled) -> Result<Rendering, Failure> {
         "last_n" => RenderPolicy::Full,
         _ => RenderPolicy::TokenBudget,
     };
-    Ok(Rendering { policy, exclude: settled.names("render.exclude"), then: Vec::new() })
+    Ok(Rendering { policy, exclude: resolved.names("render.exclude"), then: Vec::new() })
 }

@@ -10,15 +10,15 @@ use baton_core::id::Tenant;
 use baton_core::policy::Mode;
 use reqwest::Url;
 
-use super::groups::{Group, Stated};
+use super::groups::{NamedTable, Stated};
 use super::named::{Section, field};
 use super::serving::wrong;
-use super::value::Kind;
-use super::{DatabaseUrl, Origin, Settled, Value, narrow};
+use super::value::ValueKind;
+use super::{DatabaseUrl, ResolvedConfig, Value, ValueOrigin, narrow};
 use crate::failure::Failure;
 use crate::serve::auth::{Caller, Pass, Scope};
 use crate::serve::guard::HostName;
-use crate::serve::limits::Limits;
+use crate::serve::limits::ServeLimits;
 use crate::serve::network::Network;
 
 /// The section of the tokens that stand in the file.
@@ -30,29 +30,29 @@ pub(super) const TOKENS: Section = Section {
     fields: &[
         field(
             "serve.tokens.*.hash",
-            Kind::Text,
+            ValueKind::Text,
             "",
             "\"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"",
             "The SHA-256 of the token.",
         ),
-        field("serve.tokens.*.tenant", Kind::Text, "local", "\"acme\"", "Whose data it opens."),
+        field("serve.tokens.*.tenant", ValueKind::Text, "local", "\"acme\"", "Whose data it opens."),
         field(
             "serve.tokens.*.scopes",
-            Kind::Names,
+            ValueKind::Names,
             "`run`, `read` and `approve`",
             "[\"run\", \"read\"]",
             "What it may do: `run` begins and steers runs and changes threads, `read` reads, `approve` decides about approvals, `admin` does everything.",
         ),
         field(
             "serve.tokens.*.max_mode",
-            Kind::OneOf(&["CONSERVATIVE", "MODERATE", "EXPLORATORY"]),
+            ValueKind::OneOf(&["CONSERVATIVE", "MODERATE", "EXPLORATORY"]),
             "MODERATE",
             "\"CONSERVATIVE\"",
             "How much it may allow an agent.",
         ),
         field(
             "serve.tokens.*.agents",
-            Kind::Names,
+            ValueKind::Names,
             "all of them",
             "[\"support\"]",
             "The agents that it may use.",
@@ -78,7 +78,7 @@ pub(crate) struct ServeSetting {
     pub(crate) threads: Option<usize>,
     /// The tokens of the file: the hash in hexadecimal, and its caller.
     pub(crate) tokens: Vec<(String, Caller)>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServeLimits,
 }
 
 /// The settings of the store.
@@ -103,68 +103,68 @@ pub(crate) struct Retention {
 }
 
 impl ServeSetting {
-    pub(super) fn of(settled: &Settled) -> Result<ServeSetting, Failure> {
-        let tokens = settled.groups.iter().filter(|group| group.section.key == TOKENS.key);
+    pub(super) fn of(resolved: &ResolvedConfig) -> Result<ServeSetting, Failure> {
+        let tokens = resolved.groups.iter().filter(|group| group.section.key == TOKENS.key);
         Ok(ServeSetting {
-            bind: bind(settled)?,
-            port: u16::try_from(settled.whole("serve.port").unwrap_or_default()).unwrap_or_default(),
-            hosts: hosts(settled)?,
-            origins: origins(settled)?,
-            token_mode: mode(&settled.text("serve.token_mode")),
-            threads: settled.whole("serve.threads").and_then(|threads| usize::try_from(threads).ok()),
+            bind: bind(resolved)?,
+            port: u16::try_from(resolved.whole("serve.port").unwrap_or_default()).unwrap_or_default(),
+            hosts: hosts(resolved)?,
+            origins: origins(resolved)?,
+            token_mode: mode(&resolved.text("serve.token_mode")),
+            threads: resolved.whole("serve.threads").and_then(|threads| usize::try_from(threads).ok()),
             tokens: tokens.map(token).collect::<Result<_, _>>()?,
-            limits: Limits { proxies: proxies(settled)?, ..limits(settled) },
+            limits: ServeLimits { proxies: proxies(resolved)?, ..limits(resolved) },
         })
     }
 }
 
-fn bind(settled: &Settled) -> Result<IpAddr, Failure> {
-    let text = settled.text("serve.bind");
+fn bind(resolved: &ResolvedConfig) -> Result<IpAddr, Failure> {
+    let text = resolved.text("serve.bind");
     let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
     let address = if bare.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { bare };
     address.parse().map_err(|_| {
         let why = format!("`serve.bind`: {:?} is no address", baton_core::id::excerpt(&text));
-        wrong(&origin_of(settled, "serve.bind"), &why)
+        wrong(&origin_of(resolved, "serve.bind"), &why)
             .hint("write it like 127.0.0.1, ::1 or 0.0.0.0; names are not looked up")
     })
 }
 
-fn hosts(settled: &Settled) -> Result<Vec<HostName>, Failure> {
+fn hosts(resolved: &ResolvedConfig) -> Result<Vec<HostName>, Failure> {
     let read = |text: String| {
         HostName::configured(&text).ok_or_else(|| {
             let why = format!("`serve.hosts`: {:?} is no host", baton_core::id::excerpt(&text));
-            wrong(&origin_of(settled, "serve.hosts"), &why)
+            wrong(&origin_of(resolved, "serve.hosts"), &why)
                 .hint("write it like \"baton.example.com\" or \"10.0.0.7:8000\"")
         })
     };
-    settled.names("serve.hosts").into_iter().map(read).collect()
+    resolved.names("serve.hosts").into_iter().map(read).collect()
 }
 
-fn origins(settled: &Settled) -> Result<Vec<String>, Failure> {
+fn origins(resolved: &ResolvedConfig) -> Result<Vec<String>, Failure> {
     let read = |text: String| {
         let url = Url::parse(&text).ok().filter(|url| url.path() == "/" && url.query().is_none());
         let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
         url.map(|url| url.origin().ascii_serialization()).ok_or_else(|| {
             let why = format!("`serve.origins`: {:?} is no origin", baton_core::id::excerpt(&text));
-            wrong(&origin_of(settled, "serve.origins"), &why)
+            wrong(&origin_of(resolved, "serve.origins"), &why)
                 .hint("write it like \"https://app.example.com\": no path, and never *")
         })
     };
-    settled.names("serve.origins").into_iter().map(read).collect()
+    resolved.names("serve.origins").into_iter().map(read).collect()
 }
 
-fn proxies(settled: &Settled) -> Result<Vec<Network>, Failure> {
+fn proxies(resolved: &ResolvedConfig) -> Result<Vec<Network>, Failure> {
     let read = |text: String| {
         Network::configured(&text).ok_or_else(|| {
             let why = format!("`serve.proxies`: {:?} is no address", baton_core::id::excerpt(&text));
-            wrong(&origin_of(settled, "serve.proxies"), &why)
+            wrong(&origin_of(resolved, "serve.proxies"), &why)
                 .hint("write it like \"127.0.0.1\", or \"10.0.0.0/8\" for all addresses that begin like that")
         })
     };
-    settled.names("serve.proxies").into_iter().map(read).collect()
+    resolved.names("serve.proxies").into_iter().map(read).collect()
 }
 
-fn token(group: &Group) -> Result<(String, Caller), Failure> {
+fn token(group: &NamedTable) -> Result<(String, Caller), Failure> {
     let text = |name: &str| group.get(name).and_then(|stated| stated.value.as_text());
     let hash = group.get("hash").ok_or_else(|| {
         wrong(&group.origin, &format!("`{}`: its hash is not set", group.key()))
@@ -189,7 +189,7 @@ fn token(group: &Group) -> Result<(String, Caller), Failure> {
     Ok((hash_of(group, hash)?, caller))
 }
 
-fn hash_of(group: &Group, stated: &Stated) -> Result<String, Failure> {
+fn hash_of(group: &NamedTable, stated: &Stated) -> Result<String, Failure> {
     let text = stated.value.as_text().unwrap_or_default().trim();
     let hash = text.strip_prefix("sha256:").filter(|hash| hash.len() == 64).map(str::to_ascii_lowercase);
     let hash = hash.filter(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -200,7 +200,7 @@ fn hash_of(group: &Group, stated: &Stated) -> Result<String, Failure> {
     })
 }
 
-fn scopes(group: &Group) -> Result<Vec<Scope>, Failure> {
+fn scopes(group: &NamedTable) -> Result<Vec<Scope>, Failure> {
     let Some(stated) = group.get("scopes") else { return Ok(USUAL_SCOPES.to_vec()) };
     let read = |name: &String| {
         Scope::named(name).ok_or_else(|| {
@@ -216,67 +216,67 @@ fn mode(name: &str) -> Mode {
     Mode::ALL.into_iter().find(|mode| mode.as_str() == name).unwrap_or_default()
 }
 
-fn limits(settled: &Settled) -> Limits {
-    let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
-    Limits {
+fn limits(resolved: &ResolvedConfig) -> ServeLimits {
+    let size = |key: &str| usize::try_from(resolved.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
+    ServeLimits {
         body_bytes: size("serve.body_bytes"),
-        body_deadline: settled.seconds("serve.body_s"),
+        body_deadline: resolved.seconds("serve.body_s"),
         header_bytes: size("serve.header_bytes"),
         headers: size("serve.headers"),
-        header_deadline: settled.seconds("serve.header_s"),
-        idle: settled.seconds("serve.idle_s"),
+        header_deadline: resolved.seconds("serve.header_s"),
+        idle: resolved.seconds("serve.idle_s"),
         connections: size("serve.connections"),
         proxies: Vec::new(),
         runs: size("serve.runs"),
         streams_per_run: size("serve.streams_per_run"),
-        streams_per_tenant: settled
+        streams_per_tenant: resolved
             .whole("serve.streams_per_tenant")
             .map(|_| size("serve.streams_per_tenant")),
-        requests_per_s: settled.whole("serve.requests_per_s").map(narrow),
-        heartbeat: settled.seconds("serve.heartbeat_s"),
-        stall: settled.seconds("serve.stall_s"),
-        low_space: settled.whole("serve.low_space_mb").unwrap_or_default() << 20,
+        requests_per_s: resolved.whole("serve.requests_per_s").map(narrow),
+        heartbeat: resolved.seconds("serve.heartbeat_s"),
+        stall: resolved.seconds("serve.stall_s"),
+        low_space: resolved.whole("serve.low_space_mb").unwrap_or_default() << 20,
         buffer_bytes: size("serve.buffer_bytes"),
     }
 }
 
 impl StoreSetting {
-    pub(super) fn of(settled: &Settled) -> StoreSetting {
-        let size = |key: &str| usize::try_from(settled.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
+    pub(super) fn of(resolved: &ResolvedConfig) -> StoreSetting {
+        let size = |key: &str| usize::try_from(resolved.whole(key).unwrap_or_default()).unwrap_or(usize::MAX);
         StoreSetting {
-            url: settled.value("store.url").and_then(Value::as_database).cloned(),
+            url: resolved.value("store.url").and_then(Value::as_database).cloned(),
             writers: size("store.writers"),
             readers: size("store.readers"),
-            lease: settled.seconds("store.lease_s"),
+            lease: resolved.seconds("store.lease_s"),
         }
     }
 }
 
 impl Retention {
-    pub(super) fn of(settled: &Settled) -> Retention {
+    pub(super) fn of(resolved: &ResolvedConfig) -> Retention {
         Retention {
-            runs: settled.whole("retention.runs_days").map(days),
-            blobs: days(settled.whole("retention.blobs_days").unwrap_or_default()),
-            every: settled.seconds("retention.every_s"),
+            runs: resolved.whole("retention.runs_days").map(days),
+            blobs: days(resolved.whole("retention.blobs_days").unwrap_or_default()),
+            every: resolved.seconds("retention.every_s"),
         }
     }
 }
 
 /// The folders that a service's file tools read; relative paths begin at the folder of the file that names them.
-pub(super) fn folders(settled: &Settled) -> Vec<PathBuf> {
-    let beside = match origin_of(settled, "files.roots") {
-        Origin::File(file, _) => file.parent().map_or_else(PathBuf::new, PathBuf::from),
+pub(super) fn folders(resolved: &ResolvedConfig) -> Vec<PathBuf> {
+    let beside = match origin_of(resolved, "files.roots") {
+        ValueOrigin::File(file, _) => file.parent().map_or_else(PathBuf::new, PathBuf::from),
         _ => PathBuf::new(),
     };
-    settled.names("files.roots").into_iter().map(|folder| beside.join(folder)).collect()
+    resolved.names("files.roots").into_iter().map(|folder| beside.join(folder)).collect()
 }
 
 fn days(days: u64) -> Duration {
     Duration::from_secs(days.saturating_mul(86_400))
 }
 
-fn origin_of(settled: &Settled, key: &str) -> Origin {
-    settled.get(key).map_or(Origin::Default, |found| found.origin.clone())
+fn origin_of(resolved: &ResolvedConfig, key: &str) -> ValueOrigin {
+    resolved.get(key).map_or(ValueOrigin::Default, |found| found.origin.clone())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::serving::{beside, endpoint, wrong};
-use super::{KeyPlace, Origin, Settled, Value};
+use super::{KeyPlace, ResolvedConfig, Value, ValueOrigin};
 use crate::failure::Failure;
 
 /// The services around this one.
@@ -40,44 +40,44 @@ pub(crate) struct ContextSetting {
 
 impl ServicesSetting {
     /// Puts the settings together.
-    pub(super) fn of(settled: &Settled) -> Result<ServicesSetting, Failure> {
-        let execution = match address(settled, "services.execution")? {
+    pub(super) fn of(resolved: &ResolvedConfig) -> Result<ServicesSetting, Failure> {
+        let execution = match address(resolved, "services.execution")? {
             None => None,
             Some(url) => Some(ExecutionSetting {
                 url,
-                token: token(settled, "services.execution")?,
-                timeout: settled.seconds("services.execution.timeout_s"),
-                refresh: settled.seconds("services.execution.refresh_s"),
+                token: token(resolved, "services.execution")?,
+                timeout: resolved.seconds("services.execution.timeout_s"),
+                refresh: resolved.seconds("services.execution.refresh_s"),
             }),
         };
-        let context = match address(settled, "services.context")? {
+        let context = match address(resolved, "services.context")? {
             None => None,
-            Some(url) => Some(ContextSetting { url, token: token(settled, "services.context")? }),
+            Some(url) => Some(ContextSetting { url, token: token(resolved, "services.context")? }),
         };
         Ok(ServicesSetting { execution, context })
     }
 }
 
 /// A validated address, otherwise as written: its path may matter.
-fn address(settled: &Settled, of: &str) -> Result<Option<String>, Failure> {
+fn address(resolved: &ResolvedConfig, of: &str) -> Result<Option<String>, Failure> {
     let key = format!("{of}.url");
-    let Some(found) = settled.get(&key) else { return Ok(None) };
+    let Some(found) = resolved.get(&key) else { return Ok(None) };
     let Some(text) = found.value.as_ref().and_then(Value::as_text) else { return Ok(None) };
     endpoint(&key, text, &found.origin)?;
     Ok(Some(text.trim().trim_end_matches('/').to_owned()))
 }
 
 /// The place of the token: a file if one is named, else a variable.
-fn token(settled: &Settled, of: &str) -> Result<KeyPlace, Failure> {
-    let (variable, file) = (settled.get(&format!("{of}.key_env")), settled.get(&format!("{of}.key_file")));
+fn token(resolved: &ResolvedConfig, of: &str) -> Result<KeyPlace, Failure> {
+    let (variable, file) = (resolved.get(&format!("{of}.key_env")), resolved.get(&format!("{of}.key_file")));
     let file = file.and_then(|found| Some((found.value.as_ref()?, &found.origin)));
     match (variable, file) {
-        (Some(named), Some((_, origin))) if named.origin != Origin::Default => {
+        (Some(named), Some((_, origin))) if named.origin != ValueOrigin::Default => {
             let why = format!("`{of}`: there are a key_env and a key_file");
             Err(wrong(origin, &why).hint("keep one of them"))
         }
         (_, Some((value, origin))) => Ok(KeyPlace::File(beside(value, origin), origin.clone())),
-        (_, None) => Ok(KeyPlace::Variable(settled.text(&format!("{of}.key_env")))),
+        (_, None) => Ok(KeyPlace::Variable(resolved.text(&format!("{of}.key_env")))),
     }
 }
 
@@ -85,11 +85,11 @@ fn token(settled: &Settled, of: &str) -> Result<KeyPlace, Failure> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::config::tests::settle;
+    use crate::config::tests::resolve;
 
     fn services(text: &str, variables: &[(&str, &str)]) -> Result<ServicesSetting, String> {
-        let settled = settle(text, variables, None).map_err(|failure| failure.message)?;
-        ServicesSetting::of(&settled).map_err(|failure| failure.message)
+        let resolved = resolve(text, variables, None).map_err(|failure| failure.message)?;
+        ServicesSetting::of(&resolved).map_err(|failure| failure.message)
     }
 
     #[test]
@@ -124,13 +124,13 @@ mod tests {
     fn the_file_says_more() {
         let text = "[services.execution]\nurl = \"http://10.0.0.7:8002\"\nkey_file = \"exec.token\"\ntimeout_s = 5\nrefresh_s = 60\n\
                     [services.context]\nurl = \"http://10.0.0.8:8001\"\nkey_env = \"AUDIT_TOKEN\"\nsource = \"desk\"\nwith_text = true\n";
-        let settled = settle(text, &[], None).unwrap();
-        let services = ServicesSetting::of(&settled).unwrap();
+        let resolved = resolve(text, &[], None).unwrap();
+        let services = ServicesSetting::of(&resolved).unwrap();
         let execution = services.execution.unwrap();
         assert!(matches!(execution.token, KeyPlace::File(..)), "{execution:?}");
         assert_eq!((execution.timeout, execution.refresh), (Duration::from_secs(5), Duration::from_secs(60)));
         assert_eq!(services.context.unwrap().token, KeyPlace::Variable("AUDIT_TOKEN".to_owned()));
-        let engine = Config::new(&settled).unwrap().engine;
+        let engine = Config::new(&resolved).unwrap().engine;
         let audit = baton_engine::Audit {
             source: "desk".to_owned(),
             send: true,

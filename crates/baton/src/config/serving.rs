@@ -10,10 +10,10 @@ use baton_core::role::{Candidate, Roles};
 use baton_model::wire::{InlineTags, Wire};
 use baton_model::{BadEndpoint, Endpoint, ModelEntry, Price};
 
-use super::groups::{Group, Stated};
+use super::groups::{NamedTable, Stated};
 use super::nearest::{asked, maker, question};
 use super::value::Unshown;
-use super::{Origin, Value};
+use super::{Value, ValueOrigin};
 use crate::failure::Failure;
 use crate::models::built_in::{self, BuiltIn};
 
@@ -25,7 +25,7 @@ pub(crate) enum KeyPlace {
     /// In this environment variable.
     Variable(String),
     /// In a file; the origin names the setting.
-    File(Unshown, Origin),
+    File(Unshown, ValueOrigin),
 }
 
 /// A provider: a server of models.
@@ -33,7 +33,7 @@ pub(crate) enum KeyPlace {
 pub(crate) struct ProviderSetting {
     pub(crate) base_url: Endpoint,
     /// The origin of the address; by default the usual address.
-    pub(crate) address_from: Origin,
+    pub(crate) address_from: ValueOrigin,
     pub(crate) api: Option<Wire>,
     pub(crate) key: KeyPlace,
     /// Whether any setting is about it.
@@ -42,7 +42,7 @@ pub(crate) struct ProviderSetting {
 
 /// The providers, the roles and the models.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Serving {
+pub(crate) struct ModelConfig {
     /// All providers, by name.
     pub(crate) providers: BTreeMap<String, ProviderSetting>,
     /// The candidates of each role.
@@ -51,10 +51,11 @@ pub(crate) struct Serving {
     pub(crate) models: BTreeMap<String, ModelEntry>,
 }
 
-impl Serving {
+impl ModelConfig {
     /// Builds it from the tables; `ollama` is the usual address of Ollama.
-    pub(super) fn of(groups: &[Group], ollama: &str) -> Result<Serving, Failure> {
-        let mut serving = Serving { providers: usual(ollama)?, roles: Roles::new(), models: BTreeMap::new() };
+    pub(super) fn of(groups: &[NamedTable], ollama: &str) -> Result<ModelConfig, Failure> {
+        let mut serving =
+            ModelConfig { providers: usual(ollama)?, roles: Roles::new(), models: BTreeMap::new() };
         for group in groups.iter().filter(|group| group.section.key == "providers") {
             serving.provider(group)?;
         }
@@ -74,7 +75,7 @@ impl Serving {
         self.providers.get_key_value(name).map(|(name, provider)| (name.as_str(), provider))
     }
 
-    fn provider(&mut self, group: &Group) -> Result<(), Failure> {
+    fn provider(&mut self, group: &NamedTable) -> Result<(), Failure> {
         plain_name(group)?;
         if matches!(group.name.as_str(), "offline" | "scripted") {
             let why = format!("`{}`: this name is taken by a built-in model", group.key());
@@ -86,10 +87,10 @@ impl Serving {
                 let key = format!("{}.base_url", group.key());
                 (endpoint(&key, text(stated), &stated.origin)?, stated.origin.clone())
             }
-            (None, Some(before)) => (before.base_url.clone(), Origin::Default),
+            (None, Some(before)) => (before.base_url.clone(), ValueOrigin::Default),
             (None, None) => return Err(missing(group, "base_url")),
         };
-        let moved = address_from != Origin::Default;
+        let moved = address_from != ValueOrigin::Default;
         let api = match (group.get("api"), &before) {
             (Some(stated), _) => wire(stated),
             // Servers that are compatible with OpenAI speak this; only OpenAI itself is sure to speak more.
@@ -115,7 +116,7 @@ impl Serving {
         Ok(())
     }
 
-    fn candidate(&mut self, group: &Group, said: &mut Said) -> Result<(), Failure> {
+    fn candidate(&mut self, group: &NamedTable, said: &mut Said) -> Result<(), Failure> {
         plain_name(group)?;
         let model = group.get("model").ok_or_else(|| missing(group, "model"))?;
         self.check_model(group, &model.origin, text(model))?;
@@ -132,7 +133,7 @@ impl Serving {
     }
 
     /// Applies a role's settings of the model itself. If two roles set the same field, the values must be equal.
-    fn treatment(&mut self, group: &Group, model: &str, said: &mut Said) -> Result<(), Failure> {
+    fn treatment(&mut self, group: &NamedTable, model: &str, said: &mut Said) -> Result<(), Failure> {
         if self.provider_of(model).is_none() {
             return Ok(()); // built-in models have no settings
         }
@@ -158,7 +159,7 @@ impl Serving {
         Ok(())
     }
 
-    fn price(&mut self, group: &Group) -> Result<(), Failure> {
+    fn price(&mut self, group: &NamedTable) -> Result<(), Failure> {
         self.check_model(group, &group.origin, &group.name)?;
         if self.provider_of(&group.name).is_none() {
             let why = format!("`{}`: built-in models cost nothing", group.key());
@@ -174,7 +175,7 @@ impl Serving {
         Ok(())
     }
 
-    fn check_model(&self, group: &Group, origin: &Origin, model: &str) -> Result<(), Failure> {
+    fn check_model(&self, group: &NamedTable, origin: &ValueOrigin, model: &str) -> Result<(), Failure> {
         self.known(model)
             .map_err(|why| wrong(origin, &format!("`{}`: {why}", group.key())).hint(self.there_are()))
     }
@@ -241,14 +242,14 @@ fn usual(ollama: &str) -> Result<BTreeMap<String, ProviderSetting>, Failure> {
         let address = if it.name == "ollama" { ollama } else { it.base_url };
         let base_url = Endpoint::parse(address).map_err(|error| Failure::failed(error.to_string()))?;
         let key = it.key_env.map_or(KeyPlace::None, |name| KeyPlace::Variable(name.to_owned()));
-        let (api, address_from) = (Some(it.api), Origin::Default);
+        let (api, address_from) = (Some(it.api), ValueOrigin::Default);
         Ok((it.name.to_owned(), ProviderSetting { base_url, address_from, api, key, is_configured: false }))
     };
     built_in::PROVIDERS.iter().map(setting).collect()
 }
 
 /// Parses an address that the operator wrote; `key` is the setting that it stands below.
-pub(super) fn endpoint(key: &str, address: &str, origin: &Origin) -> Result<Endpoint, Failure> {
+pub(super) fn endpoint(key: &str, address: &str, origin: &ValueOrigin) -> Result<Endpoint, Failure> {
     Endpoint::parse(address).map_err(|error| {
         let hint =
             "write it like http://127.0.0.1:11434 or https://host/v1; a key is named by key_env or key_file";
@@ -271,10 +272,12 @@ fn wire(stated: &Stated) -> Option<Wire> {
 }
 
 /// The path of a key's file, relative to the folder of the file that names it.
-pub(super) fn beside(value: &Value, origin: &Origin) -> Unshown {
+pub(super) fn beside(value: &Value, origin: &ValueOrigin) -> Unshown {
     let named = value.as_key_file().map(|path| path.0.clone()).unwrap_or_default();
     match origin {
-        Origin::File(file, _) => Unshown(file.parent().map_or_else(PathBuf::new, PathBuf::from).join(named)),
+        ValueOrigin::File(file, _) => {
+            Unshown(file.parent().map_or_else(PathBuf::new, PathBuf::from).join(named))
+        }
         _ => Unshown(named),
     }
 }
@@ -284,7 +287,7 @@ fn text(stated: &Stated) -> &str {
 }
 
 /// Checks a provider's name, because names stand before a `/`, in commands and in events.
-fn plain_name(group: &Group) -> Result<(), Failure> {
+fn plain_name(group: &NamedTable) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     let fits = !group.name.is_empty() && group.name.len() <= 64 && group.name.chars().all(plain);
     if fits {
@@ -297,18 +300,18 @@ fn plain_name(group: &Group) -> Result<(), Failure> {
     Err(wrong(&group.origin, &why).hint(format!("choose a name like `{}`", group.section.example)))
 }
 
-fn missing(group: &Group, field: &str) -> Failure {
+fn missing(group: &NamedTable, field: &str) -> Failure {
     let example = group.section.field(field).map_or("…", |field| field.example);
     wrong(&group.origin, &format!("`{}`: {field} is missing", group.key()))
         .hint(format!("add a line like {field} = {example}"))
 }
 
 /// A failure with the place of the wrong setting.
-pub(super) fn wrong(origin: &Origin, why: &str) -> Failure {
+pub(super) fn wrong(origin: &ValueOrigin, why: &str) -> Failure {
     match origin {
-        Origin::File(path, line) => Failure::usage(format!("{}:{line}: {why}", path.display())),
-        Origin::Environment(name) => Failure::usage(format!("{name}: {why}")),
-        Origin::Flag(_) | Origin::Default => Failure::usage(why.to_owned()),
+        ValueOrigin::File(path, line) => Failure::usage(format!("{}:{line}: {why}", path.display())),
+        ValueOrigin::Environment(name) => Failure::usage(format!("{name}: {why}")),
+        ValueOrigin::Flag(_) | ValueOrigin::Default => Failure::usage(why.to_owned()),
     }
 }
 

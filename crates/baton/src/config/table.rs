@@ -5,15 +5,15 @@ mod service;
 
 use std::sync::LazyLock;
 
-use super::value::{Kind, Value};
+use super::value::{Value, ValueKind};
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Setting {
+pub(crate) struct SettingSpec {
     /// Its name in `baton.toml`, with its section.
     pub(crate) key: &'static str,
     /// The kind of its value.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     /// The default, as TOML; empty: not set.
     pub(crate) default: &'static str,
     /// The environment variable that sets it.
@@ -26,10 +26,10 @@ pub(crate) struct Setting {
     pub(crate) example: &'static str,
 }
 
-impl Setting {
+impl SettingSpec {
     /// Whether it is a path that stands outside the file.
     pub(crate) fn is_place(&self) -> bool {
-        self.kind == Kind::Place
+        self.kind == ValueKind::Place
     }
 
     /// The section of the file that it stands in; empty for the top.
@@ -49,38 +49,46 @@ impl Setting {
 }
 
 /// A value of the table. A test checks that every one of them can be read.
-pub(super) fn parsed(kind: Kind, text: &str) -> Option<Value> {
+pub(super) fn parsed(kind: ValueKind, text: &str) -> Option<Value> {
     let value = toml::de::DeValue::parse(text).ok()?;
     super::value::from_toml(kind, value.get_ref()).ok()
 }
 
 /// A setting by its key.
-pub(crate) fn setting(key: &str) -> Option<&'static Setting> {
+pub(crate) fn setting(key: &str) -> Option<&'static SettingSpec> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
-const fn place(key: &'static str, flag: &'static str, env: &'static str, doc: &'static str) -> Setting {
-    Setting { key, kind: Kind::Place, default: "", env: Some(env), flag: Some(flag), doc, example: "" }
+const fn place(key: &'static str, flag: &'static str, env: &'static str, doc: &'static str) -> SettingSpec {
+    SettingSpec {
+        key,
+        kind: ValueKind::Place,
+        default: "",
+        env: Some(env),
+        flag: Some(flag),
+        doc,
+        example: "",
+    }
 }
 
 const fn plain(
     key: &'static str,
-    kind: Kind,
+    kind: ValueKind,
     default: &'static str,
     example: &'static str,
     doc: &'static str,
-) -> Setting {
-    Setting { key, kind, default, env: None, flag: None, doc, example }
+) -> SettingSpec {
+    SettingSpec { key, kind, default, env: None, flag: None, doc, example }
 }
 
 const DAY: u64 = 86_400;
 const MANY: u64 = 1_000_000_000_000;
 
 /// All settings, in the order of the documentation.
-pub(crate) static SETTINGS: LazyLock<Vec<Setting>> =
+pub(crate) static SETTINGS: LazyLock<Vec<SettingSpec>> =
     LazyLock::new(|| GENERAL.iter().chain(around::AROUND).chain(service::SERVICE).copied().collect());
 
-const GENERAL: &[Setting] = &[
+const GENERAL: &[SettingSpec] = &[
     place(
         "config",
         "--config",
@@ -93,9 +101,9 @@ const GENERAL: &[Setting] = &[
         "BATON_DATA",
         "The folder in which everything is kept. Otherwise: the platform's data folder.",
     ),
-    Setting {
+    SettingSpec {
         key: "model",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "",
         env: Some("BATON_MODEL"),
         flag: Some("--model"),
@@ -104,168 +112,168 @@ const GENERAL: &[Setting] = &[
     },
     plain(
         "system",
-        Kind::Text,
+        ValueKind::Text,
         "\"You are a careful assistant. Look things up with your tools instead of guessing, and say what you could not find out.\"",
         "\"Answer in one sentence.\"",
         "The agent's instructions, which every model call begins with.",
     ),
     plain(
         "behavior_template",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "\"support.md\"",
         "A minijinja template for the instructions, in place of `system`. One word is a file in `templates/` beside this file; anything with a space or a `{` is the template itself.",
     ),
     plain(
         "last_n",
-        Kind::Whole(1, 100_000),
+        ValueKind::Whole(1, 100_000),
         "",
         "40",
         "How many entries of a thread the model sees. Not set: all of them.",
     ),
     plain(
         "render.policy",
-        Kind::OneOf(&["full", "last_n", "token_budget", "summary"]),
+        ValueKind::OneOf(&["full", "last_n", "token_budget", "summary"]),
         "\"token_budget\"",
         "\"summary\"",
         "How much of a thread the model sees: `full` all of it, `last_n` the last so many entries (see `last_n`), `token_budget` what fits its context window, `summary` the same with a summary of the rest.",
     ),
     plain(
         "render.exclude",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\"ToolCall\"]",
         "Types of entries that the model does not see, beside those that it never sees. A call and its result go together.",
     ),
     plain(
         "policy.tools",
-        Kind::Names,
+        ValueKind::Names,
         "",
         "[\"clock\", \"read_*\"]",
         "The tools that agents may use at all: names, patterns with `*`, or `@side_effect_free`, `@built_in`, `@configured`. Not set: what modes and channels allow, see docs/policy.md.",
     ),
     plain(
         "policy.approve",
-        Kind::Names,
+        ValueKind::Names,
         "",
         "[\"read_file\", \"system_*\"]",
         "The tools that run only when a person has approved the call, in every mode and channel, written as `tools` are. Not set: what modes and channels say.",
     ),
     plain(
         "policy.patience_s",
-        Kind::Whole(1, 365 * DAY),
+        ValueKind::Whole(1, 365 * DAY),
         "",
         "3600",
         "How long a person has at most to answer a question or to decide about a call, in seconds. Not set: what modes and channels say, 86400.",
     ),
     plain(
         "limits.iterations",
-        Kind::Whole(1, 1000),
+        ValueKind::Whole(1, 1000),
         "",
         "4",
         "The most rounds of a run: one model call with tools, and the tools that it asked for. Not set: what modes and channels say, 2, 3 or 8.",
     ),
     plain(
         "limits.active_s",
-        Kind::Whole(1, 365 * DAY),
+        ValueKind::Whole(1, 365 * DAY),
         "",
         "120",
         "How long a run may take at most, in seconds. Waiting for people does not count. Not set: what modes and channels say, 60, 120 or 600.",
     ),
     plain(
         "limits.tokens",
-        Kind::Whole(1, MANY),
+        ValueKind::Whole(1, MANY),
         "",
         "200000",
         "How many tokens a run may read and write. Not set: no limit.",
     ),
     plain(
         "limits.tool_calls",
-        Kind::Whole(0, 1_000_000),
+        ValueKind::Whole(0, 1_000_000),
         "",
         "20",
         "How many tool calls a run may start. Not set: no limit.",
     ),
     plain(
         "limits.cost_usd",
-        Kind::Decimal,
+        ValueKind::Decimal,
         "",
         "0.5",
         "What a run may cost, in US dollars. Not set: no limit.",
     ),
     plain(
         "limits.answer_tokens",
-        Kind::Whole(1, 10_000_000),
+        ValueKind::Whole(1, 10_000_000),
         "",
         "1024",
         "How many tokens one answer of a model may have at most. Not set: what modes and channels say, 4096.",
     ),
     plain(
         "files.roots",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\"notes\"]",
         "The folders that a service's file tools may read. `ask` and `chat` read the current folder instead.",
     ),
     plain(
         "files.allow",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\".env.example\"]",
         "Files that file tools show although such files hold secrets by convention (`.env*`, `*.pem`, `.ssh` and others), as names or paths with `*`. One of Baton's own is named by a path that begins with `/`.",
     ),
     plain(
         "search.provider",
-        Kind::OneOf(super::web::Service::NAMES),
+        ValueKind::OneOf(super::web::SearchServiceKind::NAMES),
         "",
         "\"searxng\"",
         "Who answers searches: `searxng` (an instance of your own), `brave` or `tavily`. Not set: there is no `web_search`. See docs/web.md.",
     ),
     plain(
         "search.url",
-        Kind::Text,
+        ValueKind::Text,
         "",
         "\"http://127.0.0.1:8888\"",
         "Where it is. It has to be said for `searxng`; the others have their usual address.",
     ),
     plain(
         "search.key_env",
-        Kind::Variable,
+        ValueKind::Variable,
         "",
         "\"SEARCH_KEY\"",
         "The environment variable that holds its key. The key itself never stands here. Not set: at their usual address `BRAVE_API_KEY` for `brave`, `TAVILY_API_KEY` for `tavily`.",
     ),
     plain(
         "search.key_file",
-        Kind::KeyFile,
+        ValueKind::KeyFile,
         "",
         "\"search.key\"",
         "The file that holds its key, instead; from the folder of this file, if it is no whole path.",
     ),
     plain(
         "egress.allow",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\"wiki.example.com:8080\"]",
         "What `fetch_url` may visit beyond public addresses over https: hosts with their port. An exception by name never leads to metadata services and the like. See docs/web.md.",
     ),
     plain(
         "egress.timeout_s",
-        Kind::Whole(1, 600),
+        ValueKind::Whole(1, 600),
         "10",
         "30",
         "How long a visit of `fetch_url` may take, with redirects, in seconds.",
     ),
     plain(
         "egress.max_bytes",
-        Kind::Whole(1024, 64 << 20),
+        ValueKind::Whole(1024, 64 << 20),
         "2097152",
         "524288",
         "How much of a page `fetch_url` reads, in bytes.",
     ),
-    Setting {
+    SettingSpec {
         key: "log.level",
-        kind: Kind::Level,
+        kind: ValueKind::Level,
         default: "\"warn\"",
         env: Some("LOG_LEVEL"),
         flag: Some("-v"),
@@ -274,14 +282,14 @@ const GENERAL: &[Setting] = &[
     },
     plain(
         "log.format",
-        Kind::OneOf(&["text", "json"]),
+        ValueKind::OneOf(&["text", "json"]),
         "",
         "\"json\"",
         "How it is logged: as lines for people, or as one JSON object a line. Not set: `json` for `baton serve` unless a terminal reads it, `text` otherwise.",
     ),
-    Setting {
+    SettingSpec {
         key: "telemetry.endpoint",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "",
         env: Some("OTEL_EXPORTER_OTLP_ENDPOINT"),
         flag: None,
@@ -290,14 +298,14 @@ const GENERAL: &[Setting] = &[
     },
     plain(
         "telemetry.headers_env",
-        Kind::Variable,
+        ValueKind::Variable,
         "\"OTEL_EXPORTER_OTLP_HEADERS\"",
         "\"COLLECTOR_HEADERS\"",
         "The environment variable with headers for the collector, as `name=value,name=value`.",
     ),
-    Setting {
+    SettingSpec {
         key: "telemetry.service_name",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "\"baton\"",
         env: Some("OTEL_SERVICE_NAME"),
         flag: None,
@@ -306,84 +314,84 @@ const GENERAL: &[Setting] = &[
     },
     plain(
         "telemetry.content",
-        Kind::Switch,
+        ValueKind::Switch,
         "false",
         "true",
         "Whether spans hold what was said: instructions, messages, arguments and results of tools.",
     ),
     plain(
         "telemetry.propagate",
-        Kind::Switch,
+        ValueKind::Switch,
         "false",
         "true",
         "Whether models are told in which span they are asked, by the header `traceparent`.",
     ),
     plain(
         "engine.effects_at_once",
-        Kind::Whole(1, 1024),
+        ValueKind::Whole(1, 1024),
         "8",
         "4",
         "How many calls of one run are under way at the same time.",
     ),
     plain(
         "engine.grace_s",
-        Kind::Whole(0, 3600),
+        ValueKind::Whole(0, 3600),
         "10",
         "3",
         "How long calls that were told to stop are waited for, in seconds.",
     ),
     plain(
         "engine.shutdown_s",
-        Kind::Whole(0, 3600),
+        ValueKind::Whole(0, 3600),
         "8",
         "3",
         "How long a process that goes down waits for what is under way before it lets go of its runs, in seconds.",
     ),
     plain(
         "engine.flush_ms",
-        Kind::Whole(1, 60_000),
+        ValueKind::Whole(1, 60_000),
         "2000",
         "500",
         "How old shown text may get before it is stored, in milliseconds.",
     ),
     plain(
         "engine.flush_watched_ms",
-        Kind::Whole(1, 60_000),
+        ValueKind::Whole(1, 60_000),
         "200",
         "100",
         "The same, while another process watches the run.",
     ),
     plain(
         "engine.flush_bytes",
-        Kind::Whole(1, 16 << 20),
+        ValueKind::Whole(1, 16 << 20),
         "65536",
         "16384",
         "How much shown text may gather before it is stored, in bytes.",
     ),
     plain(
         "engine.poll_ms",
-        Kind::Whole(1, 60_000),
+        ValueKind::Whole(1, 60_000),
         "100",
         "50",
         "How often other processes' messages and events are looked for, in milliseconds.",
     ),
     plain(
         "engine.adopt_ms",
-        Kind::Whole(1, 3_600_000),
+        ValueKind::Whole(1, 3_600_000),
         "500",
         "1000",
         "How often runs that nobody drives are looked for, in milliseconds.",
     ),
     plain(
         "engine.store_patience_s",
-        Kind::Whole(0, 3600),
+        ValueKind::Whole(0, 3600),
         "15",
         "60",
         "How long a store that does not answer is tried, in seconds.",
     ),
     plain(
         "engine.most_attempts",
-        Kind::Whole(1, 1000),
+        ValueKind::Whole(1, 1000),
         "3",
         "5",
         "How often a run may bring down its process, which drives it alone after two other times, before it is given up.",

@@ -14,23 +14,23 @@ fn globals(config: &Path) -> Globals {
     }
 }
 
-/// Settles with a file of this text and these variables.
-pub(super) fn settle(
+/// Resolves the settings with a file of this text and these variables.
+pub(super) fn resolve(
     text: &str,
     variables: &[(&str, &str)],
     model: Option<&str>,
-) -> Result<Settled, Failure> {
+) -> Result<ResolvedConfig, Failure> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("baton.toml");
     std::fs::write(&file, text).unwrap();
     let environment =
         |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
     let flags = Flags { model, ..Flags::default() };
-    Outside { globals: &globals(&file), flags, environment: &environment }.settle()
+    ValueSources { globals: &globals(&file), flags, environment: &environment }.resolve()
 }
 
 fn refused(text: &str) -> String {
-    let failure = settle(text, &[], None).unwrap_err();
+    let failure = resolve(text, &[], None).unwrap_err();
     assert_eq!(failure.code, exit::USAGE);
     let (_, place) = failure.message.split_once("baton.toml:").unwrap();
     place.to_owned()
@@ -54,7 +54,7 @@ fn every_default_and_example_can_be_read() {
 
 #[test]
 fn the_defaults_are_those_of_the_crates() {
-    let config = Config::new(&settle("", &[], None).unwrap()).unwrap();
+    let config = Config::new(&resolve("", &[], None).unwrap()).unwrap();
     assert_eq!(config.engine, Settings::default());
     assert_eq!(config.policy, Policy::default());
     assert_eq!((config.model, config.last_n, config.template), (None, None, None));
@@ -70,8 +70,8 @@ fn the_defaults_are_those_of_the_crates() {
 fn flag_before_environment_before_file_before_default() {
     let file = "# a remark\nmodel = \"scripted/file\"\n";
     let found = |variables: &[(&str, &str)], model| {
-        let settled = settle(file, variables, model).unwrap();
-        let found = settled.get("model").unwrap().clone();
+        let resolved = resolve(file, variables, model).unwrap();
+        let found = resolved.get("model").unwrap().clone();
         (found.value.unwrap().as_text().unwrap().to_owned(), found.origin.to_string())
     };
     let environment = [("BATON_MODEL", "scripted/env")];
@@ -80,7 +80,7 @@ fn flag_before_environment_before_file_before_default() {
     let (value, origin) = found(&[], None);
     assert_eq!(value, "scripted/file");
     assert!(origin.starts_with("file ") && origin.ends_with("baton.toml:2"), "{origin}");
-    assert_eq!(settle("", &[], None).unwrap().get("model").unwrap().origin, Origin::Default);
+    assert_eq!(resolve("", &[], None).unwrap().get("model").unwrap().origin, ValueOrigin::Default);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn only_what_is_near_and_in_the_same_section_is_suggested() {
         refused("iterations = 3"),
         "1: there is no setting `iterations`; did you mean `limits.iterations`?"
     );
-    let hint = |text: &str| settle(text, &[], None).unwrap_err().hint.unwrap();
+    let hint = |text: &str| resolve(text, &[], None).unwrap_err().hint.unwrap();
     assert_eq!(hint("[log]\nx = 1"), "[log] takes level, format");
     let all = "baton --config /dev/null config show lists all settings; [providers.NAME], [[roles.NAME]], [prices.NAME], [policy.modes.NAME], [policy.channels.NAME], [policy.cells.NAME], [tools.NAME], [serve.tokens.NAME] are tables beside them";
     assert_eq!(hint("zzz = 1"), all);
@@ -122,10 +122,10 @@ fn only_what_is_near_and_in_the_same_section_is_suggested() {
 #[test]
 fn what_is_probably_not_meant_is_told_and_not_refused() {
     let doubts = |text: &str| -> Vec<(String, String)> {
-        let settled = settle(text, &[], None).unwrap();
-        let folder = settled.config_file().display().to_string();
-        let told = |doubt: Doubt| (doubt.what.replace(&folder, "FILE"), doubt.fix);
-        settled.doubts().into_iter().map(told).collect()
+        let resolved = resolve(text, &[], None).unwrap();
+        let folder = resolved.config_file().display().to_string();
+        let told = |doubt: ConfigWarning| (doubt.what.replace(&folder, "FILE"), doubt.fix);
+        resolved.doubts().into_iter().map(told).collect()
     };
     let role = |name: &str, more: &str| format!("[[roles.{name}]]\nmodel = \"offline\"\n{more}");
     for name in ["router", "reasoning", "coding", "planning", "own"] {
@@ -180,7 +180,7 @@ fn a_secret_is_refused_and_never_repeated() {
         "[roles]\nreasoning = [{secret = \"sk-very-secret\"}]",
         "[providers]\napi_key = \"sk-very-secret\"",
     ] {
-        let failure = settle(text, &[], None).unwrap_err();
+        let failure = resolve(text, &[], None).unwrap_err();
         let told = format!("{}\n{}", failure.message, failure.hint.unwrap_or_default());
         assert!(told.contains("secrets are never values in this file") && told.contains("key_env"), "{told}");
         assert!(!told.contains("very"));
@@ -191,17 +191,17 @@ fn a_secret_is_refused_and_never_repeated() {
 #[test]
 fn where_a_key_file_is_is_not_shown() {
     let text = "[providers.lab]\nbase_url = \"http://h\"\nkey_file = \"sk-5ecre7\"";
-    let settled = settle(text, &[], None).unwrap();
-    let shown = format!("{settled:?} {:?}", Config::new(&settled).unwrap());
+    let resolved = resolve(text, &[], None).unwrap();
+    let shown = format!("{resolved:?} {:?}", Config::new(&resolved).unwrap());
     assert!(!shown.contains("5ecre7") && shown.contains("File((set), "), "{shown}");
-    let stated = &settled.groups[0].get("key_file").unwrap().value;
+    let stated = &resolved.groups[0].get("key_file").unwrap().value;
     assert_eq!((stated.to_string().as_str(), stated.to_json()), ("(set)", "(set)".into()));
 }
 
 #[test]
 fn levels_are_taken_in_any_case() {
     let level = |text: &str| {
-        settle("", &[("LOG_LEVEL", text)], None)
+        resolve("", &[("LOG_LEVEL", text)], None)
             .map(|s| Config::new(&s).unwrap().log.level)
             .map_err(|f| f.message)
     };
@@ -214,8 +214,9 @@ fn levels_are_taken_in_any_case() {
 #[test]
 fn a_named_file_must_be_there() {
     let missing = globals(Path::new("no-such-file.toml"));
-    let failure =
-        Outside { globals: &missing, flags: Flags::default(), environment: &|_| None }.settle().unwrap_err();
+    let failure = ValueSources { globals: &missing, flags: Flags::default(), environment: &|_| None }
+        .resolve()
+        .unwrap_err();
     assert!(failure.message.starts_with("no-such-file.toml cannot be read: "), "{}", failure.message);
 }
 
@@ -237,7 +238,7 @@ fn the_commented_file_is_read_back_as_nothing_and_uncommented_as_the_defaults() 
     let settings = SETTINGS.iter().filter(|setting| !setting.is_place()).count();
     let contents = file::parse(path, &open).unwrap();
     assert_eq!(contents.lines.len(), settings, "{open}");
-    let stated = |group: &Group| (group.section.key, group.values.len());
+    let stated = |group: &NamedTable| (group.section.key, group.values.len());
     let expected: Vec<_> =
         named::SECTIONS.iter().map(|section| (section.key, section.fields.len())).collect();
     assert_eq!(contents.groups.iter().map(stated).collect::<Vec<_>>(), expected, "{open}");
@@ -245,9 +246,9 @@ fn the_commented_file_is_read_back_as_nothing_and_uncommented_as_the_defaults() 
 
 #[test]
 fn values_that_do_not_go_together_say_so() {
-    let failure = Config::new(&settle("[render]\npolicy = \"last_n\"\n", &[], None).unwrap()).unwrap_err();
+    let failure = Config::new(&resolve("[render]\npolicy = \"last_n\"\n", &[], None).unwrap()).unwrap_err();
     assert!(failure.message.ends_with("baton.toml:2) is \"last_n\", and `last_n` is not set"));
-    let policy = |text: &str| Config::new(&settle(text, &[], None).unwrap()).unwrap().render.policy;
+    let policy = |text: &str| Config::new(&resolve(text, &[], None).unwrap()).unwrap().render.policy;
     assert_eq!(policy("last_n = 3\n[render]\npolicy = \"last_n\""), RenderPolicy::Full);
     assert_eq!(policy("[render]\npolicy = \"summary\""), RenderPolicy::Summary);
     assert_eq!(

@@ -13,7 +13,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// The kind of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// A path outside the file: only a flag or the environment names it.
     Place,
     /// Text.
@@ -40,23 +40,23 @@ pub(crate) enum Kind {
     Database,
 }
 
-impl Kind {
+impl ValueKind {
     /// In words, for documents and errors.
     pub(crate) fn in_words(self) -> String {
         match self {
-            Kind::Place => "a path".to_owned(),
-            Kind::Text | Kind::KeyFile => "text".to_owned(),
-            Kind::Level => format!("one of {}", LEVELS.join(", ")),
-            Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
-            Kind::Decimal => "a number, 0 or more".to_owned(),
-            Kind::UpTo(most) => format!("a number from 0 to {most}"),
-            Kind::Names => "a list of texts".to_owned(),
-            Kind::OneOf(words) => format!("one of {}", words.join(", ")),
-            Kind::Switch => "true or false".to_owned(),
-            Kind::Variable => {
+            ValueKind::Place => "a path".to_owned(),
+            ValueKind::Text | ValueKind::KeyFile => "text".to_owned(),
+            ValueKind::Level => format!("one of {}", LEVELS.join(", ")),
+            ValueKind::Whole(least, most) => format!("a whole number from {least} to {most}"),
+            ValueKind::Decimal => "a number, 0 or more".to_owned(),
+            ValueKind::UpTo(most) => format!("a number from 0 to {most}"),
+            ValueKind::Names => "a list of texts".to_owned(),
+            ValueKind::OneOf(words) => format!("one of {}", words.join(", ")),
+            ValueKind::Switch => "true or false".to_owned(),
+            ValueKind::Variable => {
                 "the name of an environment variable, in capital letters, digits and _".to_owned()
             }
-            Kind::Database => {
+            ValueKind::Database => {
                 "an address that begins with postgresql://; in the file it has no password".to_owned()
             }
         }
@@ -78,21 +78,21 @@ impl fmt::Debug for Unshown {
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// See [`Kind::Place`].
+    /// See [`ValueKind::Place`].
     Path(PathBuf),
-    /// See [`Kind::Text`], [`Kind::Level`], [`Kind::OneOf`] and [`Kind::Variable`].
+    /// See [`ValueKind::Text`], [`ValueKind::Level`], [`ValueKind::OneOf`] and [`ValueKind::Variable`].
     Text(String),
-    /// See [`Kind::Whole`].
+    /// See [`ValueKind::Whole`].
     Whole(u64),
-    /// See [`Kind::Decimal`] and [`Kind::UpTo`].
+    /// See [`ValueKind::Decimal`] and [`ValueKind::UpTo`].
     Decimal(f64),
-    /// See [`Kind::Names`].
+    /// See [`ValueKind::Names`].
     Names(Vec<String>),
-    /// See [`Kind::Switch`].
+    /// See [`ValueKind::Switch`].
     Switch(bool),
-    /// See [`Kind::KeyFile`].
+    /// See [`ValueKind::KeyFile`].
     KeyFile(Unshown),
-    /// See [`Kind::Database`].
+    /// See [`ValueKind::Database`].
     Database(DatabaseUrl),
 }
 
@@ -166,52 +166,54 @@ impl fmt::Display for Value {
 }
 
 /// A value from a flag or the environment.
-pub(super) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
+pub(super) fn from_text(kind: ValueKind, text: &str) -> Result<Value, String> {
     let expected = || format!("expected {}", kind.in_words());
     match kind {
-        Kind::Place => Ok(Value::Path(text.into())),
-        Kind::Text => Ok(Value::Text(text.to_owned())),
-        Kind::Level => level(text).ok_or_else(expected),
-        Kind::Whole(least, most) => {
+        ValueKind::Place => Ok(Value::Path(text.into())),
+        ValueKind::Text => Ok(Value::Text(text.to_owned())),
+        ValueKind::Level => level(text).ok_or_else(expected),
+        ValueKind::Whole(least, most) => {
             let number = text.trim().parse().ok().filter(|n| (least..=most).contains(n));
             number.map(Value::Whole).ok_or_else(expected)
         }
-        Kind::Decimal => text.trim().parse().ok().and_then(decimal).ok_or_else(expected),
-        Kind::UpTo(most) => text.trim().parse().ok().and_then(up_to(most)).ok_or_else(expected),
-        Kind::Names => {
+        ValueKind::Decimal => text.trim().parse().ok().and_then(decimal).ok_or_else(expected),
+        ValueKind::UpTo(most) => text.trim().parse().ok().and_then(up_to(most)).ok_or_else(expected),
+        ValueKind::Names => {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             Ok(Value::Names(names.map(str::to_owned).collect()))
         }
-        Kind::OneOf(words) => word(words, text).ok_or_else(expected),
-        Kind::Switch => text.trim().parse().map(Value::Switch).map_err(|_| expected()),
-        Kind::Variable => variable(text).ok_or_else(expected),
-        Kind::KeyFile => Ok(Value::KeyFile(Unshown(text.into()))),
-        Kind::Database => DatabaseUrl::read(text).map(Value::Database).ok_or_else(expected),
+        ValueKind::OneOf(words) => word(words, text).ok_or_else(expected),
+        ValueKind::Switch => text.trim().parse().map(Value::Switch).map_err(|_| expected()),
+        ValueKind::Variable => variable(text).ok_or_else(expected),
+        ValueKind::KeyFile => Ok(Value::KeyFile(Unshown(text.into()))),
+        ValueKind::Database => DatabaseUrl::read(text).map(Value::Database).ok_or_else(expected),
     }
 }
 
 /// Parses a value from the file. An error does not repeat the value: it might be a secret.
-pub(super) fn from_toml(kind: Kind, value: &DeValue<'_>) -> Result<Value, String> {
+pub(super) fn from_toml(kind: ValueKind, value: &DeValue<'_>) -> Result<Value, String> {
     let expected = || format!("expected {}", kind.in_words());
     let found = match (kind, value) {
-        (Kind::Text, DeValue::String(text)) => Some(Value::Text(text.to_string())),
-        (Kind::Level, DeValue::String(text)) => level(text),
-        (Kind::OneOf(words), DeValue::String(text)) => word(words, text),
-        (Kind::Variable, DeValue::String(text)) => variable(text),
-        (Kind::KeyFile, DeValue::String(text)) => Some(Value::KeyFile(Unshown(text.as_ref().into()))),
-        (Kind::Database, DeValue::String(text)) => {
+        (ValueKind::Text, DeValue::String(text)) => Some(Value::Text(text.to_string())),
+        (ValueKind::Level, DeValue::String(text)) => level(text),
+        (ValueKind::OneOf(words), DeValue::String(text)) => word(words, text),
+        (ValueKind::Variable, DeValue::String(text)) => variable(text),
+        (ValueKind::KeyFile, DeValue::String(text)) => Some(Value::KeyFile(Unshown(text.as_ref().into()))),
+        (ValueKind::Database, DeValue::String(text)) => {
             DatabaseUrl::read(text).filter(|url| !url.has_password()).map(Value::Database)
         }
-        (Kind::Switch, DeValue::Boolean(on)) => Some(Value::Switch(*on)),
-        (Kind::Whole(least, most), DeValue::Integer(number)) => {
+        (ValueKind::Switch, DeValue::Boolean(on)) => Some(Value::Switch(*on)),
+        (ValueKind::Whole(least, most), DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix()).ok();
             number.filter(|n| (least..=most).contains(n)).map(Value::Whole)
         }
-        (Kind::Decimal, DeValue::Float(number)) => number.as_str().parse().ok().and_then(decimal),
-        (Kind::Decimal, DeValue::Integer(number)) => number.as_str().parse().ok().and_then(decimal),
-        (Kind::UpTo(most), DeValue::Float(number)) => number.as_str().parse().ok().and_then(up_to(most)),
-        (Kind::UpTo(most), DeValue::Integer(number)) => number.as_str().parse().ok().and_then(up_to(most)),
-        (Kind::Names, DeValue::Array(items)) => {
+        (ValueKind::Decimal, DeValue::Float(number)) => number.as_str().parse().ok().and_then(decimal),
+        (ValueKind::Decimal, DeValue::Integer(number)) => number.as_str().parse().ok().and_then(decimal),
+        (ValueKind::UpTo(most), DeValue::Float(number)) => number.as_str().parse().ok().and_then(up_to(most)),
+        (ValueKind::UpTo(most), DeValue::Integer(number)) => {
+            number.as_str().parse().ok().and_then(up_to(most))
+        }
+        (ValueKind::Names, DeValue::Array(items)) => {
             let name = |item: &toml::Spanned<DeValue<'_>>| match item.get_ref() {
                 DeValue::String(text) => Some(text.to_string()),
                 _ => None,

@@ -11,11 +11,11 @@ use baton_model::Endpoint;
 use baton_tools::TrustOverride;
 use baton_tools::egress::{Exception, FetchLimits, Rules};
 
-use super::groups::Group;
+use super::groups::NamedTable;
 use super::named::{Section, field};
 use super::serving::{beside, endpoint, wrong};
-use super::value::Kind;
-use super::{Found, KeyPlace, Origin, Settled, Value};
+use super::value::ValueKind;
+use super::{KeyPlace, ResolvedConfig, ResolvedSetting, Value, ValueOrigin};
 use crate::failure::Failure;
 
 const ITS_OWN: &str = "what the tool says of itself: `baton tools ls` shows it";
@@ -29,36 +29,36 @@ pub(super) const TOOLS: Section = Section {
     fields: &[
         field(
             "tools.*.enabled",
-            Kind::Switch,
+            ValueKind::Switch,
             "true",
             "false",
             "Whether it is there. Without `ask_user`, an agent cannot ask back.",
         ),
         field(
             "tools.*.approve",
-            Kind::Switch,
+            ValueKind::Switch,
             "false",
             "true",
             "Whether a person is asked about every call of it.",
         ),
         field(
             "tools.*.untrusted_output",
-            Kind::Switch,
+            ValueKind::Switch,
             ITS_OWN,
             "true",
             "Whether what it returns was written by strangers. Once such text is on a branch, calls that send something out need approval there.",
         ),
         field(
             "tools.*.private_output",
-            Kind::Switch,
+            ValueKind::Switch,
             ITS_OWN,
             "true",
             "Whether what it returns is private, as files and logs are. Once it is on a branch, whatever sends something out needs approval there: also searches, and visits of addresses that a search found.",
         ),
-        field("tools.*.egress", Kind::Switch, ITS_OWN, "true", "Whether its calls send something out."),
+        field("tools.*.egress", ValueKind::Switch, ITS_OWN, "true", "Whether its calls send something out."),
         field(
             "tools.*.timeout_s",
-            Kind::Whole(1, 86_400),
+            ValueKind::Whole(1, 86_400),
             ITS_OWN,
             "60",
             "How long one call may take, in seconds.",
@@ -78,13 +78,13 @@ pub(crate) struct WebSetting {
     /// The limits of a visit.
     pub(crate) limits: FetchLimits,
     /// The overrides of tools, each with its origin.
-    pub(crate) tools: BTreeMap<String, (TrustOverride, Origin)>,
+    pub(crate) tools: BTreeMap<String, (TrustOverride, ValueOrigin)>,
 }
 
 impl WebSetting {
     /// The overrides of tools, without their origins.
     pub(crate) fn tools_said(&self) -> serde_json::Map<String, serde_json::Value> {
-        let said = |(name, (said, _)): (&String, &(TrustOverride, Origin))| {
+        let said = |(name, (said, _)): (&String, &(TrustOverride, ValueOrigin))| {
             let TrustOverride { enabled, untrusted_output, private_output, egress, approve, timeout_ms } =
                 said;
             let said = serde_json::json!({
@@ -100,7 +100,7 @@ impl WebSetting {
 /// The search service.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SearchSetting {
-    pub(crate) service: Service,
+    pub(crate) service: SearchServiceKind,
     /// Its address, if not the usual one.
     pub(crate) base: Option<Endpoint>,
     pub(crate) key: KeyPlace,
@@ -108,30 +108,30 @@ pub(crate) struct SearchSetting {
 
 /// The supported search services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Service {
+pub(crate) enum SearchServiceKind {
     Searxng,
     Brave,
     Tavily,
 }
 
-impl Service {
+impl SearchServiceKind {
     pub(super) const NAMES: &'static [&'static str] = &["searxng", "brave", "tavily"];
 
     /// Its name in the file.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Service::Searxng => "searxng",
-            Service::Brave => "brave",
-            Service::Tavily => "tavily",
+            SearchServiceKind::Searxng => "searxng",
+            SearchServiceKind::Brave => "brave",
+            SearchServiceKind::Tavily => "tavily",
         }
     }
 
     /// Its usual host, and the usual variable of its key.
     fn usual(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Service::Searxng => None,
-            Service::Brave => Some(("api.search.brave.com", "BRAVE_API_KEY")),
-            Service::Tavily => Some(("api.tavily.com", "TAVILY_API_KEY")),
+            SearchServiceKind::Searxng => None,
+            SearchServiceKind::Brave => Some(("api.search.brave.com", "BRAVE_API_KEY")),
+            SearchServiceKind::Tavily => Some(("api.tavily.com", "TAVILY_API_KEY")),
         }
     }
 }
@@ -154,16 +154,16 @@ impl SearchSetting {
 
 impl WebSetting {
     /// Puts the settings together.
-    pub(super) fn of(settled: &Settled) -> Result<WebSetting, Failure> {
-        let tools = settled.groups.iter().filter(|group| group.section.key == TOOLS.key);
-        let exceptions = settled.names("egress.allow");
+    pub(super) fn of(resolved: &ResolvedConfig) -> Result<WebSetting, Failure> {
+        let tools = resolved.groups.iter().filter(|group| group.section.key == TOOLS.key);
+        let exceptions = resolved.names("egress.allow");
         Ok(WebSetting {
-            search: search(settled)?,
-            rules: rules(settled, &exceptions)?,
+            search: search(resolved)?,
+            rules: rules(resolved, &exceptions)?,
             exceptions,
             limits: FetchLimits {
-                time: settled.seconds("egress.timeout_s"),
-                bytes: settled
+                time: resolved.seconds("egress.timeout_s"),
+                bytes: resolved
                     .whole("egress.max_bytes")
                     .and_then(|n| usize::try_from(n).ok())
                     .unwrap_or_default(),
@@ -174,7 +174,7 @@ impl WebSetting {
     }
 }
 
-fn said(group: &Group) -> TrustOverride {
+fn said(group: &NamedTable) -> TrustOverride {
     let switch = |field: &str| group.get(field).and_then(|stated| stated.value.as_switch());
     let seconds = group.get("timeout_s").and_then(|stated| stated.value.as_whole());
     let ms = |seconds| u64::try_from(Duration::from_secs(seconds).as_millis()).unwrap_or(u64::MAX);
@@ -188,11 +188,11 @@ fn said(group: &Group) -> TrustOverride {
     }
 }
 
-fn rules(settled: &Settled, exceptions: &[String]) -> Result<Rules, Failure> {
+fn rules(resolved: &ResolvedConfig, exceptions: &[String]) -> Result<Rules, Failure> {
     let mut rules = Rules::default();
     for (nth, entry) in exceptions.iter().enumerate() {
         let exception = Exception::parse(entry).map_err(|_| {
-            let origin = settled.get("egress.allow").map_or(&Origin::Default, |found| &found.origin);
+            let origin = resolved.get("egress.allow").map_or(&ValueOrigin::Default, |found| &found.origin);
             let why = format!("`egress.allow`: entry {} is not a host with a port", nth + 1);
             wrong(origin, &why)
                 .hint("write it like \"wiki.example.com:8080\", \"10.0.0.7:80\" or \"[fd00::7]:443\"")
@@ -202,26 +202,26 @@ fn rules(settled: &Settled, exceptions: &[String]) -> Result<Rules, Failure> {
     Ok(rules)
 }
 
-fn search(settled: &Settled) -> Result<Option<SearchSetting>, Failure> {
-    let set = |key: &str| settled.get(key).filter(|found| found.value.is_some());
+fn search(resolved: &ResolvedConfig) -> Result<Option<SearchSetting>, Failure> {
+    let set = |key: &str| resolved.get(key).filter(|found| found.value.is_some());
     let others = ["search.url", "search.key_env", "search.key_file"];
-    let service = match settled.text("search.provider").as_str() {
-        "searxng" => Service::Searxng,
-        "brave" => Service::Brave,
-        "tavily" => Service::Tavily,
+    let service = match resolved.text("search.provider").as_str() {
+        "searxng" => SearchServiceKind::Searxng,
+        "brave" => SearchServiceKind::Brave,
+        "tavily" => SearchServiceKind::Tavily,
         _ => match others.into_iter().find_map(set) {
             None => return Ok(None),
             Some(found) => {
                 let why = format!("`{}` is set, and `search.provider` is not", found.setting.key);
-                let hint = format!("add a line like provider = \"{}\"", Service::Searxng.name());
+                let hint = format!("add a line like provider = \"{}\"", SearchServiceKind::Searxng.name());
                 return Err(wrong(&found.origin, &why).hint(hint));
             }
         },
     };
-    let at = |key: &str| set(key).map_or(Origin::Default, |found| found.origin.clone());
+    let at = |key: &str| set(key).map_or(ValueOrigin::Default, |found| found.origin.clone());
     let base = match set("search.url") {
         Some(found) => Some(endpoint("search.url", text(found), &found.origin)?),
-        None if service == Service::Searxng => {
+        None if service == SearchServiceKind::Searxng => {
             let why = "`search.provider` is \"searxng\", and `search.url` is not set";
             return Err(
                 wrong(&at("search.provider"), why).hint("add a line like url = \"http://127.0.0.1:8888\"")
@@ -254,7 +254,7 @@ fn search(settled: &Settled) -> Result<Option<SearchSetting>, Failure> {
     Ok(Some(SearchSetting { service, base, key }))
 }
 
-fn text(found: &Found) -> &str {
+fn text(found: &ResolvedSetting) -> &str {
     found.value.as_ref().and_then(Value::as_text).unwrap_or_default()
 }
 

@@ -28,13 +28,13 @@ pub(crate) enum Dialect {
 
 /// The dialect of a stream, and whether it includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Showing {
+pub(crate) struct SseRendering {
     pub(crate) dialect: Dialect,
     /// Whether a model's own reasoning is part of it.
     pub(crate) reasoning: bool,
 }
 
-impl Showing {
+impl SseRendering {
     /// Whether the frame of an end holds the run's final text.
     pub(crate) fn has_response(self) -> bool {
         self.dialect == Dialect::Agent

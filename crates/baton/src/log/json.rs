@@ -16,9 +16,9 @@ use tracing_subscriber::registry::LookupSpan;
 const USUAL: usize = 512;
 
 /// See the module.
-pub(super) struct Lines;
+pub(super) struct JsonLines;
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for JsonLines
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -29,7 +29,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         let about = event.metadata();
         let mut line = Vec::with_capacity(USUAL);
@@ -57,12 +57,12 @@ fn member(line: &mut Vec<u8>, before: &str, name: &str, value: &(impl Serialize 
 
 /// The fields of one event.
 #[derive(Default)]
-struct Fields {
+struct LogFields {
     message: String,
     others: BTreeMap<&'static str, Value>,
 }
 
-impl Fields {
+impl LogFields {
     fn put(&mut self, field: &Field, value: Value) {
         let name = match field.name() {
             "run" => "run_id",
@@ -77,7 +77,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
@@ -137,7 +137,8 @@ mod tests {
     fn a_line_is_one_object_whatever_is_said() {
         let writer = Kept::default().0;
         let into = Kept(writer.clone());
-        let layer = tracing_subscriber::fmt::layer().event_format(Lines).with_writer(move || into.clone());
+        let layer =
+            tracing_subscriber::fmt::layer().event_format(JsonLines).with_writer(move || into.clone());
         let run = "0198-7";
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!(run, ms = 12_u64, ok = true, "two\nlines \u{1b}[31m and \"quotes\"");

@@ -9,7 +9,7 @@ const TARGET: usize = 400;
 
 /// The next step for the beginning of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum InlineStep {
     /// It cannot be shown yet.
     Hold,
     /// So many bytes are shown as they are.
@@ -22,11 +22,11 @@ pub(super) enum Step {
 
 /// The next step through a text that is not empty. `before` is the letter before it, and `complete` says
 /// that nothing comes after it.
-pub(super) fn step(text: &str, before: Option<char>, complete: bool) -> Step {
+pub(super) fn step(text: &str, before: Option<char>, complete: bool) -> InlineStep {
     match text.find(['*', '_', '`', '~', '[', '\\']) {
-        None => return Step::Plain(text.len()),
+        None => return InlineStep::Plain(text.len()),
         Some(0) => {}
-        Some(at) => return Step::Plain(at),
+        Some(at) => return InlineStep::Plain(at),
     }
     let found = match text.as_bytes()[0] {
         b'\\' => escaped(text, complete),
@@ -34,16 +34,16 @@ pub(super) fn step(text: &str, before: Option<char>, complete: bool) -> Step {
         _ => span(text, before, complete),
     };
     match found {
-        Step::Hold if complete => Step::Plain(run(text)),
+        InlineStep::Hold if complete => InlineStep::Plain(run(text)),
         other => other,
     }
 }
 
-fn escaped(text: &str, complete: bool) -> Step {
+fn escaped(text: &str, complete: bool) -> InlineStep {
     match text[1..].chars().next() {
-        None if !complete => Step::Hold,
-        Some(next) if next.is_ascii_punctuation() => Step::Escaped(2),
-        _ => Step::Plain(1),
+        None if !complete => InlineStep::Hold,
+        Some(next) if next.is_ascii_punctuation() => InlineStep::Escaped(2),
+        _ => InlineStep::Plain(1),
     }
 }
 
@@ -53,10 +53,10 @@ fn run(text: &str) -> usize {
     text.len() - text.trim_start_matches(mark).len()
 }
 
-fn span(text: &str, before: Option<char>, complete: bool) -> Step {
+fn span(text: &str, before: Option<char>, complete: bool) -> InlineStep {
     let length = run(text);
     let (mark, inside) = (text.as_bytes()[0], &text[length..]);
-    let Some(first) = inside.chars().next() else { return Step::Hold };
+    let Some(first) = inside.chars().next() else { return InlineStep::Hold };
     let opens = match mark {
         b'`' => true,
         b'~' => length == 2,
@@ -64,22 +64,22 @@ fn span(text: &str, before: Option<char>, complete: bool) -> Step {
         _ => length <= 3 && !first.is_whitespace(),
     };
     if !opens {
-        return Step::Plain(length);
+        return InlineStep::Plain(length);
     }
     match end_of_span(inside, mark, length, complete) {
-        Step::Span(end) => Step::Span(length + end),
-        Step::Plain(_) => Step::Plain(length),
+        InlineStep::Span(end) => InlineStep::Span(length + end),
+        InlineStep::Plain(_) => InlineStep::Plain(length),
         other => other,
     }
 }
 
 /// Looks for closing marks of the same length, skipping marks that may stand inside.
-fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
+fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> InlineStep {
     let mut last = None;
     let mut at = 0;
     for _ in 0..=SPAN {
         let rest = &inside[at..];
-        let Some(letter) = rest.chars().next() else { return Step::Hold };
+        let Some(letter) = rest.chars().next() else { return InlineStep::Hold };
         if letter != char::from(mark) || (last == Some('\\') && mark != b'`') {
             last = Some(letter);
             at += letter.len_utf8();
@@ -88,7 +88,7 @@ fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
         let found = run(rest);
         let next = rest[found..].chars().next();
         if next.is_none() && !complete {
-            return Step::Hold; // more marks may follow
+            return InlineStep::Hold; // more marks may follow
         }
         let closes = match mark {
             b'`' => true,
@@ -96,40 +96,40 @@ fn end_of_span(inside: &str, mark: u8, length: usize, complete: bool) -> Step {
             _ => !last.is_some_and(char::is_whitespace),
         };
         if found == length && closes {
-            return Step::Span(at + found);
+            return InlineStep::Span(at + found);
         }
         last = Some(letter);
         at += found;
     }
-    Step::Plain(0)
+    InlineStep::Plain(0)
 }
 
 /// Parses `[text](target)`.
-fn link(text: &str, complete: bool) -> Step {
+fn link(text: &str, complete: bool) -> InlineStep {
     let mut letters = text.char_indices().skip(1);
     let end = letters.by_ref().take(SPAN).find(|(_, letter)| matches!(letter, '[' | ']'));
     let end = match end {
         Some((at, ']')) => at,
-        Some(_) => return Step::Plain(1),
-        None if text.chars().nth(SPAN).is_some() => return Step::Plain(1),
-        None => return Step::Hold,
+        Some(_) => return InlineStep::Plain(1),
+        None if text.chars().nth(SPAN).is_some() => return InlineStep::Plain(1),
+        None => return InlineStep::Hold,
     };
     let target = match text[end + 1..].chars().next() {
-        None if !complete => return Step::Hold,
+        None if !complete => return InlineStep::Hold,
         Some('(') => &text[end + 2..],
-        _ => return Step::Plain(1),
+        _ => return InlineStep::Plain(1),
     };
     let mut depth = 1;
     for (at, letter) in target.char_indices().take(TARGET) {
         match letter {
             '(' => depth += 1,
             ')' => depth -= 1,
-            _ if letter.is_whitespace() => return Step::Plain(1),
+            _ if letter.is_whitespace() => return InlineStep::Plain(1),
             _ => {}
         }
         if depth == 0 {
-            return Step::Span(end + 2 + at + 1);
+            return InlineStep::Span(end + 2 + at + 1);
         }
     }
-    if target.chars().nth(TARGET - 1).is_some() { Step::Plain(1) } else { Step::Hold }
+    if target.chars().nth(TARGET - 1).is_some() { InlineStep::Plain(1) } else { InlineStep::Hold }
 }

@@ -10,7 +10,7 @@ use baton_core::role::{CODING, Candidate, REASONING, ROUTER, Roles};
 
 use super::built_in;
 use super::privacy::{Away, Destinations};
-use crate::config::Origin;
+use crate::config::ValueOrigin;
 
 /// The built-in roles.
 const ROLES: [&str; 3] = [REASONING, ROUTER, CODING];
@@ -46,11 +46,11 @@ pub(crate) enum Ollama {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     /// The model that was named, and the origin of that.
-    pub(crate) named: Option<(String, Origin)>,
+    pub(crate) named: Option<(String, ValueOrigin)>,
     /// The roles of the settings file.
     pub(crate) roles: Roles,
     /// The origin of Ollama's address; the default does not count as configured.
-    pub(crate) ollama_from: Option<Origin>,
+    pub(crate) ollama_from: Option<ValueOrigin>,
     /// The result of looking for an Ollama at its usual address.
     pub(crate) ollama: Ollama,
     /// The built-in providers whose key is there, in order, and where it is, in words.
@@ -70,8 +70,8 @@ impl Facts {
         matches!(&self.ollama, Ollama::Has(names) if names.iter().any(|name| name == built_in::PROVIDERS[0].model))
     }
 
-    fn ollama_is_said(&self) -> Option<&Origin> {
-        self.ollama_from.as_ref().filter(|origin| **origin != Origin::Default)
+    fn ollama_is_said(&self) -> Option<&ValueOrigin> {
+        self.ollama_from.as_ref().filter(|origin| **origin != ValueOrigin::Default)
     }
 
     /// The settings of a model from the roles, if they name it.
@@ -201,10 +201,10 @@ pub(crate) fn choose(facts: &Facts) -> Chosen {
 fn decide(facts: &Facts) -> (Candidate, Roles, String) {
     let alone = |candidate: Candidate, why: String| (candidate, Roles::new(), why);
     match &facts.named {
-        Some((model, Origin::Flag(flag))) => {
+        Some((model, ValueOrigin::Flag(flag))) => {
             return alone(facts.candidate(model), format!("named by {flag}"));
         }
-        Some((model, Origin::Environment(variable))) => {
+        Some((model, ValueOrigin::Environment(variable))) => {
             return alone(facts.candidate(model), format!("named by {variable}"));
         }
         _ => {}
@@ -225,7 +225,7 @@ fn decide(facts: &Facts) -> (Candidate, Roles, String) {
     }
     let ollama = Candidate { temperature: Some(0.0), ..usual(&built_in::PROVIDERS[0]) };
     match facts.ollama_is_said() {
-        Some(Origin::Environment(variable)) => return alone(ollama, format!("{variable} is set")),
+        Some(ValueOrigin::Environment(variable)) => return alone(ollama, format!("{variable} is set")),
         Some(_) => return alone(ollama, "`providers.ollama` in baton.toml".to_owned()),
         None if facts.has_the_usual() => return alone(ollama, "Ollama runs here and has it".to_owned()),
         None => {}

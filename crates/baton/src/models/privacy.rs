@@ -19,18 +19,18 @@ pub(crate) struct Away {
     /// The host of the search service, if it is not on this machine.
     pub(crate) search: Option<String>,
     /// The collector of spans, if it is not on this machine.
-    pub(crate) collector: Option<Watcher>,
+    pub(crate) collector: Option<EventReceiver>,
     /// The host of the execution service, if it is not on this machine.
     pub(crate) execution: Option<String>,
     /// The context service, which receives events, if it is not on this machine.
-    pub(crate) context: Option<Watcher>,
+    pub(crate) context: Option<EventReceiver>,
     /// Whether pages may be visited, before a policy decides about a request.
     pub(crate) visits: bool,
 }
 
 /// A service on another machine that receives data about runs: their spans, or when they begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Watcher {
+pub(crate) struct EventReceiver {
     /// Its host.
     pub(crate) host: String,
     /// Whether the data includes the content of messages.
@@ -61,11 +61,11 @@ pub(crate) struct Destinations {
     /// The host that searches go to. The words of a search are not the conversation, but may hold any of it.
     pub(super) searches: Option<String>,
     /// The collector of spans.
-    pub(super) watcher: Option<Watcher>,
+    pub(super) watcher: Option<EventReceiver>,
     /// The host of the tools that are called elsewhere. Their arguments may hold any of it as well.
     pub(super) execution: Option<String>,
     /// The context service.
-    pub(super) context: Option<Watcher>,
+    pub(super) context: Option<EventReceiver>,
     /// Whether pages may be visited. Their addresses come from a model, and may hold any of it, too.
     pub(super) visits: bool,
 }
@@ -134,7 +134,7 @@ impl Destinations {
             words.push_str(&format!("; calls of its tools go to {host}"));
         }
         for (what, watcher) in [("telemetry goes", &self.watcher), ("events go", &self.context)] {
-            if let Some(Watcher { host, content }) = watcher {
+            if let Some(EventReceiver { host, content }) = watcher {
                 let all = if *content { ", with all that is said" } else { "" };
                 words.push_str(&format!("; {what} to {host}{all}"));
             }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::{Color, Globals};
-use crate::config::Settled;
+use crate::config::ResolvedConfig;
 
 /// The models of a file with this text.
 fn models(text: &str) -> (tempfile::TempDir, Models) {
@@ -9,7 +9,7 @@ fn models(text: &str) -> (tempfile::TempDir, Models) {
     std::fs::write(&file, text).unwrap();
     let (config, data) = (Some(file), Some(folder.path().join("data")));
     let globals = Globals { config, data, json: false, verbose: 0, color: Color::Auto };
-    let models = Models::new(&Config::new(&Settled::find(&globals, None).unwrap()).unwrap());
+    let models = Models::new(&Config::new(&ResolvedConfig::find(&globals, None).unwrap()).unwrap());
     (folder, models)
 }
 
@@ -77,7 +77,7 @@ fn a_key_that_is_not_there_is_told_before_anybody_is_asked() {
 fn config_of(folder: &tempfile::TempDir) -> Config {
     let (config, data) = (Some(folder.path().join("baton.toml")), Some(folder.path().join("data")));
     let globals = Globals { config, data, json: false, verbose: 0, color: Color::Auto };
-    Config::new(&Settled::find(&globals, None).unwrap()).unwrap()
+    Config::new(&ResolvedConfig::find(&globals, None).unwrap()).unwrap()
 }
 
 #[test]

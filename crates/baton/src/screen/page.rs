@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// The output of one run as text.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct TextOutput {
     /// Whether the answer goes to a terminal.
     read: bool,
     /// Renders the answer on a terminal; absent: the text is written as it is.
@@ -50,11 +50,11 @@ pub(crate) struct Page {
     since: Instant,
 }
 
-impl Page {
+impl TextOutput {
     /// An empty page.
     pub(crate) fn new() -> Self {
         let read = shows_answers();
-        Page {
+        TextOutput {
             read,
             markdown: (read && colours_answers()).then(Markdown::default),
             message: None,
@@ -231,7 +231,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for TextOutput {
     /// Stops the spinner when the page is gone.
     fn drop(&mut self) {
         self.rest();

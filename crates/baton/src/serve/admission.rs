@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use baton_core::id::{RunId, Tenant};
 use baton_engine::Load;
 
-use super::limits::Limits;
-use super::problem::{Code, Problem};
+use super::limits::ServeLimits;
+use super::problem::{Problem, ProblemCode};
 
 /// The most tenants whose requests are counted; above it, tenants whose bucket is full again are forgotten.
 const MOST_TENANTS: usize = 10_000;
@@ -19,7 +19,7 @@ const WAITS: Duration = Duration::from_secs(3);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Admission {
+pub(crate) struct AdmissionGate {
     runs: Arc<Mutex<Runs>>,
     streams: Arc<Mutex<Streams>>,
     buckets: Mutex<HashMap<Tenant, Bucket>>,
@@ -30,11 +30,11 @@ pub(crate) struct Admission {
 struct Runs {
     beginning: HashMap<Tenant, u64>,
     /// Tenants that were refused although they had less than their share.
-    waiting: HashMap<Tenant, Refused>,
+    waiting: HashMap<Tenant, WaitingTenant>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Refused {
+struct WaitingTenant {
     at: Instant,
     /// Whether it has no run at all, and is therefore not counted among the tenants that have some.
     has_none: bool,
@@ -54,7 +54,7 @@ struct Bucket {
     at: Instant,
 }
 
-impl Admission {
+impl AdmissionGate {
     /// Takes a place for one more run or call of a tenant; it is given back when the run is driven.
     ///
     /// A tenant may have all places while no other tenant waits. A tenant's share is the number of places divided by
@@ -69,7 +69,7 @@ impl Admission {
         tenant: &Tenant,
         load: impl FnOnce() -> Load,
         now: Instant,
-        limits: &Limits,
+        limits: &ServeLimits,
     ) -> Result<RunPermit, Problem> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let (most, load) = (limits.runs as u64, load());
@@ -86,15 +86,15 @@ impl Admission {
             return Ok(RunPermit { runs: self.runs.clone(), tenant: tenant.clone() });
         }
         if has_less {
-            runs.waiting.insert(tenant.clone(), Refused { at: now, has_none });
+            runs.waiting.insert(tenant.clone(), WaitingTenant { at: now, has_none });
         }
         let detail =
             format!("this process has {} runs and calls to see to already: try again in a moment", load.all);
-        Err(Problem::new(Code::Overloaded, detail).after(1))
+        Err(Problem::new(ProblemCode::Overloaded, detail).after(1))
     }
 
     /// Takes a place for one more stream of a tenant until it is dropped; [`StreamPermit::of`] counts it for a run.
-    pub(crate) fn stream(&self, tenant: &Tenant, limits: &Limits) -> Result<StreamPermit, Problem> {
+    pub(crate) fn stream(&self, tenant: &Tenant, limits: &ServeLimits) -> Result<StreamPermit, Problem> {
         let mut streams = lock(&self.streams);
         if let Some(most) = limits.streams_per_tenant
             && streams.of_tenants.get(tenant).is_some_and(|open| *open >= most)
@@ -107,7 +107,7 @@ impl Admission {
     }
 
     /// Takes one request from a tenant's bucket, or refuses it.
-    pub(crate) fn request(&self, tenant: &Tenant, now: Instant, limits: &Limits) -> Result<(), Problem> {
+    pub(crate) fn request(&self, tenant: &Tenant, now: Instant, limits: &ServeLimits) -> Result<(), Problem> {
         let Some(rate) = limits.requests_per_s.map(f64::from) else { return Ok(()) };
         let full = rate * 2.0;
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ impl Admission {
         }
         let seconds = ((1.0 - bucket.left) / rate).ceil().max(1.0);
         let detail = format!("there were too many requests: {rate} a second are answered");
-        Err(Problem::new(Code::RateLimited, detail).after(seconds as u64))
+        Err(Problem::new(ProblemCode::RateLimited, detail).after(seconds as u64))
     }
 
     /// How many streams are open.
@@ -175,7 +175,7 @@ pub(crate) struct StreamPermit {
 
 impl StreamPermit {
     /// Counts the stream among those of one run, too; refuses it if the run has too many.
-    pub(crate) fn of(mut self, run: RunId, limits: &Limits) -> Result<StreamPermit, Problem> {
+    pub(crate) fn of(mut self, run: RunId, limits: &ServeLimits) -> Result<StreamPermit, Problem> {
         let mut streams = lock(&self.streams);
         let open = streams.of_runs.entry((self.tenant.clone(), run)).or_default();
         if *open < limits.streams_per_run {
@@ -201,7 +201,7 @@ impl Drop for StreamPermit {
 }
 
 fn refused<T>(detail: String) -> Result<T, Problem> {
-    Err(Problem::new(Code::RateLimited, detail).after(1))
+    Err(Problem::new(ProblemCode::RateLimited, detail).after(1))
 }
 
 fn give_back<K: std::hash::Hash + Eq>(open: &mut HashMap<K, usize>, key: &K) {
@@ -223,22 +223,22 @@ mod tests {
 
     use super::*;
 
-    fn said<T>(result: Result<T, Problem>) -> Result<(), (Code, Option<u64>)> {
+    fn said<T>(result: Result<T, Problem>) -> Result<(), (ProblemCode, Option<u64>)> {
         result.map(|_| ()).map_err(|problem| (problem.code, problem.retry_after))
     }
 
     /// Tenants and what each of them has, on a process that drives 20 runs.
     struct House {
-        admission: Admission,
-        limits: Limits,
+        admission: AdmissionGate,
+        limits: ServeLimits,
         now: Instant,
         driven: HashMap<Tenant, u64>,
     }
 
     impl House {
         fn new() -> House {
-            let limits = Limits { runs: 20, ..Limits::default() };
-            House { admission: Admission::default(), limits, now: Instant::now(), driven: HashMap::new() }
+            let limits = ServeLimits { runs: 20, ..ServeLimits::default() };
+            House { admission: AdmissionGate::default(), limits, now: Instant::now(), driven: HashMap::new() }
         }
 
         /// One more run of a tenant, which is driven from then on.
@@ -249,7 +249,7 @@ mod tests {
             match self.admission.run(&tenant, || load, self.now, &self.limits) {
                 Ok(_) => *self.driven.entry(tenant).or_default() += 1,
                 Err(problem) => {
-                    assert_eq!((problem.code, problem.retry_after), (Code::Overloaded, Some(1)));
+                    assert_eq!((problem.code, problem.retry_after), (ProblemCode::Overloaded, Some(1)));
                     return false;
                 }
             }
@@ -302,23 +302,25 @@ mod tests {
 
     #[test]
     fn what_is_beginning_counts() {
-        let (admission, limits) = (Admission::default(), Limits { runs: 2, ..Limits::default() });
+        let (admission, limits) =
+            (AdmissionGate::default(), ServeLimits { runs: 2, ..ServeLimits::default() });
         let tenant: Tenant = "a".parse().unwrap();
         let begin = || admission.run(&tenant, Load::default, Instant::now(), &limits);
         let (first, _second) = (begin().unwrap(), begin().unwrap());
-        assert_eq!(said(begin()), Err((Code::Overloaded, Some(1))));
+        assert_eq!(said(begin()), Err((ProblemCode::Overloaded, Some(1))));
         drop(first);
         assert_eq!(said(begin()), Ok(()));
     }
 
     #[test]
     fn streams_are_counted_by_run_and_by_tenant_and_given_back() {
-        let admission = Admission::default();
-        let limits = Limits { streams_per_run: 2, streams_per_tenant: Some(3), ..Limits::default() };
+        let admission = AdmissionGate::default();
+        let limits =
+            ServeLimits { streams_per_run: 2, streams_per_tenant: Some(3), ..ServeLimits::default() };
         let run = |n| RunId(Uuid::from_u128(n));
         let (a, b): (Tenant, Tenant) = ("a".parse().unwrap(), "b".parse().unwrap());
         let open = |tenant: &Tenant, n| admission.stream(tenant, &limits)?.of(run(n), &limits);
-        let refused = Err((Code::RateLimited, Some(1)));
+        let refused = Err((ProblemCode::RateLimited, Some(1)));
         let first = open(&a, 1).unwrap();
         let _second = open(&a, 1).unwrap();
         assert_eq!(said(open(&a, 1)), refused);
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!(admission.open_streams(), 4);
         drop(first);
         assert_eq!((said(open(&a, 3)), admission.open_streams()), (Ok(()), 3));
-        let unlimited = Limits { streams_per_tenant: None, ..limits.clone() };
+        let unlimited = ServeLimits { streams_per_tenant: None, ..limits.clone() };
         let one = |n| admission.stream(&a, &unlimited)?.of(run(n), &unlimited);
         let many: Result<Vec<_>, _> = (10..500).map(one).collect();
         drop(many.unwrap());
@@ -337,10 +339,11 @@ mod tests {
 
     #[test]
     fn a_place_that_was_kept_counts_before_its_run_is_known() {
-        let admission = Admission::default();
-        let limits = Limits { streams_per_run: 1, streams_per_tenant: Some(2), ..Limits::default() };
+        let admission = AdmissionGate::default();
+        let limits =
+            ServeLimits { streams_per_run: 1, streams_per_tenant: Some(2), ..ServeLimits::default() };
         let (tenant, run): (Tenant, _) = ("a".parse().unwrap(), RunId(Uuid::from_u128(1)));
-        let refused = Err((Code::RateLimited, Some(1)));
+        let refused = Err((ProblemCode::RateLimited, Some(1)));
         let kept = admission.stream(&tenant, &limits).unwrap();
         let first = admission.stream(&tenant, &limits).unwrap().of(run, &limits).unwrap();
         assert_eq!(said(admission.stream(&tenant, &limits)), refused);
@@ -351,17 +354,17 @@ mod tests {
 
     #[test]
     fn a_tenant_may_ask_so_often_and_no_more() {
-        let admission = Admission::default();
-        let limits = Limits { requests_per_s: Some(2), ..Limits::default() };
+        let admission = AdmissionGate::default();
+        let limits = ServeLimits { requests_per_s: Some(2), ..ServeLimits::default() };
         let began = Instant::now();
         let (a, b): (Tenant, Tenant) = ("a".parse().unwrap(), "b".parse().unwrap());
         let ask =
             |tenant: &Tenant, ms| said(admission.request(tenant, began + Duration::from_millis(ms), &limits));
-        let refused = Err((Code::RateLimited, Some(1)));
+        let refused = Err((ProblemCode::RateLimited, Some(1)));
         assert_eq!([0, 0, 0, 0, 0].map(|ms| ask(&a, ms)), [Ok(()), Ok(()), Ok(()), Ok(()), refused]);
         assert_eq!(ask(&b, 0), Ok(()));
         assert_eq!([400, 500, 501, 60_000].map(|ms| ask(&a, ms)), [refused, Ok(()), refused, Ok(())]);
-        let free = Limits::default();
+        let free = ServeLimits::default();
         assert!((0..10_000).all(|_| admission.request(&a, began, &free).is_ok()));
     }
 }

@@ -12,7 +12,7 @@ use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query, run_id};
 use super::page::{Page, limit};
 use super::problem::Problem;
-use super::run::{About, may_steer};
+use super::run::{RunHeaders, may_steer};
 use super::runs::go_on;
 use super::shapes::{ApprovalsQuery, Decide};
 use super::state::Service;
@@ -51,7 +51,7 @@ pub(crate) async fn decide(
     caller.need(Scope::Approve)?;
     let (engine, tenant) = (service.engine(), &caller.tenant);
     let run = run_id(&id)?;
-    let about = About::read(engine, tenant, run).await?;
+    let about = RunHeaders::read(engine, tenant, run).await?;
     let asked = engine.store().approval(tenant, &approval_id).await?;
     if asked.run_id != run {
         return Err(Problem::not_found("approval"));

@@ -23,7 +23,7 @@ use axum::http::request::Parts;
 use baton_core::id::Tenant;
 use baton_core::policy::Mode;
 
-use super::problem::{Code, Problem, internal};
+use super::problem::{Problem, ProblemCode, internal};
 pub(crate) use book::Auth;
 
 /// A permission of a token.
@@ -130,7 +130,7 @@ impl Caller {
         }
         let name = scope.as_str();
         let detail = format!("this token may not do that: it needs the scope `{name}`");
-        Err(Problem::new(Code::Forbidden, detail).with("scope", name))
+        Err(Problem::new(ProblemCode::Forbidden, detail).with("scope", name))
     }
 }
 

@@ -17,8 +17,8 @@ use baton_core::id::{RunId, ThreadId, excerpt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
-use super::limits::Limits;
-use super::problem::{Code, Problem};
+use super::limits::ServeLimits;
+use super::problem::{Problem, ProblemCode};
 use super::state::Service;
 use crate::config::nearest;
 
@@ -39,7 +39,7 @@ impl<T: DeserializeOwned> FromRequest<Service> for Json<T> {
 }
 
 /// Reads the bytes of a JSON body, also for handlers that have to hash them.
-pub(crate) async fn read(request: Request, limits: &Limits) -> Result<Bytes, Problem> {
+pub(crate) async fn read(request: Request, limits: &ServeLimits) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
     is_plain_json(&parts.headers)?;
     let bytes = collect(&parts.headers, body, limits).await?;
@@ -64,7 +64,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let refused = |detail: &str| Err(Problem::new(Code::UnsupportedMediaType, detail));
+    let refused = |detail: &str| Err(Problem::new(ProblemCode::UnsupportedMediaType, detail));
     if text(CONTENT_ENCODING).is_some_and(|encoding| !encoding.trim().eq_ignore_ascii_case("identity")) {
         return refused("an encoded body is not taken: send it without Content-Encoding");
     }
@@ -76,12 +76,12 @@ fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn collect(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Bytes, Problem> {
+async fn collect(headers: &HeaderMap, body: Body, limits: &ServeLimits) -> Result<Bytes, Problem> {
     let most = limits.body_bytes;
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let too_long = || {
         let detail = format!("the body is longer than {most} bytes: send less at once");
-        Problem::new(Code::PayloadTooLarge, detail).with("most_bytes", most)
+        Problem::new(ProblemCode::PayloadTooLarge, detail).with("most_bytes", most)
     };
     let longer = |length: u64| length > most as u64;
     if announced.is_some_and(longer) || longer(body.size_hint().lower()) {

@@ -11,7 +11,7 @@ use super::body::{Path, Query, run_id};
 use super::key::Keyed;
 use super::page::{Page, limit};
 use super::problem::{Problem, internal};
-use super::run::{About, may_steer};
+use super::run::{RunHeaders, may_steer};
 use super::shapes::{ForkRun, StepsQuery};
 use super::state::Service;
 use crate::shape;
@@ -38,7 +38,7 @@ pub(crate) async fn list(
             break;
         }
     }
-    Ok(About::of(&row).on(page.into_response()))
+    Ok(RunHeaders::of(&row).on(page.into_response()))
 }
 
 /// `POST /v1/runs/{id}/fork`.
@@ -60,6 +60,6 @@ pub(crate) async fn fork(
         forked
     });
     let forked = forking.await.map_err(|_| internal("the task that forks a run is gone"))??.run();
-    let about = About::read(service.engine(), &caller.tenant, forked).await?;
+    let about = RunHeaders::read(service.engine(), &caller.tenant, forked).await?;
     Ok(about.on((StatusCode::CREATED, Json(json!({ "run_id": forked }))).into_response()))
 }

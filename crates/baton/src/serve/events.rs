@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::auth::{Caller, Scope};
 use super::key::Keyed;
-use super::problem::{Code, Problem};
+use super::problem::{Problem, ProblemCode};
 use super::state::Service;
 
 /// The longest names that are taken, in characters.
@@ -59,7 +59,7 @@ pub(crate) async fn receive(
     match store.key(tenant, &key.route, &key.key, at).await? {
         Some(known) if known.body_hash != key.body_hash => {
             let why = "this Idempotency-Key was used before with another event: choose another key";
-            Err(Problem::new(Code::IdempotencyMismatch, why))
+            Err(Problem::new(ProblemCode::IdempotencyMismatch, why))
         }
         _ => Ok(StatusCode::ACCEPTED),
     }

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, uri};
 use axum::response::{IntoResponse, Response};
 use baton_core::id::excerpt;
 
-use super::problem::{Code, Problem};
+use super::problem::{Problem, ProblemCode};
 
 /// The headers that browsers may send from named pages.
 const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, traceparent";
@@ -21,7 +21,7 @@ const EXPOSED: &str = "x-run-id, x-thread-id, x-trace-id, x-correlation-id, retr
 
 /// A host as a name or an address, in its normalised form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Host {
+enum RequestHost {
     Name(String),
     Address(IpAddr),
 }
@@ -29,7 +29,7 @@ enum Host {
 /// A host, and its port if one is stated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostName {
-    host: Host,
+    host: RequestHost,
     port: Option<u16>,
 }
 
@@ -44,7 +44,7 @@ impl HostName {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (address, port) = rest.split_once(']')?;
-                (Host::Address(IpAddr::V6(address.parse::<Ipv6Addr>().ok()?)), port)
+                (RequestHost::Address(IpAddr::V6(address.parse::<Ipv6Addr>().ok()?)), port)
             }
             None => {
                 let (name, port) = text.find(':').map_or((text, ""), |at| text.split_at(at));
@@ -65,7 +65,7 @@ fn port_number(digits: &str) -> Option<u16> {
     digits.parse().ok().filter(|port| plain && *port != 0)
 }
 
-fn host(name: &str) -> Option<Host> {
+fn host(name: &str) -> Option<RequestHost> {
     // A name may end with the dot of the DNS root.
     let name = name.strip_suffix('.').unwrap_or(name);
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -74,8 +74,8 @@ fn host(name: &str) -> Option<Host> {
         return None;
     }
     Some(match name.parse::<Ipv4Addr>() {
-        Ok(address) => Host::Address(IpAddr::V4(address)),
-        Err(_) => Host::Name(name.to_ascii_lowercase()),
+        Ok(address) => RequestHost::Address(IpAddr::V4(address)),
+        Err(_) => RequestHost::Name(name.to_ascii_lowercase()),
     })
 }
 
@@ -97,8 +97,8 @@ pub(crate) fn judge_host(text: &str, usual_port: u16, ours: Ours<'_>) -> bool {
         return true;
     }
     let is_here = match &asked.host {
-        Host::Name(name) => name == "localhost",
-        Host::Address(address) => {
+        RequestHost::Name(name) => name == "localhost",
+        RequestHost::Address(address) => {
             [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST), ours.local.ip().to_canonical()]
                 .contains(address)
         }
@@ -115,7 +115,7 @@ pub(crate) struct Guard {
 
 /// The page that a request came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum RequestOrigin {
     /// No page, or one of ours.
     Own,
     /// One that the operator named: its scripts may read the answer.
@@ -129,7 +129,7 @@ impl Guard {
     }
 
     /// Checks the host and the origin of a request.
-    pub(crate) fn judge<B>(&self, request: &Request<B>, local: SocketAddr) -> Result<Page, Problem> {
+    pub(crate) fn judge<B>(&self, request: &Request<B>, local: SocketAddr) -> Result<RequestOrigin, Problem> {
         let ours = Ours { local, further: &self.hosts };
         self.host(request.uri(), request.headers(), ours)?;
         self.origin(request.headers(), ours)
@@ -154,18 +154,18 @@ impl Guard {
                     "{:?} is not served here; if it should be, name it in hosts below [serve] in baton.toml",
                     excerpt(text)
                 );
-                Err(Problem::new(Code::BadHost, detail))
+                Err(Problem::new(ProblemCode::BadHost, detail))
             }
         }
     }
 
-    fn origin(&self, headers: &HeaderMap, ours: Ours<'_>) -> Result<Page, Problem> {
+    fn origin(&self, headers: &HeaderMap, ours: Ours<'_>) -> Result<RequestOrigin, Problem> {
         let mut stated = headers.get_all(ORIGIN).iter();
         let (origin, second) = (stated.next(), stated.next());
-        let Some(origin) = origin else { return Ok(Page::Own) };
+        let Some(origin) = origin else { return Ok(RequestOrigin::Own) };
         let text = origin.to_str().unwrap_or_default();
         if second.is_none() && self.origins.iter().any(|known| known.eq_ignore_ascii_case(text)) {
-            return Ok(Page::Named(origin.clone()));
+            return Ok(RequestOrigin::Named(origin.clone()));
         }
         let own = match text.split_once("://") {
             Some(("http", authority)) => judge_host(authority, 80, ours),
@@ -173,18 +173,18 @@ impl Guard {
             _ => false,
         };
         if own && second.is_none() {
-            return Ok(Page::Own);
+            return Ok(RequestOrigin::Own);
         }
         let detail = "pages of this origin may not use the service; if they should, name it in origins below [serve] \
                       in baton.toml";
-        Err(Problem::new(Code::Forbidden, detail))
+        Err(Problem::new(ProblemCode::Forbidden, detail))
     }
 }
 
 /// The answer to a CORS preflight from a named page.
-pub(crate) fn preflight<B>(request: &Request<B>, page: &Page) -> Option<Response> {
+pub(crate) fn preflight<B>(request: &Request<B>, page: &RequestOrigin) -> Option<Response> {
     let asks = request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    if request.method() != Method::OPTIONS || !asks || !matches!(page, Page::Named(_)) {
+    if request.method() != Method::OPTIONS || !asks || !matches!(page, RequestOrigin::Named(_)) {
         return None;
     }
     let told = [
@@ -198,8 +198,8 @@ pub(crate) fn preflight<B>(request: &Request<B>, page: &Page) -> Option<Response
 }
 
 /// Lets the scripts of a named page read the answer.
-pub(crate) fn open_to(page: &Page, headers: &mut HeaderMap) {
-    let Page::Named(origin) = page else { return };
+pub(crate) fn open_to(page: &RequestOrigin, headers: &mut HeaderMap) {
+    let RequestOrigin::Named(origin) = page else { return };
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     headers.append(header::VARY, HeaderValue::from_static("origin"));

@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use super::auth::{Caller, Scope};
-use super::problem::{Code, Problem};
+use super::problem::{Problem, ProblemCode};
 use super::space;
 use super::state::Service;
 use crate::models::Chosen;
@@ -56,7 +56,7 @@ pub(crate) struct Health {
     pub(crate) models: Option<Vec<String>>,
     /// The work of the caller's tenant that is in progress or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue: Option<Queue>,
+    pub(crate) queue: Option<QueueHealth>,
     /// Disk space, free and used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sizes: Option<Sizes>,
@@ -67,7 +67,8 @@ pub(crate) struct Health {
 
 /// The work of a tenant that is in progress or waits.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Queue {
+#[schemars(rename = "Queue")]
+pub(crate) struct QueueHealth {
     /// Runs that this process drives, and calls that it makes.
     pub(crate) running: u64,
     /// Runs that wait for their branch, counted up to 1000.
@@ -166,7 +167,9 @@ fn low(free: u64, limit: u64) -> Option<String> {
 /// `GET /health`.
 pub(crate) async fn health(State(service): State<Service>, request: Request) -> Response {
     if service.closing().is_cancelled() {
-        return Problem::new(Code::Overloaded, "this process is about to end").after(1).into_response();
+        return Problem::new(ProblemCode::Overloaded, "this process is about to end")
+            .after(1)
+            .into_response();
     }
     let state = service.probe().state(&service).await;
     let status = if state.why.is_none() { "ok" } else { "degraded" };
@@ -183,7 +186,7 @@ pub(crate) async fn health(State(service): State<Service>, request: Request) -> 
 }
 
 /// The work of the caller's tenant; none if the store does not answer.
-async fn queue(service: &Service, caller: &Caller) -> Option<Queue> {
+async fn queue(service: &Service, caller: &Caller) -> Option<QueueHealth> {
     let waiting = RunFilter { status: Some(RunStatus::Queued), limit: COUNTED, ..RunFilter::default() };
     let store = service.store();
     let counting = async {
@@ -197,7 +200,7 @@ async fn queue(service: &Service, caller: &Caller) -> Option<Queue> {
     let (runs, outbox) = tokio::time::timeout(PATIENCE, counting).await.ok()?.ok()?;
     let running = service.engine().load(&caller.tenant).own;
     let model_calls = service.app().models.waiting(&caller.tenant);
-    Some(Queue { running, runs, model_calls, outbox })
+    Some(QueueHealth { running, runs, model_calls, outbox })
 }
 
 /// The used and free disk space; none if the store does not answer.

@@ -6,7 +6,7 @@ use super::network::Network;
 
 /// See the fields.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct ServeLimits {
     /// The longest body, in bytes.
     pub(crate) body_bytes: usize,
     /// How long a whole body may take to arrive.
@@ -41,9 +41,9 @@ pub(crate) struct Limits {
     pub(crate) buffer_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ServeLimits {
     fn default() -> Self {
-        Limits {
+        ServeLimits {
             body_bytes: 1 << 20,
             body_deadline: Duration::from_secs(30),
             header_bytes: 16 << 10,

@@ -23,10 +23,10 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use activity::Activity;
-use connection::Connection;
-use places::{Given, Kind, Places};
+use connection::ServedConnection;
+use places::{ConnectionSlots, SlotGrant, SlotKind};
 
-use super::limits::Limits;
+use super::limits::ServeLimits;
 use super::state::Service;
 
 /// How long connections have to end on their own once the service is closing and its runs rest.
@@ -39,7 +39,7 @@ struct Listening {
     service: Service,
     router: Router,
     builder: Builder<TokioExecutor>,
-    places: Mutex<Places>,
+    places: Mutex<ConnectionSlots>,
 }
 
 /// Serves until the service closes; then ends the open connections, as soon as `rest` reports that its runs rest.
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     router: Router,
     rest: impl Future<Output = ()>,
 ) {
-    let (builder, places) = (builder(service.limits()), Places::new(service.limits().connections));
+    let (builder, places) = (builder(service.limits()), ConnectionSlots::new(service.limits().connections));
     let shared = Arc::new(Listening { service, router, builder, places: Mutex::new(places) });
     let connections = TaskTracker::new();
     loop {
@@ -72,28 +72,30 @@ impl Listening {
     fn take(self: &Arc<Self>, stream: TcpStream, peer: IpAddr, connections: &TaskTracker) {
         let activity = Activity::new();
         let given = self.places().give(peer, &activity, Instant::now(), self.service.limits());
-        let Some(Given { id, kind, leave }) = given else { return }; // dropping the stream closes it
-        let place = Place { shared: self.clone(), id, _counted: self.service.metrics().connected() };
+        let Some(SlotGrant { id, kind, leave }) = given else { return }; // dropping the stream closes it
+        let place = ConnectionSlot { shared: self.clone(), id, _counted: self.service.metrics().connected() };
         connections.spawn(async move {
-            let is_reserve = kind == Kind::Reserve;
-            Connection { stream, peer, shared: &place.shared, activity, leave, is_reserve }.drive().await;
+            let is_reserve = kind == SlotKind::Reserve;
+            ServedConnection { stream, peer, shared: &place.shared, activity, leave, is_reserve }
+                .drive()
+                .await;
             drop(place);
         });
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, ConnectionSlots> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A place among the open connections.
-struct Place {
+struct ConnectionSlot {
     shared: Arc<Listening>,
     id: u64,
     _counted: super::metrics::Connected,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.shared.places().take_back(self.id);
     }
@@ -111,7 +113,7 @@ async fn pause(error: &io::Error) {
 
 /// The settings of HTTP. Deadlines for headers are kept by [`connection`]: here they would cut off idle connections,
 /// too.
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+fn builder(limits: &ServeLimits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

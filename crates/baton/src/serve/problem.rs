@@ -21,7 +21,7 @@ const STORE_RETRY_S: u64 = 2;
 
 /// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum ProblemCode {
     /// The request cannot be understood.
     InvalidRequest,
     /// The caller is not known.
@@ -65,105 +65,105 @@ pub(crate) enum Code {
     Run(RunCode),
 }
 
-impl Code {
+impl ProblemCode {
     /// All codes but those of runs.
     #[cfg(test)]
-    pub(crate) const ALL: [Code; 19] = [
-        Code::InvalidRequest,
-        Code::Unauthorized,
-        Code::Forbidden,
-        Code::NotFound,
-        Code::MethodNotAllowed,
-        Code::Conflict,
-        Code::BranchBusy,
-        Code::AlreadyDecided,
-        Code::Finished,
-        Code::Pruned,
-        Code::Cancelled,
-        Code::PayloadTooLarge,
-        Code::UnsupportedMediaType,
-        Code::BadHost,
-        Code::IdempotencyMismatch,
-        Code::RateLimited,
-        Code::Internal,
-        Code::Overloaded,
-        Code::StoreUnavailable,
+    pub(crate) const ALL: [ProblemCode; 19] = [
+        ProblemCode::InvalidRequest,
+        ProblemCode::Unauthorized,
+        ProblemCode::Forbidden,
+        ProblemCode::NotFound,
+        ProblemCode::MethodNotAllowed,
+        ProblemCode::Conflict,
+        ProblemCode::BranchBusy,
+        ProblemCode::AlreadyDecided,
+        ProblemCode::Finished,
+        ProblemCode::Pruned,
+        ProblemCode::Cancelled,
+        ProblemCode::PayloadTooLarge,
+        ProblemCode::UnsupportedMediaType,
+        ProblemCode::BadHost,
+        ProblemCode::IdempotencyMismatch,
+        ProblemCode::RateLimited,
+        ProblemCode::Internal,
+        ProblemCode::Overloaded,
+        ProblemCode::StoreUnavailable,
     ];
 
     /// The name on the wire.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Code::InvalidRequest => "invalid_request",
-            Code::Unauthorized => "unauthorized",
-            Code::Forbidden => "forbidden",
-            Code::NotFound => "not_found",
-            Code::MethodNotAllowed => "method_not_allowed",
-            Code::Conflict => "conflict",
-            Code::BranchBusy => "branch_busy",
-            Code::AlreadyDecided => "already_decided",
-            Code::Finished => "finished",
-            Code::Pruned => "pruned",
-            Code::Cancelled => "cancelled",
-            Code::PayloadTooLarge => "payload_too_large",
-            Code::UnsupportedMediaType => "unsupported_media_type",
-            Code::BadHost => "bad_host",
-            Code::IdempotencyMismatch => "idempotency_mismatch",
-            Code::RateLimited => "rate_limited",
-            Code::Internal => "internal",
-            Code::Overloaded => "overloaded",
-            Code::StoreUnavailable => "store_unavailable",
-            Code::Run(code) => code.as_str(),
+            ProblemCode::InvalidRequest => "invalid_request",
+            ProblemCode::Unauthorized => "unauthorized",
+            ProblemCode::Forbidden => "forbidden",
+            ProblemCode::NotFound => "not_found",
+            ProblemCode::MethodNotAllowed => "method_not_allowed",
+            ProblemCode::Conflict => "conflict",
+            ProblemCode::BranchBusy => "branch_busy",
+            ProblemCode::AlreadyDecided => "already_decided",
+            ProblemCode::Finished => "finished",
+            ProblemCode::Pruned => "pruned",
+            ProblemCode::Cancelled => "cancelled",
+            ProblemCode::PayloadTooLarge => "payload_too_large",
+            ProblemCode::UnsupportedMediaType => "unsupported_media_type",
+            ProblemCode::BadHost => "bad_host",
+            ProblemCode::IdempotencyMismatch => "idempotency_mismatch",
+            ProblemCode::RateLimited => "rate_limited",
+            ProblemCode::Internal => "internal",
+            ProblemCode::Overloaded => "overloaded",
+            ProblemCode::StoreUnavailable => "store_unavailable",
+            ProblemCode::Run(code) => code.as_str(),
         }
     }
 
     /// The status that goes with it.
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Code::InvalidRequest => StatusCode::BAD_REQUEST,
-            Code::Unauthorized => StatusCode::UNAUTHORIZED,
-            Code::Forbidden => StatusCode::FORBIDDEN,
-            Code::NotFound => StatusCode::NOT_FOUND,
-            Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Code::Conflict
-            | Code::BranchBusy
-            | Code::AlreadyDecided
-            | Code::Finished
-            | Code::Pruned
-            | Code::Cancelled => StatusCode::CONFLICT,
-            Code::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Code::BadHost => StatusCode::MISDIRECTED_REQUEST,
-            Code::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
-            Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-            Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Code::Overloaded | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Code::Run(code) => status_of_run(code),
+            ProblemCode::InvalidRequest => StatusCode::BAD_REQUEST,
+            ProblemCode::Unauthorized => StatusCode::UNAUTHORIZED,
+            ProblemCode::Forbidden => StatusCode::FORBIDDEN,
+            ProblemCode::NotFound => StatusCode::NOT_FOUND,
+            ProblemCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            ProblemCode::Conflict
+            | ProblemCode::BranchBusy
+            | ProblemCode::AlreadyDecided
+            | ProblemCode::Finished
+            | ProblemCode::Pruned
+            | ProblemCode::Cancelled => StatusCode::CONFLICT,
+            ProblemCode::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ProblemCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ProblemCode::BadHost => StatusCode::MISDIRECTED_REQUEST,
+            ProblemCode::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+            ProblemCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            ProblemCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ProblemCode::Overloaded | ProblemCode::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ProblemCode::Run(code) => status_of_run(code),
         }
     }
 
     /// The title, the same for all problems of a kind.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Code::InvalidRequest => "The request cannot be understood",
-            Code::Unauthorized => "A token is needed",
-            Code::Forbidden => "This is not allowed",
-            Code::NotFound => "There is no such thing",
-            Code::MethodNotAllowed => "There is no such method here",
-            Code::Conflict => "It does not go together with what there is",
-            Code::BranchBusy => "A run is active on the branch",
-            Code::AlreadyDecided => "Somebody decided already",
-            Code::Finished => "The run has ended",
-            Code::Pruned => "It was thrown away",
-            Code::Cancelled => "The run was cancelled",
-            Code::PayloadTooLarge => "The body is too long",
-            Code::UnsupportedMediaType => "The body has to be JSON",
-            Code::BadHost => "This host is not served here",
-            Code::IdempotencyMismatch => "The key was used before with another body",
-            Code::RateLimited => "Too much at once",
-            Code::Internal => "Something is wrong with Baton",
-            Code::Overloaded => "Baton has enough to do",
-            Code::StoreUnavailable => "The store cannot be reached",
-            Code::Run(_) => "The run failed",
+            ProblemCode::InvalidRequest => "The request cannot be understood",
+            ProblemCode::Unauthorized => "A token is needed",
+            ProblemCode::Forbidden => "This is not allowed",
+            ProblemCode::NotFound => "There is no such thing",
+            ProblemCode::MethodNotAllowed => "There is no such method here",
+            ProblemCode::Conflict => "It does not go together with what there is",
+            ProblemCode::BranchBusy => "A run is active on the branch",
+            ProblemCode::AlreadyDecided => "Somebody decided already",
+            ProblemCode::Finished => "The run has ended",
+            ProblemCode::Pruned => "It was thrown away",
+            ProblemCode::Cancelled => "The run was cancelled",
+            ProblemCode::PayloadTooLarge => "The body is too long",
+            ProblemCode::UnsupportedMediaType => "The body has to be JSON",
+            ProblemCode::BadHost => "This host is not served here",
+            ProblemCode::IdempotencyMismatch => "The key was used before with another body",
+            ProblemCode::RateLimited => "Too much at once",
+            ProblemCode::Internal => "Something is wrong with Baton",
+            ProblemCode::Overloaded => "Baton has enough to do",
+            ProblemCode::StoreUnavailable => "The store cannot be reached",
+            ProblemCode::Run(_) => "The run failed",
         }
     }
 }
@@ -187,7 +187,7 @@ fn status_of_run(code: RunCode) -> StatusCode {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Problem {
     /// The kind.
-    pub(crate) code: Code,
+    pub(crate) code: ProblemCode,
     /// The mistake, and how to correct it.
     pub(crate) detail: String,
     /// Further members.
@@ -198,18 +198,18 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// A problem of a kind.
-    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Problem {
         Problem { code, detail: detail.into(), more: Map::new(), retry_after: None }
     }
 
     /// There is no such thing, or it belongs to another tenant: the answer does not tell which.
     pub(crate) fn not_found(what: &str) -> Problem {
-        Problem::new(Code::NotFound, format!("there is no such {what}"))
+        Problem::new(ProblemCode::NotFound, format!("there is no such {what}"))
     }
 
     /// The request cannot be understood.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
-        Problem::new(Code::InvalidRequest, detail)
+        Problem::new(ProblemCode::InvalidRequest, detail)
     }
 
     /// Adds a further member.
@@ -247,50 +247,50 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.code == Code::Unauthorized {
+        if self.code == ProblemCode::Unauthorized {
             headers.insert("www-authenticate", HeaderValue::from_static("Bearer"));
         }
         response
     }
 }
 
-impl From<&EngineError> for Code {
-    fn from(error: &EngineError) -> Code {
+impl From<&EngineError> for ProblemCode {
+    fn from(error: &EngineError) -> ProblemCode {
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Flow(_) | EngineError::MissingTools { .. } => Code::Conflict,
-            EngineError::BadCursor { .. } | EngineError::Invalid(_) => Code::InvalidRequest,
-            EngineError::KeyMismatch => Code::IdempotencyMismatch,
-            EngineError::AboveMode { .. } | EngineError::Forbidden(_) => Code::Forbidden,
-            EngineError::ShuttingDown => Code::Overloaded,
+            EngineError::Flow(_) | EngineError::MissingTools { .. } => ProblemCode::Conflict,
+            EngineError::BadCursor { .. } | EngineError::Invalid(_) => ProblemCode::InvalidRequest,
+            EngineError::KeyMismatch => ProblemCode::IdempotencyMismatch,
+            EngineError::AboveMode { .. } | EngineError::Forbidden(_) => ProblemCode::Forbidden,
+            EngineError::ShuttingDown => ProblemCode::Overloaded,
         }
     }
 }
 
-impl From<&StoreError> for Code {
-    fn from(error: &StoreError) -> Code {
+impl From<&StoreError> for ProblemCode {
+    fn from(error: &StoreError) -> ProblemCode {
         match error {
-            StoreError::NotFound { .. } | StoreError::Tree(TreeError::NoBranch(_)) => Code::NotFound,
-            StoreError::Tree(TreeError::NoIndex { .. }) => Code::InvalidRequest,
+            StoreError::NotFound { .. } | StoreError::Tree(TreeError::NoBranch(_)) => ProblemCode::NotFound,
+            StoreError::Tree(TreeError::NoIndex { .. }) => ProblemCode::InvalidRequest,
             StoreError::Order(_)
             | StoreError::Exists { .. }
             | StoreError::Moved { .. }
             | StoreError::Tree(_)
             | StoreError::TooNew { .. }
             | StoreError::KeyUsed(_)
-            | StoreError::Held { .. } => Code::Conflict,
-            StoreError::Busy { .. } => Code::BranchBusy,
-            StoreError::AlreadyDecided { .. } => Code::AlreadyDecided,
-            StoreError::Ended { .. } => Code::Finished,
+            | StoreError::Held { .. } => ProblemCode::Conflict,
+            StoreError::Busy { .. } => ProblemCode::BranchBusy,
+            StoreError::AlreadyDecided { .. } => ProblemCode::AlreadyDecided,
+            StoreError::Ended { .. } => ProblemCode::Finished,
             // The queue is the caller's own, and the same request works once a run of theirs has ended: that is the
             // meaning of 429. 409 would say that it never will.
-            StoreError::QueueFull { .. } | StoreError::Untold { .. } => Code::RateLimited,
-            StoreError::TooLong { .. } => Code::PayloadTooLarge,
+            StoreError::QueueFull { .. } | StoreError::Untold { .. } => ProblemCode::RateLimited,
+            StoreError::TooLong { .. } => ProblemCode::PayloadTooLarge,
             StoreError::Unavailable(_) | StoreError::Blocked { .. } | StoreError::Ambiguous(_) => {
-                Code::StoreUnavailable
+                ProblemCode::StoreUnavailable
             }
             StoreError::Fenced { .. } | StoreError::Unread { .. } | StoreError::Corrupt { .. } => {
-                Code::Internal
+                ProblemCode::Internal
             }
         }
     }
@@ -310,7 +310,7 @@ pub(crate) fn members(error: &StoreError) -> Map<String, Value> {
 
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Problem {
-        let code = Code::from(&error);
+        let code = ProblemCode::from(&error);
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::AboveMode { most, .. } => {
@@ -331,18 +331,18 @@ impl From<EngineError> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
-        let (code, words) = (Code::from(&error), error.to_string());
+        let (code, words) = (ProblemCode::from(&error), error.to_string());
         match (code, &error) {
             (_, StoreError::NotFound { what, .. }) => Problem::not_found(what),
-            (Code::NotFound, _) => Problem::not_found("branch"),
-            (Code::RateLimited, _) => Problem::new(code, words).after(1),
-            (Code::StoreUnavailable, _) => {
+            (ProblemCode::NotFound, _) => Problem::not_found("branch"),
+            (ProblemCode::RateLimited, _) => Problem::new(code, words).after(1),
+            (ProblemCode::StoreUnavailable, _) => {
                 tracing::warn!(error = words, "the store is not available");
                 let detail =
                     "the store cannot be reached at the moment; try again, with the same Idempotency-Key";
                 Problem::new(code, detail).after(STORE_RETRY_S)
             }
-            (Code::Internal, _) => internal(&words),
+            (ProblemCode::Internal, _) => internal(&words),
             _ => Problem { more: members(&error), ..Problem::new(code, words) },
         }
     }
@@ -351,7 +351,7 @@ impl From<StoreError> for Problem {
 /// A fault of Baton itself: the log has the details, the answer has not.
 pub(crate) fn internal(words: &str) -> Problem {
     tracing::error!(error = words, "a request failed");
-    Problem::new(Code::Internal, "this is a fault of Baton; its log says more")
+    Problem::new(ProblemCode::Internal, "this is a fault of Baton; its log says more")
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::auth::Caller;
 use super::key::Keyed;
-use super::problem::{Code, Problem, internal};
-use super::run::{About, Asked, Begun, begin};
+use super::problem::{Problem, ProblemCode, internal};
+use super::run::{MessageRequest, RunHeaders, StartedRun, begin};
 use super::shapes::Process;
 use super::state::Service;
 
@@ -27,7 +27,7 @@ pub(crate) async fn process(
 ) -> Result<Response, Problem> {
     let Process { message, thread_id, correlation_id, config } = body;
     let config = config.unwrap_or_default();
-    let asked = Asked { text: message, thread: thread_id, correlation: correlation_id, config, key };
+    let asked = MessageRequest { text: message, thread: thread_id, correlation: correlation_id, config, key };
     let mut begun = begin(&service, &caller, &headers, asked).await?;
     let view = rest(&service, &caller, &mut begun).await;
     let about = begun.told(); // a caller that disconnects counts as gone only until here
@@ -40,7 +40,7 @@ pub(crate) async fn process(
 }
 
 /// Waits until the run rests, and reads it.
-async fn rest(service: &Service, caller: &Caller, begun: &mut Begun) -> Result<RunView, Problem> {
+async fn rest(service: &Service, caller: &Caller, begun: &mut StartedRun) -> Result<RunView, Problem> {
     loop {
         let has_ended = begun.rested(service, caller).await?;
         let view = service.engine().view(&caller.tenant, begun.about.run).await?;
@@ -52,18 +52,18 @@ async fn rest(service: &Service, caller: &Caller, begun: &mut Begun) -> Result<R
 }
 
 /// The answer about a run that rests.
-fn answer(view: &RunView, about: &About) -> Result<Value, Problem> {
+fn answer(view: &RunView, about: &RunHeaders) -> Result<Value, Problem> {
     let said = || view.result.clone().unwrap_or_default();
     let response = match view.row.status {
         RunStatus::Ok => said(),
         RunStatus::Suspended => question(&view.waiting).to_owned(),
         RunStatus::Cancelled => {
             let detail = "the run was cancelled before it had an answer";
-            return Err(told(Problem::new(Code::Cancelled, detail), view, about));
+            return Err(told(Problem::new(ProblemCode::Cancelled, detail), view, about));
         }
         RunStatus::Error => {
             let Some(fault) = &view.error else { return Err(internal("a run failed without saying why")) };
-            return Err(told(Problem::new(Code::Run(fault.code), &fault.message), view, about));
+            return Err(told(Problem::new(ProblemCode::Run(fault.code), &fault.message), view, about));
         }
         RunStatus::Queued | RunStatus::Running => {
             return Err(internal("a run that goes on was taken for one that rests"));
@@ -84,7 +84,7 @@ fn answer(view: &RunView, about: &About) -> Result<Value, Problem> {
     Ok(document)
 }
 
-fn told(problem: Problem, view: &RunView, about: &About) -> Problem {
+fn told(problem: Problem, view: &RunView, about: &RunHeaders) -> Problem {
     problem
         .with("run_id", about.run.to_string())
         .with("trace_id", about.trace_id.as_str())

@@ -22,7 +22,7 @@ use super::problem::{Problem, internal};
 use super::shapes::{RenderName, RenderQuery};
 use super::state::Service;
 use super::threads::known;
-use crate::commands::threads::{PolicyArg, Rendered, shown};
+use crate::commands::threads::{PolicyArg, RenderOptions, shown};
 use crate::failure::exit;
 
 /// How many entries are read at once: they may be long.
@@ -56,7 +56,7 @@ pub(crate) async fn render(
     let names = query.exclude.unwrap_or_default();
     let exclude =
         names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let wanted = Rendered { policy, last_n: query.last_n, exclude };
+    let wanted = RenderOptions { policy, last_n: query.last_n, exclude };
     let shown = shown(service.app(), &entries, first, wanted).map_err(|failure| match failure.code {
         exit::USAGE if query.policy == Some(RenderName::LastN) => {
             Problem::invalid("`policy=last_n` needs `last_n`, the number of entries")

@@ -19,8 +19,8 @@ use serde_json::Map;
 
 use super::auth::{Caller, Scope};
 use super::key::Keyed;
-use super::problem::{Code, Problem, internal};
-use super::run::{About, Begun, agent, channel, may_answer, mode, traceparent};
+use super::problem::{Problem, ProblemCode, internal};
+use super::run::{RunHeaders, StartedRun, agent, channel, may_answer, mode, traceparent};
 use super::shapes::UserRequest;
 use super::state::Service;
 use crate::models::Chosen;
@@ -106,7 +106,7 @@ pub(crate) async fn handle(
 /// Makes a result of a store that does not answer, too: an error status is only for a caller who was refused.
 fn structured(answered: Result<Option<Response>, Problem>) -> Result<Option<Response>, Problem> {
     match answered {
-        Err(problem) if matches!(problem.code, Code::StoreUnavailable | Code::Internal) => {
+        Err(problem) if matches!(problem.code, ProblemCode::StoreUnavailable | ProblemCode::Internal) => {
             Ok(Some(Json(failed(&problem)).into_response()))
         }
         answered => answered,
@@ -137,7 +137,7 @@ async fn before(
         return Err(EngineError::KeyMismatch.into());
     }
     let Some(run) = known.run else { return Ok(None) };
-    let mut begun = Begun::found(service, caller, run).await?;
+    let mut begun = StartedRun::found(service, caller, run).await?;
     begun.rested(service, caller).await?;
     let result = engine.result(tenant, run, 0).await?;
     Ok(Some(begun.told().on(Json(result).into_response())))
@@ -149,18 +149,18 @@ async fn answered_by(
     caller: &Caller,
     session: &ThreadId,
     result: &OrchestratorResult,
-) -> Option<About> {
+) -> Option<RunHeaders> {
     let trace_id = result.trace_id.as_ref()?;
     let store = service.engine().store();
     let own = trace_id.parse::<RunId>().ok();
     if let Some(run) = own
         && let Ok(row) = store.run(&caller.tenant, run).await
     {
-        return Some(About::of(&row));
+        return Some(RunHeaders::of(&row));
     }
     let filter = RunFilter { thread: Some(session.clone()), limit: NEWEST, ..RunFilter::default() };
     let rows = store.runs(&caller.tenant, &filter).await.ok()?;
-    rows.iter().find(|row| trace_id_of(row) == *trace_id).map(About::of)
+    rows.iter().find(|row| trace_id_of(row) == *trace_id).map(RunHeaders::of)
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     fn a_store_that_does_not_answer_is_a_result_and_a_refusal_is_not() {
         let told =
             |problem: Problem| structured(Err(problem)).map(|told| told.map(|it| it.status().as_u16()));
-        let down = Problem::new(Code::StoreUnavailable, "it cannot be reached").after(2);
+        let down = Problem::new(ProblemCode::StoreUnavailable, "it cannot be reached").after(2);
         let expected = OrchestratorResult {
             reply: "I could not do this: it cannot be reached".to_owned(),
             steps: vec![Step {
@@ -182,7 +182,7 @@ mod tests {
             trace_id: None,
         };
         assert_eq!((failed(&down), told(down)), (expected, Ok(Some(200))));
-        for code in [Code::IdempotencyMismatch, Code::Forbidden, Code::Overloaded] {
+        for code in [ProblemCode::IdempotencyMismatch, ProblemCode::Forbidden, ProblemCode::Overloaded] {
             let refused = Problem::new(code, "no");
             assert_eq!(told(refused.clone()), Err(refused));
         }

@@ -19,13 +19,13 @@ use tracing::Instrument;
 use super::admission::StreamPermit;
 use super::auth::{Caller, Scope};
 use super::key::Keyed;
-use super::problem::{Code, Problem, internal};
+use super::problem::{Problem, ProblemCode, internal};
 use super::shapes::{AgentRun, FlowName, NewRun};
 use super::state::Service;
-use super::stream::{EVENT_STREAM, Gone, Until, Watch, rests};
-use crate::dialect::sse::{Dialect, Showing};
-pub(crate) use about::{About, traceparent};
-pub(crate) use asked::{Asked, agent, channel, mode};
+use super::stream::{CancelOnDrop, EVENT_STREAM, RunStream, Until, rests};
+use crate::dialect::sse::{Dialect, SseRendering};
+pub(crate) use about::{RunHeaders, traceparent};
+pub(crate) use asked::{MessageRequest, agent, channel, mode};
 pub(crate) use standing::{may_answer, may_steer};
 
 /// `POST /v1/agent/run`: begins a run and streams its events.
@@ -37,7 +37,7 @@ pub(crate) async fn agent_run(
 ) -> Result<Response, Problem> {
     let AgentRun { input, thread_id, correlation_id, config } = body;
     let config = config.unwrap_or_default();
-    let asked = Asked { text: input, thread: thread_id, correlation: correlation_id, config, key };
+    let asked = MessageRequest { text: input, thread: thread_id, correlation: correlation_id, config, key };
     // Taken before the run begins: a run that its caller may not watch would be begun in vain.
     let place = service.stream(&caller)?;
     begin(&service, &caller, &headers, asked).await?.stream(&service, &caller, Dialect::Agent, place).await
@@ -52,7 +52,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let NewRun { input, flow: FlowName::Turn, thread_id, correlation_id, config, dialect } = body;
     let config = config.unwrap_or_default();
-    let asked = Asked { text: input, thread: thread_id, correlation: correlation_id, config, key };
+    let asked = MessageRequest { text: input, thread: thread_id, correlation: correlation_id, config, key };
     let place = accepts_stream(&headers).then(|| service.stream(&caller)).transpose()?;
     let begun = begin(&service, &caller, &headers, asked).await?;
     if let Some(place) = place {
@@ -66,14 +66,14 @@ pub(crate) async fn create(
 }
 
 /// A run that was begun, answered, queued or found.
-pub(crate) struct Begun {
-    pub(crate) about: About,
+pub(crate) struct StartedRun {
+    pub(crate) about: RunHeaders,
     /// The handle, if this process drives it.
     handle: Option<RunHandle>,
     /// The caller has seen nothing after this place of the log.
     from: Cursor,
     show_reasoning: bool,
-    gone: Option<Gone>,
+    gone: Option<CancelOnDrop>,
 }
 
 /// Begins a run for a request.
@@ -81,8 +81,8 @@ pub(crate) async fn begin(
     service: &Service,
     caller: &Caller,
     headers: &HeaderMap,
-    asked: Asked,
-) -> Result<Begun, Problem> {
+    asked: MessageRequest,
+) -> Result<StartedRun, Problem> {
     caller.need(Scope::Run)?;
     let place = service.admit(caller)?;
     let (cancels, show_reasoning) = (asked.cancels(), asked.config.show_reasoning.unwrap_or_default());
@@ -96,7 +96,7 @@ pub(crate) async fn begin(
         // It is sent with the answer: if both are dropped unread, the run is cancelled.
         let gone = match &submitted {
             Ok((submitted, _)) if cancels => {
-                Some(Gone::cancels(service_too.engine(), &caller_too.tenant, submitted.run()))
+                Some(CancelOnDrop::cancels(service_too.engine(), &caller_too.tenant, submitted.run()))
             }
             _ => None,
         };
@@ -107,17 +107,17 @@ pub(crate) async fn begin(
     let (submitted, from) = submitted?;
     let (run, handle) = match submitted {
         Submitted::Started(handle) => {
-            let about = About::started(&handle, correlation, traceparent.as_ref());
-            return Ok(Begun { about, handle: Some(handle), from, show_reasoning, gone });
+            let about = RunHeaders::started(&handle, correlation, traceparent.as_ref());
+            return Ok(StartedRun { about, handle: Some(handle), from, show_reasoning, gone });
         }
         Submitted::Answered(handle) => (handle.run, Some(handle)),
         Submitted::AnsweredElsewhere(run) => (run, None),
         Submitted::Queued(run) | Submitted::Repeated(run) => {
-            return Ok(Begun { show_reasoning, gone, ..Begun::found(service, caller, run).await? });
+            return Ok(StartedRun { show_reasoning, gone, ..StartedRun::found(service, caller, run).await? });
         }
     };
-    let about = About::read(service.engine(), &caller.tenant, run).await?;
-    Ok(Begun { about, handle, from, show_reasoning, gone })
+    let about = RunHeaders::read(service.engine(), &caller.tenant, run).await?;
+    Ok(StartedRun { about, handle, from, show_reasoning, gone })
 }
 
 fn accepts_stream(headers: &HeaderMap) -> bool {
@@ -126,11 +126,11 @@ fn accepts_stream(headers: &HeaderMap) -> bool {
     kinds.any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-impl Begun {
+impl StartedRun {
     /// Finds a run that was begun by an earlier request.
-    pub(crate) async fn found(service: &Service, caller: &Caller, run: RunId) -> Result<Begun, Problem> {
-        let about = About::read(service.engine(), &caller.tenant, run).await?;
-        Ok(Begun { about, handle: None, from: Cursor::default(), show_reasoning: false, gone: None })
+    pub(crate) async fn found(service: &Service, caller: &Caller, run: RunId) -> Result<StartedRun, Problem> {
+        let about = RunHeaders::read(service.engine(), &caller.tenant, run).await?;
+        Ok(StartedRun { about, handle: None, from: Cursor::default(), show_reasoning: false, gone: None })
     }
 
     /// Streams its events to the next rest, with the permit that was taken for them. Once a run is begun its caller
@@ -142,7 +142,7 @@ impl Begun {
         dialect: Dialect,
         place: StreamPermit,
     ) -> Result<Response, Problem> {
-        let Begun { about, from, show_reasoning, gone, .. } = self;
+        let StartedRun { about, from, show_reasoning, gone, .. } = self;
         let permit = match place.of(about.run, service.limits()) {
             Ok(permit) => permit,
             Err(problem) => {
@@ -152,14 +152,14 @@ impl Begun {
                 return Ok(about.on(problem.into_response()));
             }
         };
-        let watch = Watch {
+        let watch = RunStream {
             engine: service.engine().clone(),
             tenant: caller.tenant.clone(),
             pass: caller.pass.clone(),
             auth: service.auth().clone(),
             run: about.run,
             from,
-            showing: Showing { dialect, reasoning: show_reasoning },
+            showing: SseRendering { dialect, reasoning: show_reasoning },
             until: Until::Rest,
             heartbeat: service.limits().heartbeat,
             buffer: service.limits().buffer_bytes,
@@ -183,13 +183,13 @@ impl Begun {
             rested = resting => Ok(rested?),
             () = service.closing().cancelled() => {
                 let detail = "this process is about to end; the run goes on, and GET /v1/runs/{id} shows it";
-                Err(Problem::new(Code::Overloaded, detail).with("run_id", run.to_string()).after(1))
+                Err(Problem::new(ProblemCode::Overloaded, detail).with("run_id", run.to_string()).after(1))
             }
         }
     }
 
     /// Notes that the caller got the whole answer.
-    pub(crate) fn told(self) -> About {
+    pub(crate) fn told(self) -> RunHeaders {
         if let Some(gone) = self.gone {
             gone.stays();
         }

@@ -13,11 +13,11 @@ use super::auth::{Caller, Scope};
 use super::body::{self, Path, Query, run_id};
 use super::page::{Page, limit};
 use super::problem::Problem;
-use super::run::{About, may_steer};
+use super::run::{RunHeaders, may_steer};
 use super::shapes::{EventsQuery, RunsQuery, Said};
 use super::state::Service;
-use super::stream::{Until, Watch};
-use crate::dialect::sse::Showing;
+use super::stream::{RunStream, Until};
+use crate::dialect::sse::SseRendering;
 use crate::shape;
 
 /// The header with the place of the last event that a reader has seen.
@@ -64,7 +64,7 @@ pub(crate) async fn read(
 ) -> Result<Response, Problem> {
     caller.need(Scope::Read)?;
     let view = service.engine().view(&caller.tenant, run_id(&id)?).await?;
-    Ok(About::of(&view.row).on(Json(shape::run(&view)).into_response()))
+    Ok(RunHeaders::of(&view.row).on(Json(shape::run(&view)).into_response()))
 }
 
 /// `GET /v1/runs/{id}/events`.
@@ -77,8 +77,8 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     caller.need(Scope::Read)?;
     let run = run_id(&id)?;
-    let about = About::read(service.engine(), &caller.tenant, run).await?;
-    let watch = Watch {
+    let about = RunHeaders::read(service.engine(), &caller.tenant, run).await?;
+    let watch = RunStream {
         permit: Some(service.stream(&caller)?.of(run, service.limits())?),
         engine: service.engine().clone(),
         tenant: caller.tenant,
@@ -86,7 +86,7 @@ pub(crate) async fn events(
         auth: service.auth().clone(),
         run,
         from: cursor(&headers, query.after.as_deref())?,
-        showing: Showing {
+        showing: SseRendering {
             dialect: query.dialect.unwrap_or_default(),
             reasoning: query.show_reasoning.unwrap_or_default(),
         },
@@ -129,7 +129,7 @@ pub(crate) async fn cancel(
     if !status.has_ended() {
         go_on(&service, &caller.tenant, run);
     }
-    let about = About::read(service.engine(), &caller.tenant, run).await?;
+    let about = RunHeaders::read(service.engine(), &caller.tenant, run).await?;
     Ok(about.on((StatusCode::ACCEPTED, Json(json!({ "status": status }))).into_response()))
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn input(
     let run = run_id(&id)?;
     let row = service.store().run(&caller.tenant, run).await?;
     may_steer(&service, &caller, run).await?;
-    let about = About::of(&row);
+    let about = RunHeaders::of(&row);
     if text.trim().is_empty() {
         return Err(Problem::invalid("the text is empty: say what you want"));
     }
@@ -161,7 +161,7 @@ pub(crate) async fn trace(
 ) -> Result<Response, Problem> {
     caller.need(Scope::Read)?;
     let run = run_id(&id)?;
-    let about = About::read(service.engine(), &caller.tenant, run).await?;
+    let about = RunHeaders::read(service.engine(), &caller.tenant, run).await?;
     let trace = service.engine().trace(&caller.tenant, run).await?;
     Ok(about.on(Json(shape::trace(&trace)).into_response()))
 }

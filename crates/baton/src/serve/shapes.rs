@@ -42,7 +42,7 @@ pub(crate) struct AgentRun {
     pub(crate) correlation_id: Option<String>,
     /// How it is answered.
     #[serde(default, deserialize_with = "whole::object")]
-    pub(crate) config: Option<Config>,
+    pub(crate) config: Option<RunConfig>,
 }
 
 /// The body of `POST /process`.
@@ -62,7 +62,7 @@ pub(crate) struct Process {
     pub(crate) correlation_id: Option<String>,
     /// How it is answered.
     #[serde(default, deserialize_with = "whole::object")]
-    pub(crate) config: Option<Config>,
+    pub(crate) config: Option<RunConfig>,
 }
 
 /// The body of `POST /v1/runs`.
@@ -85,7 +85,7 @@ pub(crate) struct NewRun {
     pub(crate) correlation_id: Option<String>,
     /// How it is answered.
     #[serde(default, deserialize_with = "whole::object")]
-    pub(crate) config: Option<Config>,
+    pub(crate) config: Option<RunConfig>,
     /// How its events are shown, if they are streamed.
     #[serde(default)]
     pub(crate) dialect: Option<Dialect>,
@@ -102,8 +102,8 @@ pub(crate) enum FlowName {
 
 /// How a message is answered. It can only narrow what the policy allows.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+#[serde(deny_unknown_fields, rename = "Config")]
+pub(crate) struct RunConfig {
     /// Which agent; this build has `default`.
     #[serde(default)]
     pub(crate) agent: Option<String>,

@@ -15,7 +15,7 @@ use axum::http::{Method, header};
 use baton_core::id::Tenant;
 use baton_store::Store;
 
-use super::problem::{Code, Problem};
+use super::problem::{Problem, ProblemCode};
 use crate::app::App;
 
 /// How long one reading of the free space is reused.
@@ -25,10 +25,10 @@ const OVERHEAD: u64 = 64 << 10;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Space(Mutex<State>);
+pub(crate) struct Space(Mutex<SpaceState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SpaceState {
     looked: Option<Instant>,
     is_low: bool,
     /// The bytes that each tenant has written since the space ran low.
@@ -62,7 +62,7 @@ impl Space {
             return Ok(());
         }
         let detail = "the disk is almost full, and this tenant has written its share of what is left: delete threads, or ask the operator to make room";
-        Err(Problem::new(Code::Overloaded, detail).after(30))
+        Err(Problem::new(ProblemCode::Overloaded, detail).after(30))
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(gets(&space, "a", LIMIT - 1, now + FRESH), 0);
         assert_eq!(gets(&space, "b", LIMIT - 1, now + FRESH), 60, "the other has its share");
         let refused = space.admit(&tenant("a"), MIB, || 2, LIMIT, || Some(0), now).unwrap_err();
-        assert_eq!((refused.code, refused.retry_after), (Code::Overloaded, Some(30)));
+        assert_eq!((refused.code, refused.retry_after), (ProblemCode::Overloaded, Some(30)));
         now += FRESH * 2;
         assert_eq!(gets(&space, "a", LIMIT, now), 1000, "there is room again");
         assert_eq!(gets(&space, "a", LIMIT - 1, now + FRESH), 60, "and it is counted anew");

@@ -10,11 +10,11 @@ use baton_engine::Engine;
 use baton_store::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{Admission, RunPermit, StreamPermit};
+use super::admission::{AdmissionGate, RunPermit, StreamPermit};
 use super::auth::{Auth, Caller};
 use super::guard::Guard;
 use super::health::Probe;
-use super::limits::Limits;
+use super::limits::ServeLimits;
 use super::metrics::Metrics;
 use super::problem::Problem;
 use super::space::{self, Space};
@@ -26,14 +26,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// See the module.
 #[derive(Clone)]
-pub(crate) struct Service(Arc<Inner>);
+pub(crate) struct Service(Arc<ServiceInner>);
 
-struct Inner {
+struct ServiceInner {
     app: App,
-    limits: Limits,
+    limits: ServeLimits,
     auth: Arc<Auth>,
     guard: Guard,
-    admission: Admission,
+    admission: AdmissionGate,
     space: Space,
     metrics: Metrics,
     probe: Probe,
@@ -48,11 +48,11 @@ impl Service {
         let serve = &app.config.serve;
         let limits = serve.limits.clone();
         let guard = Guard::new(serve.hosts.clone(), serve.origins.clone());
-        Service(Arc::new(Inner {
+        Service(Arc::new(ServiceInner {
             limits,
             auth: Arc::new(auth),
             guard,
-            admission: Admission::default(),
+            admission: AdmissionGate::default(),
             space: Space::default(),
             metrics: Metrics::new(app.engine.clone()),
             probe: Probe::default(),
@@ -84,7 +84,7 @@ impl Service {
     }
 
     /// The limits of requests, connections and streams.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &ServeLimits {
         &self.0.limits
     }
 
@@ -109,7 +109,7 @@ impl Service {
     }
 
     /// The admission of runs, streams and requests.
-    pub(crate) fn admission(&self) -> &Admission {
+    pub(crate) fn admission(&self) -> &AdmissionGate {
         &self.0.admission
     }
 

@@ -37,9 +37,9 @@ use super::admission::StreamPermit;
 use super::auth::{Auth, Pass};
 use super::problem::Problem;
 use crate::dialect::final_text::FinalText;
-use crate::dialect::sse::{self, Showing};
-pub(crate) use gone::Gone;
-use pace::{Pace, is_text};
+use crate::dialect::sse::{self, SseRendering};
+pub(crate) use gone::CancelOnDrop;
+use pace::{Coalescer, is_text};
 
 /// The capacity for most pieces of text, and for the text of one window.
 const USUAL: usize = 256;
@@ -60,7 +60,7 @@ pub(crate) enum Until {
 }
 
 /// The parameters of a stream.
-pub(crate) struct Watch {
+pub(crate) struct RunStream {
     pub(crate) engine: Engine,
     pub(crate) tenant: Tenant,
     /// The credential of the reader: when it is no longer valid, the stream ends.
@@ -69,7 +69,7 @@ pub(crate) struct Watch {
     pub(crate) run: RunId,
     /// The stream begins after this place of the log.
     pub(crate) from: Cursor,
-    pub(crate) showing: Showing,
+    pub(crate) showing: SseRendering,
     pub(crate) until: Until,
     /// How long a stream may be silent.
     pub(crate) heartbeat: Duration,
@@ -78,12 +78,12 @@ pub(crate) struct Watch {
     /// Cancelled when the process goes down.
     pub(crate) closing: CancellationToken,
     /// Cancels the run, if the caller asked for it, when the reader leaves before the end.
-    pub(crate) gone: Option<Gone>,
+    pub(crate) gone: Option<CancelOnDrop>,
     /// Its place among the open streams.
     pub(crate) permit: Option<StreamPermit>,
 }
 
-impl Watch {
+impl RunStream {
     /// Opens the stream. Errors are returned before its first byte.
     pub(crate) async fn open(self) -> Result<Response, Problem> {
         let reader = match self.engine.events(&self.tenant, self.run, self.from).await {
@@ -114,7 +114,7 @@ impl Watch {
         sse::retry(soon(), &mut out);
         // The one timer of a stream, for heartbeats and for windows of text.
         let mut beat = pin!(sleep(self.heartbeat));
-        let mut pace = Pace::default();
+        let mut pace = Coalescer::default();
         let mut closing = pin!(self.closing.cancelled());
         let mut last = Instant::now();
         let mut text = FinalText::default();
@@ -159,11 +159,11 @@ impl Watch {
             };
             let rests_until = pace.read(is_text(&seen), Instant::now);
             let is_over = match self.show(seen, &mut text, &mut out) {
-                Then::More => false,
-                Then::End => true,
+                NextStep::More => false,
+                NextStep::End => true,
                 // Rare and large: boxed, so that a stream that waits is small.
-                Then::EndIfItRests => Box::pin(self.show_rest(&mut out)).await,
-                Then::EndAsStored(end) => Box::pin(self.show_end(&end, &mut out)).await,
+                NextStep::EndIfItRests => Box::pin(self.show_rest(&mut out)).await,
+                NextStep::EndAsStored(end) => Box::pin(self.show_end(&end, &mut out)).await,
             };
             if is_over {
                 slot.put(&mut out);
@@ -172,7 +172,7 @@ impl Watch {
             if out.len() >= self.buffer {
                 slot.taken(&mut out).await;
                 last = Instant::now();
-                pace = Pace::default(); // there is more text than one window holds
+                pace = Coalescer::default(); // there is more text than one window holds
             } else if let Some(rests_until) = rests_until {
                 breathe(beat.as_mut(), rests_until, reader.kept()).await;
                 out.reserve(BREATHS.min(self.buffer));
@@ -181,7 +181,12 @@ impl Watch {
     }
 
     /// Writes one item of the log.
-    fn show(&self, seen: Result<Option<Seen>, EngineError>, text: &mut FinalText, out: &mut Vec<u8>) -> Then {
+    fn show(
+        &self,
+        seen: Result<Option<Seen>, EngineError>,
+        text: &mut FinalText,
+        out: &mut Vec<u8>,
+    ) -> NextStep {
         if out.is_empty() {
             out.reserve(USUAL);
         }
@@ -189,34 +194,34 @@ impl Watch {
             Ok(Some(Seen::Event(seen))) => self.show_event(seen, text, out),
             Ok(Some(Seen::Resumed { last_seq })) => {
                 self.showing.resumed(last_seq, out);
-                Then::More
+                NextStep::More
             }
             Ok(Some(Seen::Suspended)) => match self.until {
-                Until::End => Then::More,
-                Until::Rest => Then::EndIfItRests,
+                Until::End => NextStep::More,
+                Until::Rest => NextStep::EndIfItRests,
             },
-            Ok(None) => Then::End,
+            Ok(None) => NextStep::End,
             Err(error) => {
                 self.broken(error, out);
-                Then::End
+                NextStep::End
             }
         }
     }
 
-    fn show_event(&self, seen: Arc<NumberedEvent>, text: &mut FinalText, out: &mut Vec<u8>) -> Then {
+    fn show_event(&self, seen: Arc<NumberedEvent>, text: &mut FinalText, out: &mut Vec<u8>) -> NextStep {
         let has_response = self.showing.has_response();
         if has_response {
             text.see(&seen);
         }
         let Event::Ended { status, .. } = &seen.event else {
             self.showing.event(&seen, "", out);
-            return Then::More;
+            return NextStep::More;
         };
         match text.of(*status) {
-            None if has_response => Then::EndAsStored(seen),
+            None if has_response => NextStep::EndAsStored(seen),
             response => {
                 self.showing.event(&seen, response.unwrap_or_default(), out);
-                Then::End
+                NextStep::End
             }
         }
     }
@@ -247,7 +252,7 @@ impl Watch {
 }
 
 /// How the stream goes on after an item.
-enum Then {
+enum NextStep {
     More,
     End,
     /// It ends if the run waits for a person: the store knows.
@@ -354,7 +359,7 @@ struct Events {
     /// None after the end.
     pump: Option<Pump>,
     slot: Arc<Slot>,
-    gone: Option<Gone>,
+    gone: Option<CancelOnDrop>,
     _permit: Option<StreamPermit>,
 }
 

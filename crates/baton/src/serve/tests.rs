@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::app::App;
 use crate::cli::{Color, Globals};
-use crate::config::{Config, Settled};
-use crate::open::Purpose;
+use crate::config::{Config, ResolvedConfig};
+use crate::open::AppPurpose;
 use auth::{Auth, Caller};
 
 /// A service on an empty folder, and routes of which one panics.
@@ -15,9 +15,9 @@ async fn service(folder: &tempfile::TempDir) -> (Service, Router) {
     let data = Some(folder.path().to_owned());
     let globals =
         Globals { config: Some("/dev/null".into()), data, json: false, verbose: 0, color: Color::Never };
-    let mut config = Config::new(&Settled::find(&globals, Some("offline")).unwrap()).unwrap();
+    let mut config = Config::new(&ResolvedConfig::find(&globals, Some("offline")).unwrap()).unwrap();
     config.store.url = None;
-    let app = App::open(config, Purpose::default()).await.unwrap();
+    let app = App::open(config, AppPurpose::default()).await.unwrap();
     let chosen = app.models.choose().await.unwrap();
     let auth = Auth::new(app.store().clone(), Vec::new());
     let service = Service::new(app, chosen, auth);

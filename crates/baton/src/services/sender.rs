@@ -68,7 +68,7 @@ pub(super) struct Sender {
     connection: ServiceClient,
     /// The number after which the next page begins.
     from: i64,
-    held: Held,
+    held: Backoffs,
     /// When other tenants' events were last looked for.
     looked_beside: Option<Instant>,
 }
@@ -78,10 +78,10 @@ type Whose = (Tenant, String);
 
 /// The correlation ids whose next event was not taken.
 #[derive(Debug, Default)]
-struct Held(HashMap<Whose, Hold>);
+struct Backoffs(HashMap<Whose, Backoff>);
 
 #[derive(Debug)]
-struct Hold {
+struct Backoff {
     why: String,
     /// When it is tried again, and the pause until then.
     until: Instant,
@@ -91,7 +91,7 @@ struct Hold {
     is_open: bool,
 }
 
-impl Held {
+impl Backoffs {
     /// Begins a pass over all pages: ids that have waited long enough are tried again.
     fn begin(&mut self, now: Instant) {
         self.0.values_mut().for_each(|hold| hold.is_open = hold.until <= now);
@@ -108,7 +108,7 @@ impl Held {
             return;
         };
         let pause = self.0.get(&whose).map_or(SOON, |hold| (hold.pause * 2).min(DOWN));
-        let hold = Hold { why: why.to_owned(), until: now + pause, pause, is_open: false };
+        let hold = Backoff { why: why.to_owned(), until: now + pause, pause, is_open: false };
         self.0.insert(whose, hold);
     }
 
@@ -140,7 +140,7 @@ enum Round {
 
 /// The outcome of one event.
 #[derive(Debug, PartialEq)]
-enum Taken {
+enum Delivery {
     Yes,
     /// It will never be taken.
     Never(u16),
@@ -156,7 +156,13 @@ impl Sender {
         let token = super::token("services.context", &setting.token)?;
         let connection = ServiceClient::new(&setting.url, token)
             .map_err(|error| Failure::usage(format!("the context service: {error}")))?;
-        Ok(Sender { engine: engine.clone(), connection, from: 0, held: Held::default(), looked_beside: None })
+        Ok(Sender {
+            engine: engine.clone(),
+            connection,
+            from: 0,
+            held: Backoffs::default(),
+            looked_beside: None,
+        })
     }
 
     /// Sends until the process ends, and then the remaining events.
@@ -243,8 +249,8 @@ impl Sender {
                 break;
             }
             match self.send(&event).await {
-                Taken::Yes => taken.push(event.n),
-                Taken::Never(status) => {
+                Delivery::Yes => taken.push(event.n),
+                Delivery::Never(status) => {
                     let (kind, correlation) = (&event.event.kind, &event.event.correlation);
                     tracing::warn!(
                         status,
@@ -254,8 +260,8 @@ impl Sender {
                     );
                     taken.push(event.n);
                 }
-                Taken::NotThis(why) => return (taken, Some(why)),
-                Taken::NotNow(why) => {
+                Delivery::NotThis(why) => return (taken, Some(why)),
+                Delivery::NotNow(why) => {
                     has_failed.store(true, Ordering::Relaxed);
                     return (taken, Some(why));
                 }
@@ -264,7 +270,7 @@ impl Sender {
         (taken, None)
     }
 
-    async fn send(&self, Outgoing { n, event, .. }: &Outgoing) -> Taken {
+    async fn send(&self, Outgoing { n, event, .. }: &Outgoing) -> Delivery {
         let (key, body) = written(*n, event);
         let posting = self.connection.post(
             "/events",
@@ -275,8 +281,8 @@ impl Sender {
             CallPermit::default(),
         );
         match timeout(PATIENCE, posting).await {
-            Err(_elapsed) => Taken::NotNow(format!("it did not answer within {} s", PATIENCE.as_secs())),
-            Ok(Err(broken)) => Taken::NotNow(broken.to_string()),
+            Err(_elapsed) => Delivery::NotNow(format!("it did not answer within {} s", PATIENCE.as_secs())),
+            Ok(Err(broken)) => Delivery::NotNow(broken.to_string()),
             Ok(Ok(answer)) => answered(answer.status),
         }
     }
@@ -310,13 +316,13 @@ fn written(n: i64, event: &AuditEvent) -> (String, Vec<u8>) {
 }
 
 /// The meaning of a status: for this event alone, or for all of them.
-fn answered(status: u16) -> Taken {
+fn answered(status: u16) -> Delivery {
     match status {
-        200..=299 => Taken::Yes,
-        400 | 413 | 415 | 422 => Taken::Never(status),
-        401 | 403 => Taken::NotNow(format!("it does not accept our token (status {status})")),
-        429 | 503 => Taken::NotNow(format!("it answers with status {status}")),
-        _ => Taken::NotThis(format!("it answers with status {status}")),
+        200..=299 => Delivery::Yes,
+        400 | 413 | 415 | 422 => Delivery::Never(status),
+        401 | 403 => Delivery::NotNow(format!("it does not accept our token (status {status})")),
+        429 | 503 => Delivery::NotNow(format!("it answers with status {status}")),
+        _ => Delivery::NotThis(format!("it answers with status {status}")),
     }
 }
 

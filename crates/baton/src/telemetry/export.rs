@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use baton_tools::egress::cause;
 
-use super::Collector;
+use super::CollectorSetting;
 use super::layer::Finished;
 use super::otlp;
 
@@ -38,7 +38,7 @@ pub(super) struct Exporter {
 impl Exporter {
     /// Starts it.
     pub(super) fn start(
-        collector: &Collector,
+        collector: &CollectorSetting,
         queue: mpsc::Receiver<Finished>,
         dropped: Arc<AtomicU64>,
     ) -> Exporter {
@@ -62,7 +62,7 @@ impl Exporter {
 }
 
 struct Sending {
-    collector: Collector,
+    collector: CollectorSetting,
     queue: mpsc::Receiver<Finished>,
     dropped: Arc<AtomicU64>,
     leaving: CancellationToken,
@@ -147,7 +147,7 @@ fn told(error: reqwest::Error) -> String {
     }
 }
 
-async fn client(collector: &Collector) -> Result<Client, String> {
+async fn client(collector: &CollectorSetting) -> Result<Client, String> {
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())

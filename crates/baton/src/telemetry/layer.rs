@@ -91,7 +91,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collecting {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let mut begun = Finished { start: now(), ..Finished::default() };
-        attributes.record(&mut Taking(&mut begun));
+        attributes.record(&mut SpanVisitor(&mut begun));
         span.extensions_mut().insert(begun);
         self.0.open.send_modify(|open| *open += 1);
     }
@@ -99,7 +99,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collecting {
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(begun) = span.extensions_mut().get_mut::<Finished>() {
-            values.record(&mut Taking(begun));
+            values.record(&mut SpanVisitor(begun));
         }
     }
 
@@ -115,9 +115,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collecting {
 }
 
 /// Sorts values into the fields of a span and its attributes.
-struct Taking<'a>(&'a mut Finished);
+struct SpanVisitor<'a>(&'a mut Finished);
 
-impl Taking<'_> {
+impl SpanVisitor<'_> {
     fn add(&mut self, field: &Field, value: Attribute) {
         let attributes = &mut self.0.attributes;
         attributes.retain(|(name, _)| *name != field.name());
@@ -125,7 +125,7 @@ impl Taking<'_> {
     }
 }
 
-impl Visit for Taking<'_> {
+impl Visit for SpanVisitor<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         let text = value.to_owned();
         match field.name() {

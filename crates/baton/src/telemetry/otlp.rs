@@ -15,21 +15,21 @@ const SAMPLED: u32 = 1;
 
 /// An `ExportTraceServiceRequest` with these spans of one process.
 pub(super) fn request(service: &str, version: &str, spans: &[Finished]) -> Vec<u8> {
-    let resource = Message::default()
+    let resource = OtlpMessage::default()
         .message(1, pair("service.name", &Attribute::Text(service.to_owned())))
         .message(1, pair("service.version", &Attribute::Text(version.to_owned())));
-    let scope = Message::default().text(1, "baton").text(2, version);
-    let scope_spans = Message::default().message(1, scope);
+    let scope = OtlpMessage::default().text(1, "baton").text(2, version);
+    let scope_spans = OtlpMessage::default().message(1, scope);
     let scope_spans = spans.iter().fold(scope_spans, |all, one| all.message(2, span(one)));
     let scope_spans = scope_spans.text(3, names::SCHEMA_URL);
     let resource_spans =
-        Message::default().message(1, resource).message(2, scope_spans).text(3, names::SCHEMA_URL);
-    Message::default().message(1, resource_spans).0
+        OtlpMessage::default().message(1, resource).message(2, scope_spans).text(3, names::SCHEMA_URL);
+    OtlpMessage::default().message(1, resource_spans).0
 }
 
-fn span(span: &Finished) -> Message {
+fn span(span: &Finished) -> OtlpMessage {
     let trace_id = from_hex(&span.trace_id);
-    let mut message = Message::default()
+    let mut message = OtlpMessage::default()
         .bytes(1, &trace_id)
         .bytes(2, &from_hex(&span.span_id))
         .bytes(4, &from_hex(&span.parent))
@@ -41,23 +41,24 @@ fn span(span: &Finished) -> Message {
         message = message.message(9, pair(name, value));
     }
     if !span.link.is_empty() {
-        let link = Message::default().bytes(1, &trace_id).bytes(2, &from_hex(&span.link)).fixed32(6, SAMPLED);
+        let link =
+            OtlpMessage::default().bytes(1, &trace_id).bytes(2, &from_hex(&span.link)).fixed32(6, SAMPLED);
         message = message.message(13, link);
     }
     if span.has_failed() {
-        message = message.message(15, Message::default().number(3, ERROR));
+        message = message.message(15, OtlpMessage::default().number(3, ERROR));
     }
     message.fixed32(16, SAMPLED)
 }
 
 /// A `KeyValue`.
-fn pair(name: &str, attribute: &Attribute) -> Message {
-    Message::default().text(1, name).message(2, value(attribute))
+fn pair(name: &str, attribute: &Attribute) -> OtlpMessage {
+    OtlpMessage::default().text(1, name).message(2, value(attribute))
 }
 
 /// An `AnyValue`: one of its fields, written also where it is 0.
-fn value(attribute: &Attribute) -> Message {
-    let mut message = Message::default();
+fn value(attribute: &Attribute) -> OtlpMessage {
+    let mut message = OtlpMessage::default();
     match attribute {
         Attribute::Text(text) => message.delimited(1, text.as_bytes()),
         Attribute::Switch(is_on) => message.varint_field(2, u64::from(*is_on)),
@@ -69,7 +70,7 @@ fn value(attribute: &Attribute) -> Message {
         }
         Attribute::Texts(texts) => {
             let text = |text: &String| value(&Attribute::Text(text.clone()));
-            let list = texts.iter().map(text).fold(Message::default(), |list, one| list.message(1, one));
+            let list = texts.iter().map(text).fold(OtlpMessage::default(), |list, one| list.message(1, one));
             return message.message(5, list);
         }
     }
@@ -84,10 +85,10 @@ fn from_hex(text: &str) -> Vec<u8> {
 
 /// A message that is being written. Empty fields and those that are 0 are left out, as in the format.
 #[derive(Debug, Default)]
-struct Message(Vec<u8>);
+struct OtlpMessage(Vec<u8>);
 
-impl Message {
-    fn message(mut self, field: u32, message: Message) -> Self {
+impl OtlpMessage {
+    fn message(mut self, field: u32, message: OtlpMessage) -> Self {
         self.delimited(field, &message.0);
         self
     }

@@ -14,7 +14,7 @@ use super::layer::{Attribute, Finished};
 use super::*;
 
 fn at(endpoint: &str) -> Result<String, BadEndpoint> {
-    Collector::at(endpoint, String::new(), String::new()).map(|collector| collector.url.to_string())
+    CollectorSetting::at(endpoint, String::new(), String::new()).map(|collector| collector.url.to_string())
 }
 
 #[test]

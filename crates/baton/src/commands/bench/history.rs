@@ -7,7 +7,7 @@ use baton_store::Slice;
 
 use super::load::millis;
 use super::machine;
-use super::stage::Stage;
+use super::stage::BenchStage;
 use crate::failure::Failure;
 
 /// The turns that are compared, and how many turns around each are measured; the median counts.
@@ -39,14 +39,14 @@ pub(super) struct History {
 }
 
 /// The figures of one turn.
-struct Turn {
+struct HistoryTurn {
     time_ms: f64,
     stored: f64,
     written: Option<f64>,
 }
 
 /// Makes all turns on one thread and compares the early ones with the late ones.
-pub(super) async fn measure(stage: &Stage, say: &dyn Fn(u32)) -> Result<History, Failure> {
+pub(super) async fn measure(stage: &BenchStage, say: &dyn Fn(u32)) -> Result<History, Failure> {
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for n in 1..=LAST {
         say(n);
@@ -57,7 +57,7 @@ pub(super) async fn measure(stage: &Stage, say: &dyn Fn(u32)) -> Result<History,
             late.push(turn);
         }
     }
-    let pair = |of: fn(&Turn) -> Option<f64>| {
+    let pair = |of: fn(&HistoryTurn) -> Option<f64>| {
         Some(Pair { early: middle(early.iter().map(of))?, late: middle(late.iter().map(of))? })
     };
     let nothing = Pair { early: 0.0, late: 0.0 };
@@ -68,17 +68,17 @@ pub(super) async fn measure(stage: &Stage, say: &dyn Fn(u32)) -> Result<History,
     })
 }
 
-async fn turn(stage: &Stage) -> Result<Turn, Failure> {
+async fn turn(stage: &BenchStage) -> Result<HistoryTurn, Failure> {
     let (before, began) = (machine::written(), Instant::now());
     let run = stage.turn(Some(THREAD)).await?;
     let (time_ms, after) = (millis(began.elapsed()), machine::written());
     let written =
         before.zip(after).filter(|_| stage.is_local()).map(|(before, after)| (after - before) as f64);
-    Ok(Turn { time_ms, stored: stored(stage, run).await?, written })
+    Ok(HistoryTurn { time_ms, stored: stored(stage, run).await?, written })
 }
 
 /// The bytes that a run added to its log and to the thread.
-async fn stored(stage: &Stage, run: RunId) -> Result<f64, Failure> {
+async fn stored(stage: &BenchStage, run: RunId) -> Result<f64, Failure> {
     let (store, tenant) = (stage.engine.store(), &stage.tenant);
     let mut bytes = 0;
     for step in store.steps(tenant, run, 0, 1000).await? {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 
 use super::machine;
-use super::stage::Stage;
+use super::stage::BenchStage;
 use crate::failure::Failure;
 
 /// The figures of a load with that many clients.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Load {
+pub(super) struct BenchLoad {
     pub(super) clients: u32,
     pub(super) runs: u32,
     pub(super) runs_per_s: f64,
@@ -23,11 +23,11 @@ pub(super) struct Load {
 
 /// Makes runs with that many clients, each of which begins its next run when its last has ended.
 pub(super) async fn drive(
-    stage: &Stage,
+    stage: &BenchStage,
     runs: u32,
     clients: u32,
     say: &dyn Fn(u32),
-) -> Result<Load, Failure> {
+) -> Result<BenchLoad, Failure> {
     let (next, commits) = (AtomicU32::new(0), commits(stage));
     let (began, cpu) = (Instant::now(), machine::processor_time());
     let client = |_| async {
@@ -48,7 +48,7 @@ pub(super) async fn drive(
     let commits = self::commits(stage) - commits;
     let mut times: Vec<Duration> = times.into_iter().flatten().collect();
     times.sort_unstable();
-    Ok(Load {
+    Ok(BenchLoad {
         clients,
         runs,
         runs_per_s: f64::from(runs) / took,
@@ -59,7 +59,7 @@ pub(super) async fn drive(
     })
 }
 
-fn commits(stage: &Stage) -> u64 {
+fn commits(stage: &BenchStage) -> u64 {
     stage.engine.figures().commits.iter().sum()
 }
 

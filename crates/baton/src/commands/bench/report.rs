@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::history::{History, Pair};
-use super::load::Load;
+use super::load::BenchLoad;
 use super::machine;
 use crate::columns::columns;
 
@@ -13,9 +13,9 @@ pub(super) struct Report {
     pub(super) store: &'static str,
     pub(super) tools: u32,
     /// The load with one client.
-    pub(super) alone: Load,
+    pub(super) alone: BenchLoad,
     /// The load with all clients.
-    pub(super) many: Load,
+    pub(super) many: BenchLoad,
     pub(super) history: History,
     /// Bytes of memory before the first run that counts.
     pub(super) idle: Option<u64>,
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-fn row(load: &Load) -> [String; 7] {
+fn row(load: &BenchLoad) -> [String; 7] {
     [
         load.clients.to_string(),
         load.runs.to_string(),
@@ -103,7 +103,7 @@ fn row(load: &Load) -> [String; 7] {
     ]
 }
 
-fn load(load: &Load) -> Value {
+fn load(load: &BenchLoad) -> Value {
     json!({
         "clients": load.clients,
         "runs": load.runs,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     fn report(written: Option<Pair>) -> Report {
-        let load = |clients, runs, rate: f64| Load {
+        let load = |clients, runs, rate: f64| BenchLoad {
             clients,
             runs,
             runs_per_s: rate,

@@ -23,7 +23,7 @@ const ANSWER: &str = "Everything that was asked for has been looked at: the figu
     nothing else has been found that would have to be said about it today.";
 
 /// An engine for a benchmark, and the folder of its data.
-pub(super) struct Stage {
+pub(super) struct BenchStage {
     pub(super) engine: Engine,
     pub(super) tenant: Tenant,
     is_local: bool,
@@ -31,9 +31,9 @@ pub(super) struct Stage {
     _folder: TempDir,
 }
 
-impl Stage {
+impl BenchStage {
     /// Opens an engine on SQLite in a new folder, or on a database that holds nothing else.
-    pub(super) async fn open(database: Option<&DatabaseUrl>, tools: u32) -> Result<Stage, Failure> {
+    pub(super) async fn open(database: Option<&DatabaseUrl>, tools: u32) -> Result<BenchStage, Failure> {
         let folder = tempfile::Builder::new().prefix("baton-bench-").tempdir()?;
         let store = match database {
             None => {
@@ -51,7 +51,7 @@ impl Stage {
         }
         let tenant: Tenant = "bench".parse().map_err(|error| Failure::failed(format!("{error}")))?;
         let engine = engine(store, tools)?;
-        Ok(Stage { engine, tenant, is_local: database.is_none(), _folder: folder })
+        Ok(BenchStage { engine, tenant, is_local: database.is_none(), _folder: folder })
     }
 
     /// The name of the store in the report.

@@ -11,8 +11,8 @@ use baton_engine::{Clock, EngineError, SystemClock};
 use baton_store::{RunRow, StoreError};
 use serde_json::Value;
 
-use super::prompt::Said;
-use super::{Chat, Going, complain};
+use super::prompt::PromptInput;
+use super::{Chat, ChatStep, complain};
 use crate::app::App;
 use crate::asking;
 use crate::failure::{Failure, exit};
@@ -23,18 +23,18 @@ const BRIEF: usize = 2000;
 
 impl Chat<'_> {
     /// Asks every question and decision that a run waits for, then goes on with it.
-    pub(super) async fn answer(&mut self, run: RunId) -> Result<Going, Failure> {
+    pub(super) async fn answer(&mut self, run: RunId) -> Result<ChatStep, Failure> {
         let waiting = self.app.engine.view(&self.app.tenant, run).await?.waiting;
         for waiting in waiting {
             let answered = match waiting.kind {
                 WaitingKind::Approval => self.decide(run, &waiting.id).await?,
                 WaitingKind::UserInput => self.question(run, &waiting).await?,
-                _ => Going::On,
+                _ => ChatStep::On,
             };
-            if answered == Going::Over {
+            if answered == ChatStep::Over {
                 break;
             }
-            if answered != Going::On {
+            if answered != ChatStep::On {
                 note(styled(
                     DIM,
                     format!(
@@ -50,41 +50,43 @@ impl Chat<'_> {
     }
 
     /// Asks a question of the agent; the user may leave instead of answering.
-    async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<Going, Failure> {
+    async fn question(&mut self, run: RunId, waiting: &WaitingOn) -> Result<ChatStep, Failure> {
         let (question, warnings) = asking::question(waiting.question.as_deref());
         line(question)?;
         warnings.iter().for_each(note);
         loop {
             let settled = overtaken(self.app, run, None);
             match self.prompt.read_unless("answer", &mut self.interrupts, settled).await? {
-                Said::Line(text) if !text.trim().is_empty() => {
+                PromptInput::Line(text) if !text.trim().is_empty() => {
                     return gone_is_fine(
                         self.app.engine.input(&self.app.tenant, run, &text).await.map(|_| ()),
                     );
                 }
-                Said::Line(_) => {}
-                Said::Nothing => return self.cancel(run).await,
-                Said::Overtaken => return Ok(settled_elsewhere("it was answered, or its time is over")),
-                Said::End => return Ok(Going::Leave(exit::OK)),
-                Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
+                PromptInput::Line(_) => {}
+                PromptInput::Nothing => return self.cancel(run).await,
+                PromptInput::Overtaken => {
+                    return Ok(settled_elsewhere("it was answered, or its time is over"));
+                }
+                PromptInput::End => return Ok(ChatStep::Leave(exit::OK)),
+                PromptInput::Gone => return Ok(ChatStep::Leave(exit::TERMINATED)),
             }
         }
     }
 
     /// Handles Ctrl-C while a run waits for the user: the turn is over, and the outcome of its calls is shown.
-    async fn cancel(&mut self, run: RunId) -> Result<Going, Failure> {
+    async fn cancel(&mut self, run: RunId) -> Result<ChatStep, Failure> {
         note(styled(DIM, "cancelling the turn"));
         match self.app.engine.cancel(&self.app.tenant, run).await {
-            Ok(_) => Ok(Going::Over),
+            Ok(_) => Ok(ChatStep::Over),
             Err(error) => {
                 complain(&error.into());
-                Ok(Going::Over)
+                Ok(ChatStep::Over)
             }
         }
     }
 
     /// Asks whether a call may run; the user may leave instead of deciding.
-    async fn decide(&mut self, run: RunId, id: &str) -> Result<Going, Failure> {
+    async fn decide(&mut self, run: RunId, id: &str) -> Result<ChatStep, Failure> {
         let approval = self.app.store().approval(&self.app.tenant, id).await?;
         let (visible, findings) = approval.visible();
         let args = brief(&visible.args.to_string(), BRIEF);
@@ -108,9 +110,9 @@ impl Chat<'_> {
         loop {
             let settled = overtaken(self.app, run, Some(id));
             let text = match self.prompt.read_unless(keys, &mut self.interrupts, settled).await? {
-                Said::Line(text) => text,
-                Said::Nothing => return self.cancel(run).await,
-                Said::Overtaken => {
+                PromptInput::Line(text) => text,
+                PromptInput::Nothing => return self.cancel(run).await,
+                PromptInput::Overtaken => {
                     let now = self.app.store().approval(&self.app.tenant, id).await?;
                     let why = match now.status {
                         ApprovalStatus::Pending => "its time is over".to_owned(),
@@ -118,8 +120,8 @@ impl Chat<'_> {
                     };
                     return Ok(settled_elsewhere(&why));
                 }
-                Said::End => return Ok(Going::Leave(exit::OK)),
-                Said::Gone => return Ok(Going::Leave(exit::TERMINATED)),
+                PromptInput::End => return Ok(ChatStep::Leave(exit::OK)),
+                PromptInput::Gone => return Ok(ChatStep::Leave(exit::TERMINATED)),
             };
             let (choice, arguments) = match text.trim().to_ascii_lowercase().as_str() {
                 // "yes" would answer two questions at once: that it happened, and that it may run again.
@@ -150,7 +152,7 @@ impl Chat<'_> {
     /// Asks for the outcome of a call, as the user found it out: JSON, or words.
     async fn found(&mut self) -> Result<Option<Value>, Failure> {
         note("what came of it, as one line of JSON or in words");
-        let Said::Line(text) = self.prompt.read("output", &mut self.interrupts).await? else {
+        let PromptInput::Line(text) = self.prompt.read("output", &mut self.interrupts).await? else {
             return Ok(None);
         };
         let output = json::parse(&text).unwrap_or(Value::String(text));
@@ -163,7 +165,7 @@ impl Chat<'_> {
             "the arguments as one line of JSON; they are now {}",
             brief(&approval.visible().0.args.to_string(), BRIEF)
         ));
-        let Said::Line(text) = self.prompt.read("arguments", &mut self.interrupts).await? else {
+        let PromptInput::Line(text) = self.prompt.read("arguments", &mut self.interrupts).await? else {
             return Ok(None);
         };
         match json::parse(&text) {
@@ -198,18 +200,18 @@ async fn is_decided(app: &App, approval: Option<&str>) -> bool {
     app.store().approval(&app.tenant, id).await.is_ok_and(|it| it.status != ApprovalStatus::Pending)
 }
 
-fn settled_elsewhere(why: &str) -> Going {
+fn settled_elsewhere(why: &str) -> ChatStep {
     note(styled(DIM, format!("nothing is left to answer: {why}")));
-    Going::On
+    ChatStep::On
 }
 
 /// Treats an answer that came too late as done: another process may have answered, or the deadline may have passed.
-fn gone_is_fine(answered: Result<(), EngineError>) -> Result<Going, Failure> {
+fn gone_is_fine(answered: Result<(), EngineError>) -> Result<ChatStep, Failure> {
     match answered {
-        Ok(()) => Ok(Going::On),
+        Ok(()) => Ok(ChatStep::On),
         Err(error @ EngineError::Store(StoreError::AlreadyDecided { .. } | StoreError::Ended { .. })) => {
             complain(&error.into());
-            Ok(Going::On)
+            Ok(ChatStep::On)
         }
         Err(error) => Err(error.into()),
     }

@@ -14,7 +14,7 @@ use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline,
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::prompt::{Said, YOU};
+use super::prompt::{PromptInput, YOU};
 use crate::failure::Failure;
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::terminal::{colours_answers, note};
@@ -60,8 +60,8 @@ impl Editor {
         name: &str,
         interrupts: &mut Interrupts,
         settled: impl Future<Output = ()>,
-    ) -> Result<Said, Failure> {
-        let Some(mut line) = self.line.take() else { return Ok(Said::Gone) };
+    ) -> Result<PromptInput, Failure> {
+        let Some(mut line) = self.line.take() else { return Ok(PromptInput::Gone) };
         let prompt =
             DefaultPrompt::new(DefaultPromptSegment::Basic(name.to_owned()), DefaultPromptSegment::Empty);
         self.stop.store(false, Ordering::Relaxed); // it may have stopped by itself before the flag was set
@@ -78,11 +78,11 @@ impl Editor {
                     self.line = Some(line);
                     let said = said(read)?;
                     match said {
-                        Said::Nothing if is_settled => note(""),
-                        Said::Nothing if name == YOU => note("(Ctrl-D or /quit leaves)"),
+                        PromptInput::Nothing if is_settled => note(""),
+                        PromptInput::Nothing if name == YOU => note("(Ctrl-D or /quit leaves)"),
                         _ => {}
                     }
-                    return Ok(if is_settled && said == Said::Nothing { Said::Overtaken } else { said });
+                    return Ok(if is_settled && said == PromptInput::Nothing { PromptInput::Overtaken } else { said });
                 }
                 () = &mut settled, if !is_settled => {
                     is_settled = true;
@@ -103,16 +103,16 @@ impl Editor {
             let _ = tcsetattr(stdin(), OptionalActions::Now, usual);
         }
         note("");
-        Ok(Said::Gone)
+        Ok(PromptInput::Gone)
     }
 }
 
-fn said(read: std::io::Result<Signal>) -> Result<Said, Failure> {
+fn said(read: std::io::Result<Signal>) -> Result<PromptInput, Failure> {
     match read {
-        Ok(Signal::Success(line)) => Ok(Said::Line(line)),
-        Ok(Signal::CtrlD) => Ok(Said::End),
-        Ok(_) => Ok(Said::Nothing),
-        Err(_) if is_gone() => Ok(Said::Gone),
+        Ok(Signal::Success(line)) => Ok(PromptInput::Line(line)),
+        Ok(Signal::CtrlD) => Ok(PromptInput::End),
+        Ok(_) => Ok(PromptInput::Nothing),
+        Err(_) if is_gone() => Ok(PromptInput::Gone),
         Err(error) => Err(error.into()),
     }
 }

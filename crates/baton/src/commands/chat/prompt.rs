@@ -14,7 +14,7 @@ pub(super) const YOU: &str = "you";
 
 /// The result of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum PromptInput {
     /// The user typed a line.
     Line(String),
     /// The user gave up the line.
@@ -48,7 +48,11 @@ impl Prompt {
     }
 
     /// The next line. On a terminal Ctrl-C gives up the line; anywhere else it leaves.
-    pub(super) async fn read(&mut self, name: &str, interrupts: &mut Interrupts) -> Result<Said, Failure> {
+    pub(super) async fn read(
+        &mut self,
+        name: &str,
+        interrupts: &mut Interrupts,
+    ) -> Result<PromptInput, Failure> {
         self.read_unless(name, interrupts, std::future::pending()).await
     }
 
@@ -58,22 +62,22 @@ impl Prompt {
         name: &str,
         interrupts: &mut Interrupts,
         settled: impl Future<Output = ()>,
-    ) -> Result<Said, Failure> {
+    ) -> Result<PromptInput, Failure> {
         let said = match self {
             Prompt::Editor(editor) => editor.read(name, interrupts, settled).await?,
             Prompt::Lines(lines) => tokio::select! {
                 // A line that was already typed counts.
                 biased;
-                line = lines.next_line() => line?.map_or(Said::End, Said::Line),
-                () = settled => Said::Overtaken,
+                line = lines.next_line() => line?.map_or(PromptInput::End, PromptInput::Line),
+                () = settled => PromptInput::Overtaken,
                 told = interrupts.next() => match told {
-                    Interrupt::Cancel => Said::End,
-                    Interrupt::Leave => Said::Gone,
+                    Interrupt::Cancel => PromptInput::End,
+                    Interrupt::Leave => PromptInput::Gone,
                 },
             },
-            Prompt::Nobody => Said::Gone,
+            Prompt::Nobody => PromptInput::Gone,
         };
-        if said == Said::Gone {
+        if said == PromptInput::Gone {
             *self = Prompt::Nobody;
         }
         Ok(said)

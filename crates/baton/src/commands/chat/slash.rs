@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::super::ask::ModeArg;
 use super::super::threads::transcript;
-use super::{Chat, Going, complain};
+use super::{Chat, ChatStep, complain};
 use crate::failure::{Failure, exit};
 use crate::terminal::{line, plain};
 
@@ -85,16 +85,16 @@ fn parse(text: &str) -> Result<Slash, String> {
 
 impl Chat<'_> {
     /// Runs a command; a failure is printed, and the chat goes on.
-    pub(super) async fn command(&mut self, text: &str) -> Result<Going, Failure> {
+    pub(super) async fn command(&mut self, text: &str) -> Result<ChatStep, Failure> {
         let done = match parse(text) {
-            Ok(Slash::Quit) => return Ok(Going::Leave(exit::OK)),
+            Ok(Slash::Quit) => return Ok(ChatStep::Leave(exit::OK)),
             Ok(command) => self.perform(command).await,
             Err(why) => Err(Failure::usage(why)),
         };
         if let Err(failure) = done {
             complain(&failure);
         }
-        Ok(Going::On)
+        Ok(ChatStep::On)
     }
 
     async fn perform(&mut self, command: Slash) -> Result<(), Failure> {

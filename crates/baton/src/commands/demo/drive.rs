@@ -7,10 +7,10 @@ use clap::Args;
 
 use crate::app::App;
 use crate::cli::Globals;
-use crate::config::{Config, Settled};
+use crate::config::{Config, ResolvedConfig};
 use crate::failure::Failure;
 use crate::follow::{FollowOptions, follow};
-use crate::open::Purpose;
+use crate::open::AppPurpose;
 use crate::screen::Show;
 
 /// The arguments of `baton demo drive`.
@@ -26,10 +26,10 @@ pub(crate) struct DriveArgs {
 
 /// Begins a run, or goes on with one.
 pub(super) async fn run(globals: &Globals, args: DriveArgs) -> Result<u8, Failure> {
-    let mut config = Config::new(&Settled::find(globals, args.model.as_deref())?)?;
+    let mut config = Config::new(&ResolvedConfig::find(globals, args.model.as_deref())?)?;
     config.store.url = None; // a demonstration leaves nothing in the user's database
     crate::log::begin(config.log);
-    let app = App::open(config, Purpose { json: true, test_tools: true, ..Purpose::default() }).await?;
+    let app = App::open(config, AppPurpose { json: true, test_tools: true, ..AppPurpose::default() }).await?;
     let handle = match args.run {
         Some(run) => app.engine.resume(&app.tenant, run, ClaimMode::IfFree).await?,
         None => {

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
-use super::Place;
+use super::DemoFolder;
 use crate::app::App;
-use crate::config::{Config, Settled};
+use crate::config::{Config, ResolvedConfig};
 use crate::failure::Failure;
-use crate::open::Purpose;
+use crate::open::AppPurpose;
 use crate::terminal::{line, plain};
 
 /// The time that the tool works after its effect: long enough to be killed in the middle.
@@ -30,31 +30,31 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The effect class of the tool, which decides what a crash means for its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Class {
+pub(super) enum ScenarioClass {
     Unsafe,
     Idempotent,
 }
 
-impl Class {
+impl ScenarioClass {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Class::Unsafe => "unsafe",
-            Class::Idempotent => "idempotent",
+            ScenarioClass::Unsafe => "unsafe",
+            ScenarioClass::Idempotent => "idempotent",
         }
     }
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Class::Unsafe => "A tool that must not run twice (like sending a letter)",
-            Class::Idempotent => "A tool that honours its key (like a payment with a reference)",
+            ScenarioClass::Unsafe => "A tool that must not run twice (like sending a letter)",
+            ScenarioClass::Idempotent => "A tool that honours its key (like a payment with a reference)",
         }
     }
 }
 
 /// The observed result of one scenario.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Shown {
-    class: Class,
+pub(super) struct ScenarioResult {
+    class: ScenarioClass,
     run_id: RunId,
     status: RunStatus,
     effects: usize,
@@ -64,15 +64,15 @@ pub(super) struct Shown {
     reply: String,
 }
 
-impl Shown {
+impl ScenarioResult {
     /// The promises of the scenario, and whether each held.
     pub(super) fn claims(&self) -> Vec<(String, bool)> {
         let told = match self.class {
-            Class::Unsafe => (
+            ScenarioClass::Unsafe => (
                 "the call did not run again: the model was told that its outcome is unknown".to_owned(),
                 self.outcome == Closing::Unknown && self.reply.contains("nobody knows"),
             ),
-            Class::Idempotent => (
+            ScenarioClass::Idempotent => (
                 "the call ran again with the same key, and had its effect only once".to_owned(),
                 self.outcome == Closing::Ok && self.reply.contains("wrote effect"),
             ),
@@ -159,23 +159,27 @@ impl Client {
 }
 
 /// Plays one scenario.
-pub(super) async fn play(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failure> {
+pub(super) async fn play(
+    place: &DemoFolder,
+    class: ScenarioClass,
+    quiet: bool,
+) -> Result<ScenarioResult, Failure> {
     let late =
         |_| Failure::failed("the demonstration took too long").hint("is this machine very busy? try again");
     tokio::time::timeout(PATIENCE, scenes(place, class, quiet)).await.map_err(late)?
 }
 
-async fn scenes(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failure> {
+async fn scenes(place: &DemoFolder, class: ScenarioClass, quiet: bool) -> Result<ScenarioResult, Failure> {
     let say = |text: String| if quiet { Ok(()) } else { line(format!("   {text}")) };
     std::fs::write(place.script(), script(place, class).to_string())?;
     let mut first = child(place, None)?;
     let run = run_of(&mut first).await?;
     say(format!("process {} begins run {}", first.id().unwrap_or_default(), run.short()))?;
 
-    let settled = Settled::find(&place.globals(), None)?;
-    let mut config = Config::new(&settled)?;
+    let resolved = ResolvedConfig::find(&place.globals(), None)?;
+    let mut config = Config::new(&resolved)?;
     config.store.url = None; // a demonstration leaves nothing in the user's database
-    let app = App::open(config, Purpose { json: true, test_tools: true, ..Purpose::default() }).await?;
+    let app = App::open(config, AppPurpose { json: true, test_tools: true, ..AppPurpose::default() }).await?;
     let mut client = Client {
         reader: app.engine.events(&app.tenant, run, Cursor::default()).await?,
         sequence: Sequence::new(),
@@ -198,7 +202,7 @@ async fn scenes(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failu
     client.until(Event::is_terminal).await?;
     second.wait().await?;
     say(format!("the agent says: {}", plain(client.reply.trim())))?;
-    Ok(Shown {
+    Ok(ScenarioResult {
         class,
         run_id: run,
         status: client.status,
@@ -209,7 +213,7 @@ async fn scenes(place: &Place, class: Class, quiet: bool) -> Result<Shown, Failu
     })
 }
 
-fn script(place: &Place, class: Class) -> Value {
+fn script(place: &DemoFolder, class: ScenarioClass) -> Value {
     let arguments =
         json!({"file": place.effects(), "line": "effect", "class": class.as_str(), "delay_ms": WORK_MS});
     json!({"v": 1, "replies": [
@@ -218,7 +222,7 @@ fn script(place: &Place, class: Class) -> Value {
     ]})
 }
 
-fn child(place: &Place, run: Option<RunId>) -> Result<Child, Failure> {
+fn child(place: &DemoFolder, run: Option<RunId>) -> Result<Child, Failure> {
     let mut command = baton_tools::child::command(&std::env::current_exe()?)?;
     command.arg("--config").arg(place.config()).arg("--data").arg(place.data()).args(["demo", "drive"]);
     match run {
@@ -238,6 +242,6 @@ async fn run_of(child: &mut Child) -> Result<RunId, Failure> {
     object["run_id"].as_str().and_then(|id| id.parse().ok()).ok_or_else(silent)
 }
 
-fn effects(place: &Place) -> usize {
+fn effects(place: &DemoFolder) -> usize {
     std::fs::read_to_string(place.effects()).map_or(0, |text| text.lines().count())
 }

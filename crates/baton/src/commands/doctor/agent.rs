@@ -12,7 +12,7 @@ use baton_core::tool::ToolSpec;
 use baton_engine::template;
 
 use super::Check;
-use crate::config::{Config, KeyPlace, Origin, Settled, Template, WebSetting, nearest, unfit};
+use crate::config::{Config, KeyPlace, ResolvedConfig, Template, ValueOrigin, WebSetting, nearest, unfit};
 use crate::models::Models;
 
 /// The channel of a user's requests.
@@ -22,8 +22,13 @@ const CHANNEL: &str = "CHAT";
 const NEVER_SHOWN: [&str; 2] = ["Waiting", "Finished"];
 
 /// All checks of the agent, given all tools.
-pub(super) fn checks(settled: &Settled, config: &Config, models: &Models, tools: &[ToolSpec]) -> Vec<Check> {
-    let mut checks = fits_nothing(settled, config, tools);
+pub(super) fn checks(
+    resolved: &ResolvedConfig,
+    config: &Config,
+    models: &Models,
+    tools: &[ToolSpec],
+) -> Vec<Check> {
+    let mut checks = fits_nothing(resolved, config, tools);
     checks.extend(never_first(&config.policy, tools));
     let asked = Request { mode: Mode::default(), channel: CHANNEL };
     let decision = match config.policy.evaluate(&asked, tools) {
@@ -104,8 +109,8 @@ fn too_small(candidates: &[Candidate], system: &str, tools: &[ToolSpec], allowed
 }
 
 /// Patterns and types in the settings that match no tool and no entry.
-fn fits_nothing(settled: &Settled, config: &Config, tools: &[ToolSpec]) -> Vec<Check> {
-    let lists = settled.tool_lists();
+fn fits_nothing(resolved: &ResolvedConfig, config: &Config, tools: &[ToolSpec]) -> Vec<Check> {
+    let lists = resolved.tool_lists();
     let unfit = unfit(&lists, tools);
     let mut checks: Vec<Check> = unfit
         .iter()
@@ -119,12 +124,12 @@ fn fits_nothing(settled: &Settled, config: &Config, tools: &[ToolSpec]) -> Vec<C
         })
         .collect();
     let shown: Vec<&str> = ENTRY_TYPES.into_iter().filter(|t| !NEVER_SHOWN.contains(t)).collect();
-    for name in settled.names("render.exclude") {
+    for name in resolved.names("render.exclude") {
         let plain = name.strip_suffix("State").unwrap_or(&name);
         if !ENTRY_TYPES.contains(&plain) {
             let fix = format!("types are {}; others are never shown to a model", shown.join(", "));
             let (key, why) = ("render.exclude", "is no type that a model sees");
-            let origin = settled.get(key).map_or(&Origin::Default, |found| &found.origin);
+            let origin = resolved.get(key).map_or(&ValueOrigin::Default, |found| &found.origin);
             checks.push(unmatched(key, origin, &name, why, &shown, fix));
         }
     }
@@ -148,7 +153,7 @@ fn never_first(policy: &Policy, tools: &[ToolSpec]) -> Vec<Check> {
     table.channels().filter_map(never).collect()
 }
 
-fn unmatched(key: &str, origin: &Origin, name: &str, why: &str, known: &[&str], fix: String) -> Check {
+fn unmatched(key: &str, origin: &ValueOrigin, name: &str, why: &str, known: &[&str], fix: String) -> Check {
     let meant = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
     let name = baton_core::id::excerpt(name);
     let detail = format!("`{key}` ({origin}): {name:?} {why}{}", meant.unwrap_or_default());

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Check;
 use crate::columns::count;
-use crate::config::{Config, Origin, Settled};
+use crate::config::{Config, ResolvedConfig, ValueOrigin};
 use crate::open;
 use crate::serve::auth::{Auth, exposure};
 
@@ -23,12 +23,12 @@ const TOO_LITTLE: u64 = 64 << 20;
 /// With less free space than this, the user should know.
 const LITTLE: u64 = 1 << 30;
 
-pub(super) fn configuration(settled: &Settled) -> Check {
-    let file = settled.config_file();
+pub(super) fn configuration(resolved: &ResolvedConfig) -> Check {
+    let file = resolved.config_file();
     if file.exists() {
-        let fixed = settled.fixed.iter().map(|found| &found.origin);
-        let stated = settled.groups.iter().flat_map(|group| &group.values).map(|stated| &stated.origin);
-        let settings = fixed.chain(stated).filter(|origin| matches!(origin, Origin::File(..))).count();
+        let fixed = resolved.fixed.iter().map(|found| &found.origin);
+        let stated = resolved.groups.iter().flat_map(|group| &group.values).map(|stated| &stated.origin);
+        let settings = fixed.chain(stated).filter(|origin| matches!(origin, ValueOrigin::File(..))).count();
         let settings = count(i64::try_from(settings).unwrap_or(i64::MAX), "setting", "settings");
         return Check::ok("configuration", format!("{} ({settings})", file.display()));
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use baton_core::fault::Code;
 
-use super::{Check, State};
+use super::{Check, CheckState};
 use crate::columns::count;
-use crate::config::{Origin, ProviderSetting};
+use crate::config::{ProviderSetting, ValueOrigin};
 use crate::models::{Chosen, Models, built_in};
 
 /// The deadline of a provider's answer.
@@ -73,9 +73,9 @@ fn used(models: &Models, chosen: &Chosen) -> Vec<(String, Vec<String>)> {
 async fn looked_at(models: &Models, name: &str, wanted: &[String]) -> Check {
     let check = provider(models, name, wanted).await;
     match check.state {
-        State::Failed if wanted.is_empty() => {
+        CheckState::Failed if wanted.is_empty() => {
             let detail = format!("{}; no role asks it", check.detail);
-            Check { state: State::Warning, detail, ..check }
+            Check { state: CheckState::Warning, detail, ..check }
         }
         _ => check,
     }
@@ -144,7 +144,7 @@ fn answers(name: &str, place: &str, wanted: &[String], listed: &[String]) -> Che
 fn reach_it(name: &str, setting: &ProviderSetting) -> String {
     match (name, &setting.address_from) {
         ("ollama", _) => "start it with `ollama serve`; OLLAMA_BASE_URL says where it is".to_owned(),
-        (_, Origin::Default) => {
+        (_, ValueOrigin::Default) => {
             "is this machine online? If it needs a proxy, HTTPS_PROXY names it".to_owned()
         }
         _ => format!("is it running, and is `providers.{name}.base_url` right?"),

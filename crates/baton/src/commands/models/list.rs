@@ -4,14 +4,14 @@ use baton_core::role::Candidate;
 use serde_json::{Value, json};
 
 use crate::columns::columns;
-use crate::config::Doubt;
+use crate::config::ConfigWarning;
 use crate::failure::{Failure, exit};
 use crate::models::{Chosen, Key, Models};
 use crate::shape;
 use crate::terminal::{line, note, plain};
 
 /// Runs the command.
-pub(super) async fn run(models: &Models, doubts: &[Doubt], json: bool) -> Result<u8, Failure> {
+pub(super) async fn run(models: &Models, doubts: &[ConfigWarning], json: bool) -> Result<u8, Failure> {
     let chosen = models.intended().await?;
     if json {
         line(shape::pretty(&document(models, doubts, &chosen)))?;
@@ -28,7 +28,7 @@ pub(super) async fn run(models: &Models, doubts: &[Doubt], json: bool) -> Result
 
 fn rows(models: &Models, chosen: &Chosen, role: &str) -> Vec<[String; 7]> {
     let row = |(nth, candidate): (usize, &Candidate)| {
-        let known = Known::of(models, &candidate.model);
+        let known = ModelFacts::of(models, &candidate.model);
         [
             if nth == 0 { role.to_owned() } else { String::new() },
             candidate.model.clone(),
@@ -43,7 +43,7 @@ fn rows(models: &Models, chosen: &Chosen, role: &str) -> Vec<[String; 7]> {
 }
 
 /// The facts about a model that are known without asking it.
-struct Known<'a> {
+struct ModelFacts<'a> {
     provider: Option<&'a str>,
     /// The provider's host, or this machine, as shown.
     place: String,
@@ -53,18 +53,18 @@ struct Known<'a> {
     key: Option<&'a Key>,
 }
 
-impl<'a> Known<'a> {
-    fn of(models: &'a Models, model: &str) -> Known<'a> {
+impl<'a> ModelFacts<'a> {
+    fn of(models: &'a Models, model: &str) -> ModelFacts<'a> {
         let here = || "this machine".to_owned();
         let Some((name, provider)) = models.serving().provider_of(model) else {
             let (place, price) = (here(), Some((0.0, 0.0)));
-            return Known { provider: None, place, base_url: None, api: None, price, key: None };
+            return ModelFacts { provider: None, place, base_url: None, api: None, price, key: None };
         };
         let entry = models.serving().models.get(model);
         let local = provider.base_url.is_local();
         let price = entry.and_then(|entry| entry.price);
         let price = price.map(|price| (price.input_usd_per_million, price.output_usd_per_million));
-        Known {
+        ModelFacts {
             provider: Some(name),
             place: if local { here() } else { crate::models::host_of(&provider.base_url) },
             base_url: Some(provider.base_url.to_string()),
@@ -75,9 +75,9 @@ impl<'a> Known<'a> {
     }
 }
 
-fn document(models: &Models, doubts: &[Doubt], chosen: &Chosen) -> Value {
+fn document(models: &Models, doubts: &[ConfigWarning], chosen: &Chosen) -> Value {
     let candidate = |candidate: &Candidate| {
-        let known = Known::of(models, &candidate.model);
+        let known = ModelFacts::of(models, &candidate.model);
         json!({
             "model": candidate.model,
             "provider": known.provider,

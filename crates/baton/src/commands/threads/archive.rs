@@ -46,13 +46,13 @@ pub(super) struct ArchivedBranch {
     pub(super) name: BranchName,
     pub(super) head: Option<EntryId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) forked_from: Option<Origin>,
+    pub(super) forked_from: Option<ArchiveOrigin>,
 }
 
 /// Where a branch was forked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Origin {
+#[serde(deny_unknown_fields, rename = "Origin")]
+pub(super) struct ArchiveOrigin {
     pub(super) branch: BranchName,
     pub(super) index: i64,
 }
@@ -119,7 +119,7 @@ impl Archive {
         let branches = thread.branches.iter().zip(lines).map(|(branch, line)| ArchivedBranch {
             name: branch.name.clone(),
             head: line.last().map(|placed| placed.id),
-            forked_from: branch.forked_from.clone().map(|(branch, index)| Origin { branch, index }),
+            forked_from: branch.forked_from.clone().map(|(branch, index)| ArchiveOrigin { branch, index }),
         });
         Archive {
             baton: KIND.to_owned(),

@@ -21,14 +21,14 @@ pub(crate) struct ThreadsArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum ThreadsCommand {
     /// Lists threads, newest first
-    Ls(ListArgs),
+    Ls(ThreadListArgs),
     /// Shows what was said on a branch, the plan that holds, and what the thread has used
     Show(ShowArgs),
     /// Shows the messages that a model would be sent, as JSON in OpenAI's schema
     #[command(after_help = "Example: baton threads render 3f2a --policy last_n --last-n 10")]
     Render(RenderArgs),
     /// Shows the branches as a tree
-    Tree(OneArgs),
+    Tree(OneThreadArgs),
     /// Adds a branch that ends at an entry; does not switch to it
     Fork(ForkArgs),
     /// Makes a branch the current one
@@ -53,7 +53,7 @@ pub(super) enum ThreadsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct ThreadListArgs {
     /// At most so many
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) limit: u32,
@@ -63,7 +63,7 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct OneArgs {
+pub(super) struct OneThreadArgs {
     /// The thread: its name, or the beginning or end of an id that Baton made
     pub(super) thread: String,
 }

@@ -26,12 +26,12 @@ pub(super) async fn render(app: &App, args: RenderArgs) -> Result<(), Failure> {
     let slice = Slice { before: None, last_n: None };
     let entries = app.store().entries(&app.tenant, &id, args.branch.as_ref(), slice).await?;
     let entries: Vec<Entry> = entries.into_iter().map(|placed| placed.entry).collect();
-    let wanted = Rendered { policy: args.policy, last_n: args.last_n, exclude: args.exclude };
+    let wanted = RenderOptions { policy: args.policy, last_n: args.last_n, exclude: args.exclude };
     say_json(&json!({ "messages": shown(app, &entries, 0, wanted)?.messages }))
 }
 
 /// The options of a rendering.
-pub(crate) struct Rendered {
+pub(crate) struct RenderOptions {
     /// The policy; that of the settings if left out.
     pub(crate) policy: Option<PolicyArg>,
     /// Only the last so many entries.
@@ -53,7 +53,7 @@ pub(crate) fn shown(
     app: &App,
     entries: &[Entry],
     from: i64,
-    wanted: Rendered,
+    wanted: RenderOptions,
 ) -> Result<ShownThread, Failure> {
     let (policy, last_n) = how_much(app, &wanted)?;
     let (decision, tools) = offered(app)?;
@@ -98,7 +98,7 @@ fn reaches_back(entries: &[Entry], from: i64, first: i64, summary: Option<i64>) 
     !leaves_out && !summary.is_some_and(stands_for)
 }
 
-fn how_much(app: &App, args: &Rendered) -> Result<(RenderPolicy, Option<u32>), Failure> {
+fn how_much(app: &App, args: &RenderOptions) -> Result<(RenderPolicy, Option<u32>), Failure> {
     let (settings, last_n) = (&app.config.render, args.last_n.or(app.config.last_n));
     Ok(match args.policy {
         None => (settings.policy, last_n),

@@ -131,7 +131,7 @@ async fn fill(store: &Store, tenant: &Tenant, id: &ThreadId, sound: &Sound) -> R
 fn plan(sound: &Sound) -> Vec<Act> {
     let mut starts: Vec<Start<'_>> = sound.archive.branches.iter().map(|b| Start::of(sound, b)).collect();
     starts.sort_by_key(|start| (start.branch.forked_from.is_some(), start.index));
-    let mut plan = Plan { sound, acts: Vec::new(), placed: BTreeSet::new(), made: BTreeSet::new() };
+    let mut plan = RestorePlan { sound, acts: Vec::new(), placed: BTreeSet::new(), made: BTreeSet::new() };
     for start in &starts {
         plan.branch(start);
     }
@@ -156,14 +156,14 @@ impl<'a> Start<'a> {
     }
 }
 
-struct Plan<'a> {
+struct RestorePlan<'a> {
     sound: &'a Sound,
     acts: Vec<Act>,
     placed: BTreeSet<usize>,
     made: BTreeSet<BranchName>,
 }
 
-impl Plan<'_> {
+impl RestorePlan<'_> {
     fn branch(&mut self, start: &Start<'_>) {
         let name = &start.branch.name;
         let mut next = 0;

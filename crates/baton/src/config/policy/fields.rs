@@ -2,8 +2,8 @@
 //!
 //! All rows have the same fields, with the same meaning, but for a few that only a channel has.
 
-use super::super::named::{Field, Section};
-use super::super::value::Kind;
+use super::super::named::{FieldSpec, Section};
+use super::super::value::ValueKind;
 
 const MODE: &str = "what is built in for the mode, see docs/policy.md";
 const CHANNEL: &str = "what is built in for the channel, see docs/policy.md";
@@ -12,7 +12,7 @@ const DAY: u64 = 86_400;
 
 macro_rules! field {
     ($key:literal, $name:literal, $kind:expr, $default:expr, $example:literal, $doc:literal) => {
-        Field {
+        FieldSpec {
             key: concat!($key, ".*.", $name),
             kind: $kind,
             default: $default,
@@ -28,33 +28,34 @@ macro_rules! fields {
     ($key:literal $(, $name:literal, $kind:expr, $default:expr, $example:literal, $doc:literal)* $(,)?) => {
         &[
             $(field!($key, $name, $kind, $default, $example, $doc),)*
-            field!($key, "roles", Kind::Names, "all roles of the channel", "[\"router\", \"reasoning\"]",
+            field!($key, "roles", ValueKind::Names, "all roles of the channel", "[\"router\", \"reasoning\"]",
                 "The roles that may be asked. Both the channel and the mode have to allow one."),
-            field!($key, "tools", Kind::Names, "what is built in, see docs/policy.md", "[\"@side_effect_free\", \"read_*\"]",
+            field!($key, "tools", ValueKind::Names, "what is built in, see docs/policy.md",
+                "[\"@side_effect_free\", \"read_*\"]",
                 "The tools that may be used: names, patterns with `*`, or `@side_effect_free`, `@built_in`, `@configured`. Both the channel and the mode have to allow one. A mode's list is the whole of it, and has to have what those of stricter modes have."),
-            field!($key, "approve", Kind::Names, "none", "[\"read_file\"]",
+            field!($key, "approve", ValueKind::Names, "none", "[\"read_file\"]",
                 "The tools whose calls a person is asked about first, written as `tools` are. What a looser mode asks about, a stricter one asks about, too."),
-            field!($key, "rounds", Kind::Whole(1, 1000), MODE, "2",
+            field!($key, "rounds", ValueKind::Whole(1, 1000), MODE, "2",
                 "Rounds of one model call with tools, and the tools that it asked for. The closing answer is not counted."),
-            field!($key, "time_s", Kind::Whole(1, 365 * DAY), MODE, "60",
+            field!($key, "time_s", ValueKind::Whole(1, 365 * DAY), MODE, "60",
                 "How long a run may take, in seconds. Waiting for people does not count."),
-            field!($key, "tokens", Kind::Whole(1, 1_000_000_000_000), NO_LIMIT, "50000",
+            field!($key, "tokens", ValueKind::Whole(1, 1_000_000_000_000), NO_LIMIT, "50000",
                 "How many tokens a run may read and write."),
-            field!($key, "answer_tokens", Kind::Whole(1, 10_000_000), "4096, or `limits.answer_tokens`", "1024",
+            field!($key, "answer_tokens", ValueKind::Whole(1, 10_000_000), "4096, or `limits.answer_tokens`", "1024",
                 "How many tokens one answer of a model may have."),
-            field!($key, "tool_calls", Kind::Whole(0, 1_000_000), NO_LIMIT, "10",
+            field!($key, "tool_calls", ValueKind::Whole(0, 1_000_000), NO_LIMIT, "10",
                 "How many tool calls a run may start."),
-            field!($key, "cost_usd", Kind::Decimal, NO_LIMIT, "0.1",
+            field!($key, "cost_usd", ValueKind::Decimal, NO_LIMIT, "0.1",
                 "What a run may cost, in US dollars."),
-            field!($key, "temperature", Kind::UpTo(2.0), "what the models have", "0.7",
+            field!($key, "temperature", ValueKind::UpTo(2.0), "what the models have", "0.7",
                 "The highest temperature; also that of models of which nothing else is said."),
-            field!($key, "self_check", Kind::OneOf(&["never", "after_tools", "always"]), MODE, "\"after_tools\"",
+            field!($key, "self_check", ValueKind::OneOf(&["never", "after_tools", "always"]), MODE, "\"after_tools\"",
                 "Which answers are checked against the question and the results of tools before they count."),
-            field!($key, "on_unknown", Kind::OneOf(&["tell_model", "ask_person"]), MODE, "\"ask_person\"",
+            field!($key, "on_unknown", ValueKind::OneOf(&["tell_model", "ask_person"]), MODE, "\"ask_person\"",
                 "What is done about a call of which nobody knows whether it took effect."),
-            field!($key, "untrusted_egress", Kind::OneOf(&["allow", "ask"]), MODE, "\"ask\"",
+            field!($key, "untrusted_egress", ValueKind::OneOf(&["allow", "ask"]), MODE, "\"ask\"",
                 "What is done about calls that send something out, once untrusted content or private data is on the branch."),
-            field!($key, "patience_s", Kind::Whole(1, 365 * DAY), "86400, or `policy.patience_s`", "3600",
+            field!($key, "patience_s", ValueKind::Whole(1, 365 * DAY), "86400, or `policy.patience_s`", "3600",
                 "How long a person has to answer a question or to decide about a call, in seconds."),
         ]
     };
@@ -78,27 +79,27 @@ pub(crate) const CHANNELS: Section = Section {
     fields: fields![
         "policy.channels",
         "default_role",
-        Kind::Text,
+        ValueKind::Text,
         CHANNEL,
         "\"auto\"",
         "Who answers: a role, or `auto`, by the question.",
         "after_tools",
-        Kind::Text,
+        ValueKind::Text,
         CHANNEL,
         "\"reasoning\"",
         "The role that answers once tools have run.",
         "tool_rule",
-        Kind::OneOf(&["auto", "required", "none"]),
+        ValueKind::OneOf(&["auto", "required", "none"]),
         CHANNEL,
         "\"auto\"",
         "How tools are used: `auto`, whoever is asked may call them; `required`, the router chooses one and the answer is written without them; `none`.",
         "first_tool",
-        Kind::Text,
+        ValueKind::Text,
         CHANNEL,
         "\"system_health\"",
         "The tool that runs where one is required and none was chosen. `required` needs it.",
         "search_first",
-        Kind::Text,
+        ValueKind::Text,
         CHANNEL,
         "\"web_search\"",
         "The tool that runs first if the request asks to look something up. Empty: none.",
@@ -114,12 +115,12 @@ pub(crate) const CELLS: Section = Section {
     fields: fields![
         "policy.cells",
         "default_role",
-        Kind::Text,
+        ValueKind::Text,
         CHANNEL,
         "\"router\"",
         "Who answers: a role, or `auto`, by the question.",
         "after_tools",
-        Kind::Text,
+        ValueKind::Text,
         CHANNEL,
         "\"reasoning\"",
         "The role that answers once tools have run.",

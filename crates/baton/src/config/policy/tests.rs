@@ -4,12 +4,12 @@ use baton_core::policy::{OnUnknown, SelfCheck, ToolRule, UntrustedEgress};
 
 use super::*;
 use crate::config::named::SECTIONS;
-use crate::config::tests::settle;
-use crate::config::value::Kind;
+use crate::config::tests::resolve;
+use crate::config::value::ValueKind;
 use crate::failure::exit;
 
 fn table_of(text: &str) -> Result<Table, Failure> {
-    settle(text, &[], None).and_then(|settled| table(&settled))
+    resolve(text, &[], None).and_then(|resolved| table(&resolved))
 }
 
 fn refused(text: &str) -> (String, String) {
@@ -121,7 +121,7 @@ fn nothing_stated_is_the_built_in_table() {
 fn every_word_of_a_field_is_one_that_the_core_knows() {
     for section in SECTIONS.iter().filter(|section| section.key.starts_with("policy.")) {
         for field in section.fields {
-            let Kind::OneOf(words) = field.kind else { continue };
+            let ValueKind::OneOf(words) = field.kind else { continue };
             for word in words {
                 let text = format!(
                     "[policy.channels.CHAT]\nfirst_tool = \"clock\"\n{} = \"{word}\"\n",
@@ -282,12 +282,12 @@ fn a_channel_that_requires_a_tool_names_one() {
 #[test]
 fn everything_that_names_tools_is_listed_with_its_place() {
     let text = "[policy]\ntools = [\"a\"]\n[policy.channels.CHAT]\napprove = [\"b\"]\nsearch_first = \"c\"\nfirst_tool = \"\"\n";
-    let settled = settle(text, &[], None).unwrap();
-    let line = |origin: &Origin| match origin {
-        Origin::File(_, line) => *line,
+    let resolved = resolve(text, &[], None).unwrap();
+    let line = |origin: &ValueOrigin| match origin {
+        ValueOrigin::File(_, line) => *line,
         _ => 0,
     };
-    let lists = settled.tool_lists();
+    let lists = resolved.tool_lists();
     let lists: Vec<_> =
         lists.iter().map(|it| (it.key.as_str(), it.names.join(" "), line(&it.origin))).collect();
     let expected = [

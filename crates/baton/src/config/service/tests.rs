@@ -1,16 +1,16 @@
 use super::*;
 use crate::config::Config;
-use crate::config::tests::settle;
+use crate::config::tests::resolve;
 use crate::serve::auth::Scopes;
 
 fn refused(text: &str) -> String {
-    let failure = settle(text, &[], None).and_then(|settled| Config::new(&settled)).unwrap_err();
+    let failure = resolve(text, &[], None).and_then(|resolved| Config::new(&resolved)).unwrap_err();
     failure.message.split_once("baton.toml:").unwrap().1.to_owned()
 }
 
 #[test]
 fn nothing_said_is_a_service_for_this_machine() {
-    let config = Config::new(&settle("", &[], None).unwrap()).unwrap();
+    let config = Config::new(&resolve("", &[], None).unwrap()).unwrap();
     let serve = config.serve;
     assert_eq!(
         (serve.bind.to_string().as_str(), serve.port, serve.token_mode),
@@ -18,7 +18,7 @@ fn nothing_said_is_a_service_for_this_machine() {
     );
     assert_eq!(
         (serve.hosts, serve.origins, serve.tokens, serve.limits),
-        (vec![], vec![], vec![], Limits::default())
+        (vec![], vec![], vec![], ServeLimits::default())
     );
     let store = StoreSetting { url: None, writers: 4, readers: 8, lease: Duration::from_secs(15) };
     assert_eq!(config.store, store);
@@ -33,7 +33,7 @@ fn a_token_of_the_file_is_somebody() {
         "[serve.tokens.ci]\nhash = \"sha256:{hash}\"\n[serve.tokens.acme]\nhash = \"sha256:{hash}\"\n\
          tenant = \"acme\"\nscopes = [\"read\"]\nmax_mode = \"EXPLORATORY\"\nagents = [\"support\"]\n"
     );
-    let tokens = Config::new(&settle(&text, &[], None).unwrap()).unwrap().serve.tokens;
+    let tokens = Config::new(&resolve(&text, &[], None).unwrap()).unwrap().serve.tokens;
     let usual = Caller {
         tenant: Tenant::local(),
         scopes: USUAL_SCOPES.into_iter().collect::<Scopes>(),
@@ -92,7 +92,7 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
 
 #[test]
 fn folders_stand_beside_the_file_that_names_them() {
-    let settled = settle("[files]\nroots = [\"notes\", \"/srv/notes\"]\n", &[], None).unwrap();
-    let beside = settled.config_file().parent().unwrap().join("notes");
-    assert_eq!(Config::new(&settled).unwrap().files, vec![beside, PathBuf::from("/srv/notes")]);
+    let resolved = resolve("[files]\nroots = [\"notes\", \"/srv/notes\"]\n", &[], None).unwrap();
+    let beside = resolved.config_file().parent().unwrap().join("notes");
+    assert_eq!(Config::new(&resolved).unwrap().files, vec![beside, PathBuf::from("/srv/notes")]);
 }

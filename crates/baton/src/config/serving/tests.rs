@@ -6,26 +6,26 @@ use crate::config::groups;
 
 const FILE: &str = "c/baton.toml";
 
-fn serving(text: &str) -> Result<Serving, (String, String)> {
+fn serving(text: &str) -> Result<ModelConfig, (String, String)> {
     let told =
         |failure: Failure| (failure.message.replace("c/baton.toml:", ""), failure.hint.unwrap_or_default());
     let contents = file::parse(std::path::Path::new(FILE), text).map_err(told)?;
-    Serving::of(&contents.groups, "http://localhost:11434").map_err(told)
+    ModelConfig::of(&contents.groups, "http://localhost:11434").map_err(told)
 }
 
 fn wrong(text: &str) -> (String, String) {
     serving(text).unwrap_err()
 }
 
-fn at(line: usize) -> Origin {
-    Origin::File(FILE.into(), line)
+fn at(line: usize) -> ValueOrigin {
+    ValueOrigin::File(FILE.into(), line)
 }
 
 #[test]
 fn three_providers_are_there_by_themselves() {
     let provider = |url: &str, api, key| ProviderSetting {
         base_url: Endpoint::parse(url).unwrap(),
-        address_from: Origin::Default,
+        address_from: ValueOrigin::Default,
         api: Some(api),
         key,
         is_configured: false,
@@ -37,7 +37,7 @@ fn three_providers_are_there_by_themselves() {
         ("openai", provider("https://api.openai.com/v1", Wire::Responses, key("OPENAI_API_KEY"))),
     ];
     let expected = expected.map(|(name, provider)| (name.to_owned(), provider)).into();
-    let nothing = Serving { providers: expected, roles: Roles::new(), models: BTreeMap::new() };
+    let nothing = ModelConfig { providers: expected, roles: Roles::new(), models: BTreeMap::new() };
     assert_eq!(serving(""), Ok(nothing));
 }
 
@@ -65,7 +65,7 @@ fn a_table_changes_what_it_names_and_nothing_else() {
     assert_eq!(moved.providers["openai"].key, KeyPlace::None, "OpenAI's key is not for others");
 }
 
-fn serving_of(text: &str) -> Serving {
+fn serving_of(text: &str) -> ModelConfig {
     serving(text).unwrap()
 }
 
@@ -278,14 +278,14 @@ fn the_environment_moves_ollama() {
         file::parse(std::path::Path::new(FILE), "[providers.ollama]\nbase_url = \"http://a\"").unwrap();
     let environment = |name: &str| (name == "OLLAMA_BASE_URL").then(|| "http://b:1".into());
     groups::from_environment(&mut found.groups, &environment).unwrap();
-    let ollama = &Serving::of(&found.groups, "http://c").unwrap().providers["ollama"];
+    let ollama = &ModelConfig::of(&found.groups, "http://c").unwrap().providers["ollama"];
     assert_eq!(
         (ollama.base_url.to_string(), &ollama.address_from),
-        ("http://b:1".to_owned(), &Origin::Environment("OLLAMA_BASE_URL"))
+        ("http://b:1".to_owned(), &ValueOrigin::Environment("OLLAMA_BASE_URL"))
     );
     let bad = |_: &str| Some("nonsense".into());
     let mut groups = Vec::new();
     groups::from_environment(&mut groups, &bad).unwrap();
-    let failure = Serving::of(&groups, "http://c").unwrap_err();
+    let failure = ModelConfig::of(&groups, "http://c").unwrap_err();
     assert_eq!(failure.message, "OLLAMA_BASE_URL: `providers.ollama.base_url`: this is no URL");
 }

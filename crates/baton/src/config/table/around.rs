@@ -1,13 +1,13 @@
 //! The settings of the services around this one: the execution service and the context service.
 
-use super::super::value::Kind;
-use super::{DAY, Setting, plain};
+use super::super::value::ValueKind;
+use super::{DAY, SettingSpec, plain};
 
 /// The settings of the services around this one.
-pub(super) const AROUND: &[Setting] = &[
-    Setting {
+pub(super) const AROUND: &[SettingSpec] = &[
+    SettingSpec {
         key: "services.execution.url",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "",
         env: Some("EXECUTION_SERVICE_URL"),
         flag: None,
@@ -16,35 +16,35 @@ pub(super) const AROUND: &[Setting] = &[
     },
     plain(
         "services.execution.key_env",
-        Kind::Variable,
+        ValueKind::Variable,
         "\"EXECUTION_SERVICE_TOKEN\"",
         "\"TOOLS_TOKEN\"",
         "The environment variable that holds our token for it. If that is not set, none is sent.",
     ),
     plain(
         "services.execution.key_file",
-        Kind::KeyFile,
+        ValueKind::KeyFile,
         "",
         "\"execution.token\"",
         "The file that holds our token for it, instead; from the folder of this file, if it is no whole path.",
     ),
     plain(
         "services.execution.timeout_s",
-        Kind::Whole(1, DAY),
+        ValueKind::Whole(1, DAY),
         "30",
         "60",
         "How long one call may take, in seconds, where a tool says nothing of its own.",
     ),
     plain(
         "services.execution.refresh_s",
-        Kind::Whole(1, DAY),
+        ValueKind::Whole(1, DAY),
         "30",
         "300",
         "How often it is asked which tools it has, in seconds. While it does not answer it is asked more often.",
     ),
-    Setting {
+    SettingSpec {
         key: "services.context.url",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "",
         env: Some("CONTEXT_SERVICE_URL"),
         flag: None,
@@ -53,28 +53,28 @@ pub(super) const AROUND: &[Setting] = &[
     },
     plain(
         "services.context.key_env",
-        Kind::Variable,
+        ValueKind::Variable,
         "\"CONTEXT_SERVICE_TOKEN\"",
         "\"AUDIT_TOKEN\"",
         "The environment variable that holds our token for it. If that is not set, none is sent.",
     ),
     plain(
         "services.context.key_file",
-        Kind::KeyFile,
+        ValueKind::KeyFile,
         "",
         "\"context.token\"",
         "The file that holds our token for it, instead; from the folder of this file, if it is no whole path.",
     ),
     plain(
         "services.context.source",
-        Kind::Text,
+        ValueKind::Text,
         "\"baton\"",
         "\"help-desk\"",
         "What this Baton is called in the events of the audit trail.",
     ),
     plain(
         "services.context.with_text",
-        Kind::Switch,
+        ValueKind::Switch,
         "false",
         "true",
         "Whether those events hold what people and models said.",

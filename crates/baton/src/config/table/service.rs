@@ -1,24 +1,24 @@
 //! The settings of the service: access, limits and the store.
 
-use super::super::value::Kind;
-use super::{DAY, Setting, plain};
+use super::super::value::ValueKind;
+use super::{DAY, SettingSpec, plain};
 
-const SECONDS: Kind = Kind::Whole(1, 3600);
+const SECONDS: ValueKind = ValueKind::Whole(1, 3600);
 
 /// The settings of the service. They come after the others.
-pub(super) const SERVICE: &[Setting] = &[
-    Setting {
+pub(super) const SERVICE: &[SettingSpec] = &[
+    SettingSpec {
         key: "serve.bind",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "\"127.0.0.1\"",
         env: None,
         flag: Some("--bind"),
         doc: "The address that `baton serve` listens at. Any other than this machine's own needs a token, see docs/operations.md.",
         example: "\"0.0.0.0\"",
     },
-    Setting {
+    SettingSpec {
         key: "serve.port",
-        kind: Kind::Whole(0, 65_535),
+        kind: ValueKind::Whole(0, 65_535),
         default: "8000",
         env: Some("PORT"),
         flag: Some("--port"),
@@ -27,77 +27,77 @@ pub(super) const SERVICE: &[Setting] = &[
     },
     plain(
         "serve.hosts",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\"baton.example.com\"]",
         "Further names under which the service may be asked for, beside `localhost` and its own address; without a port: at any port. A request for any other name is refused. Naming one needs a token.",
     ),
     plain(
         "serve.origins",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\"https://app.example.com\"]",
         "The web pages of others that may use the service from a browser, by their origin. Naming one needs a token.",
     ),
     plain(
         "serve.token_mode",
-        Kind::OneOf(&["CONSERVATIVE", "MODERATE", "EXPLORATORY"]),
+        ValueKind::OneOf(&["CONSERVATIVE", "MODERATE", "EXPLORATORY"]),
         "\"MODERATE\"",
         "\"EXPLORATORY\"",
         "How much the token in the environment variable `BATON_TOKEN` may allow an agent. That token opens what is there for `local`, and may do everything else.",
     ),
     plain(
         "serve.threads",
-        Kind::Whole(1, 1024),
+        ValueKind::Whole(1, 1024),
         "",
         "4",
         "How many threads work. Not set: one for each processor, at least two, and with PostgreSQL one fewer, see docs/operations.md.",
     ),
     plain(
         "serve.runs",
-        Kind::Whole(1, 1_000_000),
+        ValueKind::Whole(1, 1_000_000),
         "10000",
         "200",
         "How many runs one process drives at the same time, with the calls of `POST /execute`. Beyond that, requests that begin one are told to come back.",
     ),
     plain(
         "serve.connections",
-        Kind::Whole(16, 1_000_000),
+        ValueKind::Whole(16, 1_000_000),
         "10000",
         "2000",
         "How many connections are open at the same time. The last of them are kept for `/health` and for cancelling runs. Once all are taken, idle ones are closed for newcomers, and each address has a share.",
     ),
     plain(
         "serve.proxies",
-        Kind::Names,
+        ValueKind::Names,
         "[]",
         "[\"127.0.0.1\", \"10.0.0.0/8\"]",
         "The addresses of proxies before the service, or the networks that they are in. They have no share of the connections, because there are many callers behind them; any other address has to make room for others when all connections are taken.",
     ),
     plain(
         "serve.streams_per_run",
-        Kind::Whole(1, 1_000_000),
+        ValueKind::Whole(1, 1_000_000),
         "100",
         "10",
         "How many streams of one run are open at the same time.",
     ),
     plain(
         "serve.streams_per_tenant",
-        Kind::Whole(1, 1_000_000),
+        ValueKind::Whole(1, 1_000_000),
         "",
         "1000",
         "How many streams of one tenant are open at the same time. Not set: any number.",
     ),
     plain(
         "serve.requests_per_s",
-        Kind::Whole(1, 1_000_000),
+        ValueKind::Whole(1, 1_000_000),
         "",
         "50",
         "How many requests of one tenant are answered a second; twice as many at once. Not set: any number.",
     ),
     plain(
         "serve.body_bytes",
-        Kind::Whole(1024, 64 << 20),
+        ValueKind::Whole(1024, 64 << 20),
         "1048576",
         "262144",
         "How long a body may be, in bytes.",
@@ -105,12 +105,12 @@ pub(super) const SERVICE: &[Setting] = &[
     plain("serve.body_s", SECONDS, "30", "10", "How long a whole body may take to arrive, in seconds."),
     plain(
         "serve.header_bytes",
-        Kind::Whole(8192, 1 << 20),
+        ValueKind::Whole(8192, 1 << 20),
         "16384",
         "32768",
         "How long all headers of a request may be together, in bytes.",
     ),
-    plain("serve.headers", Kind::Whole(8, 1000), "64", "100", "How many headers a request may have."),
+    plain("serve.headers", ValueKind::Whole(8, 1000), "64", "100", "How many headers a request may have."),
     plain(
         "serve.header_s",
         SECONDS,
@@ -127,7 +127,7 @@ pub(super) const SERVICE: &[Setting] = &[
     ),
     plain(
         "serve.heartbeat_s",
-        Kind::Whole(1, 300),
+        ValueKind::Whole(1, 300),
         "15",
         "5",
         "How often a stream on which nothing happens says that it is there, in seconds.",
@@ -141,21 +141,21 @@ pub(super) const SERVICE: &[Setting] = &[
     ),
     plain(
         "serve.low_space_mb",
-        Kind::Whole(0, 1 << 30),
+        ValueKind::Whole(0, 1 << 30),
         "256",
         "1024",
         "How much of the disk of the data folder is left when `/health` begins to say `degraded`, in MiB; 0 never does. With PostgreSQL it is not looked at.",
     ),
     plain(
         "serve.buffer_bytes",
-        Kind::Whole(1024, 64 << 20),
+        ValueKind::Whole(1024, 64 << 20),
         "16384",
         "65536",
         "How many bytes of events are made ready at once for one reader, about: one event more may be among them. What a reader does not take waits in the store.",
     ),
-    Setting {
+    SettingSpec {
         key: "store.url",
-        kind: Kind::Database,
+        kind: ValueKind::Database,
         default: "",
         env: Some("DATABASE_URL"),
         flag: None,
@@ -164,42 +164,42 @@ pub(super) const SERVICE: &[Setting] = &[
     },
     plain(
         "store.writers",
-        Kind::Whole(1, 64),
+        ValueKind::Whole(1, 64),
         "4",
         "2",
         "How many connections to PostgreSQL write what runs do.",
     ),
     plain(
         "store.readers",
-        Kind::Whole(1, 1000),
+        ValueKind::Whole(1, 1000),
         "8",
         "16",
         "How many connections to PostgreSQL serve everything else.",
     ),
     plain(
         "store.lease_s",
-        Kind::Whole(3, 3600),
+        ValueKind::Whole(3, 3600),
         "15",
         "30",
         "How long a process that PostgreSQL hears nothing of counts as alive, in seconds. Then others take its runs.",
     ),
     plain(
         "retention.runs_days",
-        Kind::Whole(1, 36_500),
+        ValueKind::Whole(1, 36_500),
         "",
         "90",
         "After how many days a run that has ended is thrown away, with its log; what was said stays. Not set: never.",
     ),
     plain(
         "retention.blobs_days",
-        Kind::Whole(1, 36_500),
+        ValueKind::Whole(1, 36_500),
         "30",
         "7",
         "After how many days a long output that nothing names any more is thrown away.",
     ),
     plain(
         "retention.every_s",
-        Kind::Whole(60, 30 * DAY),
+        ValueKind::Whole(60, 30 * DAY),
         "3600",
         "86400",
         "How often `baton serve` looks for what is to be thrown away, in seconds; `baton gc` does so at once.",

@@ -1,9 +1,9 @@
 use super::*;
 use crate::config::Config;
-use crate::config::tests::settle;
+use crate::config::tests::resolve;
 
 fn made(text: &str) -> Result<WebSetting, (String, Option<String>)> {
-    let config = settle(text, &[], None).and_then(|settled| Config::new(&settled));
+    let config = resolve(text, &[], None).and_then(|resolved| Config::new(&resolved));
     config.map(|config| config.web).map_err(|failure| {
         let message = failure.message.rsplit_once("baton.toml:").map(|(_, rest)| rest.to_owned());
         (message.unwrap_or(failure.message), failure.hint)
@@ -32,7 +32,7 @@ fn each_service_is_configured_in_its_way() {
         (
             "provider = \"searxng\"\nurl = \"http://127.0.0.1:8888\"",
             SearchSetting {
-                service: Service::Searxng,
+                service: SearchServiceKind::Searxng,
                 base: at("http://127.0.0.1:8888"),
                 key: KeyPlace::None,
             },
@@ -40,18 +40,18 @@ fn each_service_is_configured_in_its_way() {
         ),
         (
             "provider = \"brave\"",
-            SearchSetting { service: Service::Brave, base: None, key: variable("BRAVE_API_KEY") },
+            SearchSetting { service: SearchServiceKind::Brave, base: None, key: variable("BRAVE_API_KEY") },
             ("api.search.brave.com", false),
         ),
         (
             "provider = \"tavily\"",
-            SearchSetting { service: Service::Tavily, base: None, key: variable("TAVILY_API_KEY") },
+            SearchSetting { service: SearchServiceKind::Tavily, base: None, key: variable("TAVILY_API_KEY") },
             ("api.tavily.com", false),
         ),
         (
             "provider = \"brave\"\nurl = \"https://search.example.com/brave\"\nkey_env = \"OWN_KEY\"",
             SearchSetting {
-                service: Service::Brave,
+                service: SearchServiceKind::Brave,
                 base: at("https://search.example.com/brave"),
                 key: variable("OWN_KEY"),
             },
@@ -69,7 +69,7 @@ fn each_service_is_configured_in_its_way() {
 fn the_file_of_a_key_lies_beside_the_file_that_names_it_and_is_not_shown() {
     let found = search("provider = \"tavily\"\nkey_file = \"sk-5ecre7\"").unwrap().unwrap();
     assert!(!format!("{found:?}").contains("5ecre7"));
-    let KeyPlace::File(path, Origin::File(named_by, 3)) = found.key else { panic!("{found:?}") };
+    let KeyPlace::File(path, ValueOrigin::File(named_by, 3)) = found.key else { panic!("{found:?}") };
     assert_eq!(path.0, named_by.parent().unwrap().join("sk-5ecre7"));
 }
 

@@ -11,14 +11,14 @@ fn delta(text: &str, reasoning: bool) -> NumberedEvent {
     numbered(Event::Delta { effect: 3, message_id: "m".into(), text: text.into(), reasoning })
 }
 
-fn written(showing: Showing, seen: &NumberedEvent) -> String {
+fn written(showing: SseRendering, seen: &NumberedEvent) -> String {
     let mut out = Vec::new();
     showing.event(seen, "the text", &mut out);
     String::from_utf8(out).unwrap()
 }
 
-const AGENT: Showing = Showing { dialect: Dialect::Agent, reasoning: false };
-const RAW: Showing = Showing { dialect: Dialect::Raw, reasoning: false };
+const AGENT: SseRendering = SseRendering { dialect: Dialect::Agent, reasoning: false };
+const RAW: SseRendering = SseRendering { dialect: Dialect::Raw, reasoning: false };
 
 #[test]
 fn an_event_is_an_id_a_name_and_one_line() {
@@ -51,7 +51,7 @@ fn what_was_thought_keeps_its_place_and_stays_private() {
     assert_eq!(written(AGENT, &delta("secret", true)), "");
     let hidden = "id: 2.41\nevent: delta\ndata: {\"type\":\"delta\",\"effect\":3,\"message_id\":\"m\",\"text\":\"\",\"reasoning\":true}\n\n";
     assert_eq!(written(RAW, &delta("secret", true)), hidden);
-    let asked = Showing { reasoning: true, ..RAW };
+    let asked = SseRendering { reasoning: true, ..RAW };
     assert_eq!(
         written(asked, &delta("secret", true)),
         hidden.replace("\"text\":\"\"", "\"text\":\"secret\"")

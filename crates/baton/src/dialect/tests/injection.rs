@@ -199,7 +199,7 @@ proptest! {
     fn a_stream_has_as_many_events_as_there_are_frames((event, expected) in told()) {
         let (seen, text) = (NumberedEvent { epoch: 1, seq: 5, event }, response(&expected));
         let mut out = Vec::new();
-        sse::Showing { dialect: sse::Dialect::Agent, reasoning: true }.event(&seen, text, &mut out);
+        sse::SseRendering { dialect: sse::Dialect::Agent, reasoning: true }.event(&seen, text, &mut out);
         let text = String::from_utf8(out).unwrap();
         // Every character that some reader takes for the end of a line ends one here.
         let lines: Vec<&str> = text.split(|c: char| c < ' ' || "\u{85}\u{2028}\u{2029}".contains(c)).collect();

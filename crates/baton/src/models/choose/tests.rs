@@ -2,13 +2,13 @@ use baton_core::policy::{BY_QUESTION, default_decision};
 
 use super::*;
 
-fn origin(text: &str) -> Origin {
+fn origin(text: &str) -> ValueOrigin {
     match text {
-        "flag" => Origin::Flag("--model"),
-        "environment" => Origin::Environment("BATON_MODEL"),
-        "OLLAMA_BASE_URL" => Origin::Environment("OLLAMA_BASE_URL"),
-        "default" => Origin::Default,
-        _ => Origin::File("baton.toml".into(), 1),
+        "flag" => ValueOrigin::Flag("--model"),
+        "environment" => ValueOrigin::Environment("BATON_MODEL"),
+        "OLLAMA_BASE_URL" => ValueOrigin::Environment("OLLAMA_BASE_URL"),
+        "default" => ValueOrigin::Default,
+        _ => ValueOrigin::File("baton.toml".into(), 1),
     }
 }
 
@@ -150,7 +150,7 @@ fn what_is_configured_is_never_replaced_by_offline_and_never_looked_for() {
         assert!(!facts.is_open(), "{facts:?}");
         assert!(choose(&facts).answers().starts_with("ollama/"), "{facts:?}");
     }
-    let open = Facts { ollama_from: Some(Origin::Default), keys: all().keys, ..Facts::default() };
+    let open = Facts { ollama_from: Some(ValueOrigin::Default), keys: all().keys, ..Facts::default() };
     assert!(open.is_open() && Facts::default().is_open());
 }
 

@@ -78,7 +78,7 @@ fn visits_are_told() {
     let keyless = Away { keyless: ["lab".to_owned()].into(), ..there };
     let until = "nothing but page visits leaves this machine until it has its key";
     assert_eq!(words("lab/x", &keyless), until);
-    let collector = Some(Watcher { host: "otel.example".to_owned(), content: false });
+    let collector = Some(EventReceiver { host: "otel.example".to_owned(), content: false });
     let all = Away { search: Some("api.tavily.com".to_owned()), collector, ..away };
     let expected = "nothing but searches, page visits and telemetry leaves this machine; \
                     searches go to api.tavily.com; telemetry goes to otel.example";
@@ -121,7 +121,7 @@ fn the_tool_that_visits_pages_is_as_it_is_taken_to_be() {
 
 #[test]
 fn telemetry_is_told() {
-    let watcher = |content| Some(Watcher { host: "otel.example".to_owned(), content });
+    let watcher = |content| Some(EventReceiver { host: "otel.example".to_owned(), content });
     let words = |away: &Away| Destinations::of("offline", &Roles::new(), away).in_words();
     let away = Away { collector: watcher(false), ..Away::default() };
     assert_eq!(words(&away), "nothing but telemetry leaves this machine; telemetry goes to otel.example");
@@ -134,7 +134,7 @@ fn telemetry_is_told() {
 #[test]
 fn the_services_around_are_told() {
     let words = |away: &Away| Destinations::of("offline", &Roles::new(), away).in_words();
-    let context = |content| Some(Watcher { host: "audit.example".to_owned(), content });
+    let context = |content| Some(EventReceiver { host: "audit.example".to_owned(), content });
     let away = Away { context: context(false), ..Away::default() };
     assert_eq!(words(&away), "nothing but events leaves this machine; events go to audit.example");
     let away =

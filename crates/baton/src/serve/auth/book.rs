@@ -15,7 +15,7 @@ use subtle::{Choice, ConstantTimeEq};
 
 use super::wrong::WrongTokens;
 use super::{Caller, Pass, Scope};
-use crate::serve::problem::{Code, Problem};
+use crate::serve::problem::{Problem, ProblemCode};
 
 /// How often the store's tokens are read, at least.
 pub(crate) const REFRESH: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ static FORWARDED: [HeaderName; 5] = [
 
 /// A known token.
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownToken {
     /// SHA-256 in hexadecimal.
     hash: String,
     caller: Caller,
@@ -49,8 +49,8 @@ struct Known {
 pub(crate) struct Auth {
     store: Store,
     /// The tokens of the file and of the environment.
-    fixed: Vec<Known>,
-    stored: RwLock<Stored>,
+    fixed: Vec<KnownToken>,
+    stored: RwLock<StoredTokens>,
     /// When the store was last queried. The lock is held meanwhile, so that one query answers all waiting requests.
     asked: tokio::sync::Mutex<Option<Instant>>,
     wrong: WrongTokens,
@@ -59,8 +59,8 @@ pub(crate) struct Auth {
 }
 
 #[derive(Debug, Default)]
-struct Stored {
-    known: Arc<Vec<Known>>,
+struct StoredTokens {
+    known: Arc<Vec<KnownToken>>,
     /// Whether there ever was a token, here or in the store. From then on the service does not open again, neither when
     /// the last one is revoked nor when it restarts.
     locked: bool,
@@ -69,8 +69,8 @@ struct Stored {
 impl Auth {
     /// Starts with the tokens from outside the store: their hashes and callers.
     pub(crate) fn new(store: Store, fixed: Vec<(String, Caller)>) -> Auth {
-        let known = |(hash, caller)| Known { hash, caller, expires_at: None };
-        let stored = Stored { locked: !fixed.is_empty(), ..Stored::default() };
+        let known = |(hash, caller)| KnownToken { hash, caller, expires_at: None };
+        let stored = StoredTokens { locked: !fixed.is_empty(), ..StoredTokens::default() };
         Auth {
             store,
             fixed: fixed.into_iter().map(known).collect(),
@@ -119,7 +119,7 @@ impl Auth {
     async fn read(&self) -> Result<(), StoreError> {
         let tokens = self.store.tokens().await?;
         let required = self.store.requires_tokens().await?;
-        let known: Vec<Known> = tokens.into_iter().map(known).collect();
+        let known: Vec<KnownToken> = tokens.into_iter().map(known).collect();
         let mut stored = self.stored.write().unwrap_or_else(PoisonError::into_inner);
         stored.locked |= required || !known.is_empty();
         stored.known = Arc::new(known);
@@ -182,7 +182,7 @@ impl Auth {
             true if FORWARDED.iter().any(|name| headers.contains_key(name)) => {
                 let detail = "this request came through a proxy, and there is no token that keeps others out: \
                               `baton tokens add NAME` makes one, to be sent as Authorization: Bearer TOKEN";
-                Err(Problem::new(Code::Unauthorized, detail))
+                Err(Problem::new(ProblemCode::Unauthorized, detail))
             }
             true => Ok(Caller::open()),
         }
@@ -211,7 +211,7 @@ impl Auth {
         found.map(|caller| Caller { pass: Pass(Some(hash.into())), ..caller.clone() })
     }
 
-    fn stored(&self) -> std::sync::RwLockReadGuard<'_, Stored> {
+    fn stored(&self) -> std::sync::RwLockReadGuard<'_, StoredTokens> {
         self.stored.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,10 +232,10 @@ fn unauthorized(headers: &HeaderMap) -> Problem {
         true => "this token is not known: `baton tokens ls` shows those that are",
         false => "send a token, as Authorization: Bearer TOKEN; `baton tokens add NAME` makes one",
     };
-    Problem::new(Code::Unauthorized, detail)
+    Problem::new(ProblemCode::Unauthorized, detail)
 }
 
-fn known(token: Token) -> Known {
+fn known(token: Token) -> KnownToken {
     let scopes = token.scopes.iter().filter_map(|name| Scope::named(name)).collect();
     let caller = Caller {
         tenant: token.tenant,
@@ -245,7 +245,7 @@ fn known(token: Token) -> Known {
         by: Some(token.name),
         pass: Pass::default(),
     };
-    Known { hash: token.hash, caller, expires_at: token.expires_at }
+    KnownToken { hash: token.hash, caller, expires_at: token.expires_at }
 }
 
 #[cfg(test)]

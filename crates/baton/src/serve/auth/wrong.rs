@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::serve::problem::{Code, Problem};
+use crate::serve::problem::{Problem, ProblemCode};
 
 /// How many wrong tokens an address may send at once. A page that was opened with an old token may send half as many.
 const BURST: f64 = 100.0;
@@ -54,7 +54,7 @@ impl WrongTokens {
         }
         let seconds = ((1.0 - it.tokens) / PER_SECOND).ceil().max(1.0) as u64;
         let detail = "too many tokens that are not known came from this address: send one that is, or wait";
-        Err(Problem::new(Code::RateLimited, detail).after(seconds))
+        Err(Problem::new(ProblemCode::RateLimited, detail).after(seconds))
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             counted.map_err(|problem| (problem.code, problem.retry_after))
         };
         assert!((0..100).all(|_| count("192.0.2.1", 0).is_ok()));
-        let refused = Err((Code::RateLimited, Some(1)));
+        let refused = Err((ProblemCode::RateLimited, Some(1)));
         assert_eq!(
             [0, 999, 1000, 1001, 3000, 3000].map(|ms| count("192.0.2.1", ms)),
             [refused, refused, Ok(()), refused, Ok(()), Ok(()),].map(|it: Result<(), _>| it)

@@ -15,7 +15,7 @@ const MOST_DIGITS: usize = 1_000;
 
 /// Why a body was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum ScanRefusal {
     /// It is not text.
     #[error("the body is not UTF-8 text")]
     NotText,
@@ -34,7 +34,7 @@ pub(super) enum Refused {
 }
 
 /// One value that has begun and not ended.
-enum Open<'a> {
+enum OpenValue<'a> {
     List,
     Object {
         keys: HashSet<Cow<'a, [u8]>>,
@@ -44,28 +44,28 @@ enum Open<'a> {
 }
 
 /// Refuses bytes that are too deep or too wide, or have too long a number or a duplicate key.
-pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
+pub(super) fn check(bytes: &[u8]) -> Result<(), ScanRefusal> {
     if std::str::from_utf8(bytes).is_err() {
-        return Err(Refused::NotText);
+        return Err(ScanRefusal::NotText);
     }
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenValue<'_>> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         at += 1;
         match byte {
-            b'{' | b'[' if open.len() == MOST_DEPTH => return Err(Refused::TooDeep),
-            b'{' => open.push(Open::Object { keys: HashSet::new(), at_key: true }),
-            b'[' => open.push(Open::List),
+            b'{' | b'[' if open.len() == MOST_DEPTH => return Err(ScanRefusal::TooDeep),
+            b'{' => open.push(OpenValue::Object { keys: HashSet::new(), at_key: true }),
+            b'[' => open.push(OpenValue::List),
             b'}' | b']' => drop(open.pop()),
             b',' | b':' => {
-                if let Some(Open::Object { at_key, .. }) = open.last_mut() {
+                if let Some(OpenValue::Object { at_key, .. }) = open.last_mut() {
                     *at_key = *byte == b',';
                 }
             }
             b'"' => {
                 let end = string_end(bytes, at);
                 let inside = bytes.get(at..end).unwrap_or_default();
-                if let Some(Open::Object { keys, at_key: true }) = open.last_mut() {
+                if let Some(OpenValue::Object { keys, at_key: true }) = open.last_mut() {
                     note_key(keys, inside)?;
                 }
                 at = end + 1;
@@ -74,7 +74,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
                 let is_number = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
                 let digits = bytes[at..].iter().take_while(is_number).count();
                 if digits >= MOST_DIGITS {
-                    return Err(Refused::LongNumber);
+                    return Err(ScanRefusal::LongNumber);
                 }
                 at += digits;
             }
@@ -95,9 +95,9 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-fn note_key<'a>(keys: &mut HashSet<Cow<'a, [u8]>>, inside: &'a [u8]) -> Result<(), Refused> {
+fn note_key<'a>(keys: &mut HashSet<Cow<'a, [u8]>>, inside: &'a [u8]) -> Result<(), ScanRefusal> {
     if keys.len() == MOST_KEYS {
-        return Err(Refused::TooManyKeys);
+        return Err(ScanRefusal::TooManyKeys);
     }
     // The same key may be written in several ways: its decoded text counts.
     let key = match inside.contains(&b'\\') {
@@ -111,7 +111,7 @@ fn note_key<'a>(keys: &mut HashSet<Cow<'a, [u8]>>, inside: &'a [u8]) -> Result<(
         }
     };
     if keys.contains(&key) {
-        return Err(Refused::Twice(baton_core::id::excerpt(&String::from_utf8_lossy(&key))));
+        return Err(ScanRefusal::Twice(baton_core::id::excerpt(&String::from_utf8_lossy(&key))));
     }
     keys.insert(key);
     Ok(())
@@ -125,26 +125,26 @@ mod tests {
 
     #[test]
     fn what_only_a_bomb_has_is_refused() {
-        let twice = |key: &str| Err(Refused::Twice(key.to_owned()));
+        let twice = |key: &str| Err(ScanRefusal::Twice(key.to_owned()));
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
         let wide = |keys: usize| {
             let pairs: Vec<String> = (0..keys).map(|n| format!("\"k{n}\":0")).collect();
             format!("{{{}}}", pairs.join(","))
         };
-        let cases: Vec<(String, Result<(), Refused>)> = vec![
+        let cases: Vec<(String, Result<(), ScanRefusal>)> = vec![
             (nested(63), Ok(())),
             (nested(64), Ok(())),
-            (nested(65), Err(Refused::TooDeep)),
+            (nested(65), Err(ScanRefusal::TooDeep)),
             (objects(64), Ok(())),
-            (objects(65), Err(Refused::TooDeep)),
-            ("[".repeat(100_000), Err(Refused::TooDeep)),
+            (objects(65), Err(ScanRefusal::TooDeep)),
+            ("[".repeat(100_000), Err(ScanRefusal::TooDeep)),
             (wide(9_999), Ok(())),
             (wide(10_000), Ok(())),
-            (wide(10_001), Err(Refused::TooManyKeys)),
+            (wide(10_001), Err(ScanRefusal::TooManyKeys)),
             ("9".repeat(1_000), Ok(())),
-            ("9".repeat(1_001), Err(Refused::LongNumber)),
-            (format!("[-{}]", "0.1e+".repeat(200_000)), Err(Refused::LongNumber)),
+            ("9".repeat(1_001), Err(ScanRefusal::LongNumber)),
+            (format!("[-{}]", "0.1e+".repeat(200_000)), Err(ScanRefusal::LongNumber)),
             (r#"{"a":1,"a":2}"#.into(), twice("a")),
             (r#"{"a":1,"\u0061":2}"#.into(), twice("a")),
             (r#"{"a":{"a":1},"b":{"a":["a","a"]}}"#.into(), Ok(())),
@@ -159,7 +159,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(check(text.as_bytes()), expected, "{:.60}", text);
         }
-        assert_eq!(check(b"\"\xff\""), Err(Refused::NotText));
+        assert_eq!(check(b"\"\xff\""), Err(ScanRefusal::NotText));
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn why(body: &str) -> String {
     match parse::<Asked>(body.as_bytes()) {
         Ok(value) => panic!("{value:?} was taken"),
         Err(problem) => {
-            assert_eq!(problem.code, Code::InvalidRequest);
+            assert_eq!(problem.code, ProblemCode::InvalidRequest);
             problem.detail
         }
     }
@@ -69,6 +69,6 @@ fn a_mistake_says_where_it_is_and_what_was_meant() {
 fn ids_of_a_path_are_told_apart_by_who_chooses_them() {
     assert_eq!(run_id("no-uuid"), Err(Problem::not_found("run")));
     assert_eq!(run_id(&"9".repeat(5000)), Err(Problem::not_found("run")));
-    assert_eq!(thread_id("a b").map_err(|problem| problem.code), Err(Code::InvalidRequest));
+    assert_eq!(thread_id("a b").map_err(|problem| problem.code), Err(ProblemCode::InvalidRequest));
     assert!(thread_id("trip-1").is_ok());
 }

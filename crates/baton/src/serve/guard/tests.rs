@@ -88,7 +88,7 @@ fn the_address_that_a_connection_came_in_at_is_ours() {
 }
 
 /// The answer to a request with this URL and these headers, at the usual address.
-fn said(uri: &str, headers: &[(&str, &str)]) -> Result<Page, (Code, String)> {
+fn said(uri: &str, headers: &[(&str, &str)]) -> Result<RequestOrigin, (ProblemCode, String)> {
     let guard = Guard::new(names(&["baton.example.com"]), vec!["https://app.example.com".to_owned()]);
     let mut request = Request::builder().uri(uri);
     for (name, value) in headers {
@@ -102,16 +102,16 @@ fn said(uri: &str, headers: &[(&str, &str)]) -> Result<Page, (Code, String)> {
 fn a_request_names_one_host_and_that_is_ours() {
     let code = |uri: &str, headers: &[(&str, &str)]| said(uri, headers).map_err(|(code, _)| code);
     let ours = ("host", "localhost:8000");
-    assert_eq!(code("/x", &[ours]), Ok(Page::Own));
-    assert_eq!(code("/x", &[]), Err(Code::InvalidRequest));
-    assert_eq!(code("/x", &[("host", "")]), Err(Code::InvalidRequest));
-    assert_eq!(code("/x", &[ours, ours]), Err(Code::InvalidRequest));
-    assert_eq!(code("/x", &[("host", "evil.example")]), Err(Code::BadHost));
-    assert_eq!(code("http://localhost:8000/x", &[]), Ok(Page::Own));
-    assert_eq!(code("http://localhost:8000/x", &[ours]), Ok(Page::Own));
-    assert_eq!(code("http://evil.example/x", &[ours]), Err(Code::BadHost));
-    assert_eq!(code("http://localhost:8000/x", &[("host", "evil.example")]), Err(Code::BadHost));
-    assert_eq!(code("http://user@localhost:8000/x", &[ours]), Err(Code::BadHost));
+    assert_eq!(code("/x", &[ours]), Ok(RequestOrigin::Own));
+    assert_eq!(code("/x", &[]), Err(ProblemCode::InvalidRequest));
+    assert_eq!(code("/x", &[("host", "")]), Err(ProblemCode::InvalidRequest));
+    assert_eq!(code("/x", &[ours, ours]), Err(ProblemCode::InvalidRequest));
+    assert_eq!(code("/x", &[("host", "evil.example")]), Err(ProblemCode::BadHost));
+    assert_eq!(code("http://localhost:8000/x", &[]), Ok(RequestOrigin::Own));
+    assert_eq!(code("http://localhost:8000/x", &[ours]), Ok(RequestOrigin::Own));
+    assert_eq!(code("http://evil.example/x", &[ours]), Err(ProblemCode::BadHost));
+    assert_eq!(code("http://localhost:8000/x", &[("host", "evil.example")]), Err(ProblemCode::BadHost));
+    assert_eq!(code("http://user@localhost:8000/x", &[ours]), Err(ProblemCode::BadHost));
     let (_, detail) = said("/x", &[("host", "evil.example")]).unwrap_err();
     let expected =
         "\"evil.example\" is not served here; if it should be, name it in hosts below [serve] in baton.toml";
@@ -125,13 +125,13 @@ fn a_page_is_ours_or_was_named() {
         headers.extend(origins.iter().map(|origin| ("origin", *origin)));
         said("/x", &headers).map_err(|(code, _)| code)
     };
-    let named = Page::Named(HeaderValue::from_static("https://app.example.com"));
-    let refused = Err(Code::Forbidden);
-    let cases: [(&[&str], Result<Page, Code>); 15] = [
-        (&[], Ok(Page::Own)),
-        (&["http://localhost:8000"], Ok(Page::Own)),
-        (&["http://127.0.0.1:8000"], Ok(Page::Own)),
-        (&["https://baton.example.com"], Ok(Page::Own)),
+    let named = RequestOrigin::Named(HeaderValue::from_static("https://app.example.com"));
+    let refused = Err(ProblemCode::Forbidden);
+    let cases: [(&[&str], Result<RequestOrigin, ProblemCode>); 15] = [
+        (&[], Ok(RequestOrigin::Own)),
+        (&["http://localhost:8000"], Ok(RequestOrigin::Own)),
+        (&["http://127.0.0.1:8000"], Ok(RequestOrigin::Own)),
+        (&["https://baton.example.com"], Ok(RequestOrigin::Own)),
         (&["https://app.example.com"], Ok(named)),
         (&["http://app.example.com"], refused.clone()),
         (&["https://app.example.com.evil.example"], refused.clone()),
@@ -156,12 +156,12 @@ fn only_a_page_that_was_named_is_told_beforehand() {
             Request::builder().method(method).uri("/x").header("access-control-request-method", "POST");
         request.body(Body::empty()).unwrap()
     };
-    let named = Page::Named(HeaderValue::from_static("https://app.example.com"));
+    let named = RequestOrigin::Named(HeaderValue::from_static("https://app.example.com"));
     let response = preflight(&asked("OPTIONS"), &named).unwrap();
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     assert_eq!(response.status(), StatusCode::NO_CONTENT);
     assert_eq!(header("access-control-allow-origin"), Some("https://app.example.com"));
     assert_eq!(header("vary"), Some("origin"));
-    assert!(preflight(&asked("OPTIONS"), &Page::Own).is_none());
+    assert!(preflight(&asked("OPTIONS"), &RequestOrigin::Own).is_none());
     assert!(preflight(&asked("POST"), &named).is_none());
 }

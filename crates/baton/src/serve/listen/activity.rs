@@ -15,14 +15,14 @@ use axum::http::Version;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::serve::limits::Limits;
+use crate::serve::limits::ServeLimits;
 
 /// The divisor of a connection's limits while others wait for a place: it has to make progress that much sooner.
 const PRESSURE: u32 = 10;
 
 /// The value of a connection to its peer, when others find no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ConnectionState {
     /// It is kept for another request, since then.
     Idle(Instant),
     /// A request does not arrive, or an answer is not taken, for a tenth of the time after which it would be closed anyway.
@@ -35,10 +35,10 @@ pub(super) enum Standing {
 
 /// See the module. Shared by the socket, the requests and the answers of one connection.
 #[derive(Debug, Clone)]
-pub(super) struct Activity(Arc<Mutex<State>>);
+pub(super) struct Activity(Arc<Mutex<ActivityState>>);
 
 #[derive(Debug)]
-struct State {
+struct ActivityState {
     /// Requests that are not answered to the last byte yet.
     busy: usize,
     /// When it was accepted, or its last answer ended.
@@ -58,9 +58,9 @@ struct State {
     untaken: BTreeMap<u64, Instant>,
 }
 
-impl State {
-    fn new(now: Instant) -> State {
-        State {
+impl ActivityState {
+    fn new(now: Instant) -> ActivityState {
+        ActivityState {
             busy: 0,
             since: now,
             served: false,
@@ -109,23 +109,23 @@ impl State {
         }
     }
 
-    fn standing(&self, now: Instant, limits: &Limits) -> Standing {
+    fn standing(&self, now: Instant, limits: &ServeLimits) -> ConnectionState {
         let is_due = |since: Instant, most: Duration| now >= since + most / PRESSURE;
         if self.busy > 0 {
             // It is stuck only if all of its answers are: other streams may well be read.
             let latest = self.untaken.values().max().filter(|_| self.untaken.len() == self.busy);
             let stuck = self.blocked.into_iter().chain(latest.copied()).min();
             let is_stuck = stuck.is_some_and(|since| is_due(since, limits.stall));
-            return if is_stuck { Standing::Stuck } else { Standing::Busy };
+            return if is_stuck { ConnectionState::Stuck } else { ConnectionState::Busy };
         }
         if self.served && self.arriving.is_none() {
-            return Standing::Idle(self.since);
+            return ConnectionState::Idle(self.since);
         }
         let since = self.arriving.unwrap_or(self.since);
-        if is_due(since, limits.header_deadline) { Standing::Stuck } else { Standing::Arriving }
+        if is_due(since, limits.header_deadline) { ConnectionState::Stuck } else { ConnectionState::Arriving }
     }
 
-    fn deadline(&self, limits: &Limits) -> Option<Instant> {
+    fn deadline(&self, limits: &ServeLimits) -> Option<Instant> {
         if self.busy > 0 {
             return self.untaken.values().min().map(|since| *since + limits.stall);
         }
@@ -141,23 +141,23 @@ impl State {
 impl Activity {
     /// A connection that was just accepted.
     pub(super) fn new() -> Activity {
-        Activity(Arc::new(Mutex::new(State::new(Instant::now()))))
+        Activity(Arc::new(Mutex::new(ActivityState::new(Instant::now()))))
     }
 
     /// A request of this version has arrived; it is being answered until the value is dropped.
-    pub(super) fn begins(&self, version: Version) -> Busy {
+    pub(super) fn begins(&self, version: Version) -> BusyGuard {
         let request = self.state().begins(version);
-        Busy { activity: self.clone(), request }
+        BusyGuard { activity: self.clone(), request }
     }
 
     /// When the connection is to be closed, unless something happens; never while a request is being answered and its
     /// answer is read.
-    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+    pub(super) fn deadline(&self, limits: &ServeLimits) -> Option<Instant> {
         self.state().deadline(limits)
     }
 
     /// The value of the connection to its peer now.
-    pub(super) fn standing(&self, now: Instant, limits: &Limits) -> Standing {
+    pub(super) fn standing(&self, now: Instant, limits: &ServeLimits) -> ConnectionState {
         self.state().standing(now, limits)
     }
 
@@ -178,19 +178,19 @@ impl Activity {
         state.blocked = is_blocked.then(|| state.blocked.unwrap_or_else(Instant::now));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct Busy {
+pub(super) struct BusyGuard {
     activity: Activity,
     request: u64,
 }
 
-impl Busy {
+impl BusyGuard {
     fn gives(&self) {
         self.activity.state().gives(self.request, Instant::now());
     }
@@ -200,28 +200,28 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.activity.state().ends(self.request, Instant::now());
     }
 }
 
 /// An answer that keeps its connection busy to its last byte.
-pub(super) struct Answer {
+pub(super) struct TrackedBody {
     body: Body,
     /// None after the last byte.
-    busy: Option<Busy>,
+    busy: Option<BusyGuard>,
 }
 
-impl Answer {
+impl TrackedBody {
     /// An answer to a request. Until it is polled for its first byte it counts as one that is not read.
-    pub(super) fn new(body: Body, busy: Busy) -> Answer {
+    pub(super) fn new(body: Body, busy: BusyGuard) -> TrackedBody {
         busy.gives();
-        Answer { body, busy: Some(busy) }
+        TrackedBody { body, busy: Some(busy) }
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -255,10 +255,11 @@ mod tests {
 
     #[test]
     fn a_connection_has_as_long_as_what_it_does_may_take() {
-        let (limits, began) = (Limits::default(), Instant::now());
+        let (limits, began) = (ServeLimits::default(), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut state = State::new(began);
-        let told = |state: &State| state.deadline(&limits).map(|at| at.duration_since(began).as_secs());
+        let mut state = ActivityState::new(began);
+        let told =
+            |state: &ActivityState| state.deadline(&limits).map(|at| at.duration_since(began).as_secs());
         assert_eq!(told(&state), Some(10), "nothing was said yet");
         state.heard(at(4));
         assert_eq!(told(&state), Some(10), "a first byte gains no time");
@@ -276,8 +277,8 @@ mod tests {
 
     #[test]
     fn on_a_shared_connection_bytes_are_no_request() {
-        let (limits, began) = (Limits::default(), Instant::now());
-        let mut state = State::new(began);
+        let (limits, began) = (ServeLimits::default(), Instant::now());
+        let mut state = ActivityState::new(began);
         state.heard(began);
         assert_eq!(state.deadline(&limits), Some(began + limits.header_deadline));
         let request = state.begins(Version::HTTP_2);
@@ -288,10 +289,11 @@ mod tests {
 
     #[test]
     fn on_a_shared_connection_each_answer_has_to_be_taken() {
-        let (limits, began) = (Limits::default(), Instant::now());
+        let (limits, began) = (ServeLimits::default(), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut state = State::new(began);
-        let told = |state: &State| state.deadline(&limits).map(|at| at.duration_since(began).as_secs());
+        let mut state = ActivityState::new(began);
+        let told =
+            |state: &ActivityState| state.deadline(&limits).map(|at| at.duration_since(began).as_secs());
         state.heard(began);
         let (first, second) = (state.begins(Version::HTTP_2), state.begins(Version::HTTP_2));
         assert_eq!(told(&state), None, "there is nothing to take yet");
@@ -311,8 +313,8 @@ mod tests {
 
     #[test]
     fn a_connection_that_begins_in_two_writes_is_shared_as_soon_as_its_first_request_is_read() {
-        let (limits, began) = (Limits::default(), Instant::now());
-        let mut state = State::new(began);
+        let (limits, began) = (ServeLimits::default(), Instant::now());
+        let mut state = ActivityState::new(began);
         // `P`, and then the rest of HTTP/2's beginning.
         state.heard(began);
         state.heard(began);
@@ -323,27 +325,39 @@ mod tests {
 
     #[test]
     fn a_connection_is_worth_what_its_peer_would_lose() {
-        let (limits, began) = (Limits::default(), Instant::now());
+        let (limits, began) = (ServeLimits::default(), Instant::now());
         let at = |ms| began + Duration::from_millis(ms);
-        let mut state = State::new(began);
-        let standing = |state: &State, ms| state.standing(at(ms), &limits);
-        assert_eq!([999, 1000].map(|ms| standing(&state, ms)), [Standing::Arriving, Standing::Stuck]);
+        let mut state = ActivityState::new(began);
+        let standing = |state: &ActivityState, ms| state.standing(at(ms), &limits);
+        assert_eq!(
+            [999, 1000].map(|ms| standing(&state, ms)),
+            [ConnectionState::Arriving, ConnectionState::Stuck]
+        );
         let (first, second) = (state.begins(Version::HTTP_2), state.begins(Version::HTTP_2));
-        assert_eq!(standing(&state, 60_000), Standing::Busy, "there is nothing to take yet");
+        assert_eq!(standing(&state, 60_000), ConnectionState::Busy, "there is nothing to take yet");
         state.gives(first, at(0));
-        assert_eq!(standing(&state, 60_000), Standing::Busy, "the other may well be read");
+        assert_eq!(standing(&state, 60_000), ConnectionState::Busy, "the other may well be read");
         state.gives(second, at(500));
-        assert_eq!([3499, 3500].map(|ms| standing(&state, ms)), [Standing::Busy, Standing::Stuck]);
+        assert_eq!(
+            [3499, 3500].map(|ms| standing(&state, ms)),
+            [ConnectionState::Busy, ConnectionState::Stuck]
+        );
         state.ends(first, at(600));
         state.ends(second, at(700));
-        assert_eq!(standing(&state, 700), Standing::Idle(at(700)));
-        let mut state = State::new(began);
+        assert_eq!(standing(&state, 700), ConnectionState::Idle(at(700)));
+        let mut state = ActivityState::new(began);
         let request = state.begins(Version::HTTP_11);
         state.blocked = Some(at(0));
-        assert_eq!([2999, 3000].map(|ms| standing(&state, ms)), [Standing::Busy, Standing::Stuck]);
+        assert_eq!(
+            [2999, 3000].map(|ms| standing(&state, ms)),
+            [ConnectionState::Busy, ConnectionState::Stuck]
+        );
         state.blocked = None;
         state.ends(request, at(5000));
         state.heard(at(6000));
-        assert_eq!([6999, 7000].map(|ms| standing(&state, ms)), [Standing::Arriving, Standing::Stuck]);
+        assert_eq!(
+            [6999, 7000].map(|ms| standing(&state, ms)),
+            [ConnectionState::Arriving, ConnectionState::Stuck]
+        );
     }
 }

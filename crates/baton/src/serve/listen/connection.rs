@@ -17,14 +17,14 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::activity::{Activity, Answer};
+use super::activity::{Activity, TrackedBody};
 use super::places::Leave;
 use super::socket::Socket;
 use super::{LEAVING, Listening};
 use crate::serve::{self, Arrived};
 
 /// One connection, before it is driven.
-pub(super) struct Connection<'a> {
+pub(super) struct ServedConnection<'a> {
     pub(super) stream: TcpStream,
     /// The address of the peer.
     pub(super) peer: IpAddr,
@@ -35,10 +35,10 @@ pub(super) struct Connection<'a> {
     pub(super) is_reserve: bool,
 }
 
-impl Connection<'_> {
+impl ServedConnection<'_> {
     /// Serves requests until either side ends the connection, or its place is needed for another.
     pub(super) async fn drive(self) {
-        let Connection { stream, peer, shared, activity, mut leave, is_reserve } = self;
+        let ServedConnection { stream, peer, shared, activity, mut leave, is_reserve } = self;
         let limits = shared.service.limits();
         let Ok(local) = stream.local_addr() else { return };
         let closing = shared.service.closing();
@@ -67,10 +67,10 @@ impl Connection<'_> {
             if ends.is_none()
                 && let Poll::Ready(end) = ending.as_mut().poll(context)
             {
-                if end != Ending::Closing {
+                if end != CloseReason::Closing {
                     shared.service.metrics().evicted();
                 }
-                if end == Ending::Now {
+                if end == CloseReason::Now {
                     return Poll::Ready(());
                 }
                 ends = Some((end, Instant::now()));
@@ -84,7 +84,7 @@ impl Connection<'_> {
             }
             // The poll of the connection may have moved its deadline.
             while let Some(mut deadline) = activity.deadline(limits) {
-                if let Some((Ending::Idle, since)) = ends {
+                if let Some((CloseReason::Idle, since)) = ends {
                     deadline = deadline
                         .min(activity.idle_since().map_or(deadline, |idle| idle.max(since) + LEAVING));
                 }
@@ -106,7 +106,7 @@ impl Connection<'_> {
 
 /// Why a connection is closed before either side ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum CloseReason {
     /// The service closes: requests in progress are answered.
     Closing,
     /// Another connection needs its place, and this one is idle: a request that came just now is answered.
@@ -115,12 +115,12 @@ enum Ending {
     Now,
 }
 
-async fn ending(closing: &CancellationToken, leave: oneshot::Receiver<Leave>) -> Ending {
+async fn ending(closing: &CancellationToken, leave: oneshot::Receiver<Leave>) -> CloseReason {
     tokio::select! {
-        () = closing.cancelled() => Ending::Closing,
+        () = closing.cancelled() => CloseReason::Closing,
         leave = leave => match leave {
-            Ok(Leave::Idle) => Ending::Idle,
-            Ok(Leave::Now) => Ending::Now,
+            Ok(Leave::Idle) => CloseReason::Idle,
+            Ok(Leave::Now) => CloseReason::Now,
             // The sender was dropped with the place, which is given back after the connection ends.
             Err(_) => std::future::pending().await,
         },
@@ -132,8 +132,8 @@ async fn answer(
     shared: Arc<Listening>,
     arrived: Arrived,
     activity: Activity,
-) -> Result<Response<Answer>, Infallible> {
+) -> Result<Response<TrackedBody>, Infallible> {
     let busy = activity.begins(request.version());
     let response = serve::answer(&shared.service, &shared.router, arrived, request.map(Body::new)).await;
-    Ok(response.map(|body| Answer::new(body, busy)))
+    Ok(response.map(|body| TrackedBody::new(body, busy)))
 }

@@ -1,4 +1,4 @@
-//! Places: how many connections are open, which address each counts for, and which gives way when no place is free.
+//! Connection slots: how many are taken, which address each counts for, and which gives way when none is free.
 //!
 //! Some places are kept back (the *reserve*), for `/health` and cancels. While there is room every connection gets a
 //! place, with no limit per address. Once there is none, a newcomer gets the place of a connection whose peer loses
@@ -16,8 +16,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::activity::{Activity, Standing};
-use crate::serve::limits::Limits;
+use super::activity::{Activity, ConnectionState};
+use crate::serve::limits::ServeLimits;
 use crate::serve::network::leading;
 
 /// How long the search for a connection that may give way pauses after it found none: a search costs time for each
@@ -40,7 +40,7 @@ pub(super) enum Leave {
 
 /// The requests that a connection may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SlotKind {
     /// Everything.
     Regular,
     /// `/health` and cancels.
@@ -49,16 +49,16 @@ pub(super) enum Kind {
 
 /// A place that was given to a connection.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct SlotGrant {
     pub(super) id: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: SlotKind,
     /// Receives the order to make room.
     pub(super) leave: oneshot::Receiver<Leave>,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     open: HashMap<u64, Seat>,
     next: u64,
     regular: Pool,
@@ -81,7 +81,7 @@ struct Pool {
 
 #[derive(Debug)]
 struct Seat {
-    kind: Kind,
+    kind: SlotKind,
     source: Option<IpAddr>,
     activity: Activity,
     leave: oneshot::Sender<Leave>,
@@ -93,7 +93,7 @@ fn reserve(most: usize) -> usize {
 }
 
 /// The address that a connection counts for; none for a proxy.
-fn source(peer: IpAddr, limits: &Limits) -> Option<IpAddr> {
+fn source(peer: IpAddr, limits: &ServeLimits) -> Option<IpAddr> {
     let peer = peer.to_canonical();
     let is_proxy = limits.proxies.iter().any(|proxy| proxy.contains(peer));
     (!is_proxy).then(|| if peer.is_ipv6() { leading(peer, BITS_V6) } else { peer })
@@ -138,12 +138,12 @@ impl Pool {
     }
 }
 
-impl Places {
+impl ConnectionSlots {
     /// This many places, all of them free.
-    pub(super) fn new(most: usize) -> Places {
+    pub(super) fn new(most: usize) -> ConnectionSlots {
         let reserve = reserve(most);
         let (regular, reserve) = (Pool::new(most.saturating_sub(reserve)), Pool::new(reserve));
-        Places { open: HashMap::new(), next: 0, regular, reserve }
+        ConnectionSlots { open: HashMap::new(), next: 0, regular, reserve }
     }
 
     /// Gives a place to a connection that was just accepted; none if all are taken and no connection gives way.
@@ -152,10 +152,10 @@ impl Places {
         peer: IpAddr,
         activity: &Activity,
         now: Instant,
-        limits: &Limits,
-    ) -> Option<Given> {
+        limits: &ServeLimits,
+    ) -> Option<SlotGrant> {
         let source = source(peer, limits);
-        let kind = [Kind::Regular, Kind::Reserve]
+        let kind = [SlotKind::Regular, SlotKind::Reserve]
             .into_iter()
             .find(|kind| self.has_room(*kind) || self.make_room(*kind, source, now, limits))?;
         let (sender, leave) = oneshot::channel();
@@ -163,7 +163,7 @@ impl Places {
         self.next += 1;
         self.pool_mut(kind).add(id, source);
         self.open.insert(id, Seat { kind, source, activity: activity.clone(), leave: sender });
-        Some(Given { id, kind, leave })
+        Some(SlotGrant { id, kind, leave })
     }
 
     /// Frees the place of a connection that has ended, or makes room.
@@ -173,27 +173,33 @@ impl Places {
         Some(seat.leave)
     }
 
-    fn pool(&self, kind: Kind) -> &Pool {
+    fn pool(&self, kind: SlotKind) -> &Pool {
         match kind {
-            Kind::Regular => &self.regular,
-            Kind::Reserve => &self.reserve,
+            SlotKind::Regular => &self.regular,
+            SlotKind::Reserve => &self.reserve,
         }
     }
 
-    fn pool_mut(&mut self, kind: Kind) -> &mut Pool {
+    fn pool_mut(&mut self, kind: SlotKind) -> &mut Pool {
         match kind {
-            Kind::Regular => &mut self.regular,
-            Kind::Reserve => &mut self.reserve,
+            SlotKind::Regular => &mut self.regular,
+            SlotKind::Reserve => &mut self.reserve,
         }
     }
 
-    fn has_room(&self, kind: Kind) -> bool {
+    fn has_room(&self, kind: SlotKind) -> bool {
         let pool = self.pool(kind);
         pool.taken.len() < pool.most
     }
 
     /// Makes a connection of this kind give way; false if there is none.
-    fn make_room(&mut self, kind: Kind, newcomer: Option<IpAddr>, now: Instant, limits: &Limits) -> bool {
+    fn make_room(
+        &mut self,
+        kind: SlotKind,
+        newcomer: Option<IpAddr>,
+        now: Instant,
+        limits: &ServeLimits,
+    ) -> bool {
         let found = self.spare(kind, now, limits).or_else(|| {
             let id = self.least_missed(kind, newcomer, now, limits)?;
             Some((id, Leave::Now))
@@ -207,7 +213,7 @@ impl Places {
 
     /// A connection whose peer loses nothing or little: of the address that has the most connections, the one that was
     /// kept idle for longest.
-    fn spare(&mut self, kind: Kind, now: Instant, limits: &Limits) -> Option<(u64, Leave)> {
+    fn spare(&mut self, kind: SlotKind, now: Instant, limits: &ServeLimits) -> Option<(u64, Leave)> {
         if self.pool(kind).look.is_some_and(|look| now < look) {
             return None;
         }
@@ -222,26 +228,26 @@ impl Places {
     }
 
     /// The best connection that the last search found and that still may give way.
-    fn known_spare(&mut self, kind: Kind, now: Instant, limits: &Limits) -> Option<(u64, Leave)> {
+    fn known_spare(&mut self, kind: SlotKind, now: Instant, limits: &ServeLimits) -> Option<(u64, Leave)> {
         while let Some(id) = self.pool_mut(kind).spare.pop() {
             let standing = self.open.get(&id).map(|seat| seat.activity.standing(now, limits));
             match standing {
-                Some(Standing::Idle(_)) => return Some((id, Leave::Idle)),
-                Some(Standing::Stuck) => return Some((id, Leave::Now)),
+                Some(ConnectionState::Idle(_)) => return Some((id, Leave::Idle)),
+                Some(ConnectionState::Stuck) => return Some((id, Leave::Now)),
                 _ => {}
             }
         }
         None
     }
 
-    fn look(&self, kind: Kind, now: Instant, limits: &Limits) -> Vec<u64> {
+    fn look(&self, kind: SlotKind, now: Instant, limits: &ServeLimits) -> Vec<u64> {
         let pool = self.pool(kind);
         let rank = |id: &u64| {
             let seat = self.open.get(id)?;
             let since = match seat.activity.standing(now, limits) {
-                Standing::Idle(since) => Some(since),
-                Standing::Stuck => None,
-                Standing::Arriving | Standing::Busy => return None,
+                ConnectionState::Idle(since) => Some(since),
+                ConnectionState::Stuck => None,
+                ConnectionState::Arriving | ConnectionState::Busy => return None,
             };
             Some((Reverse(pool.held(seat.source)), since.is_none(), since, *id))
         };
@@ -253,15 +259,15 @@ impl Places {
     /// The connection that an address above its share gives up: the youngest, if possible one that answers nothing yet.
     fn least_missed(
         &self,
-        kind: Kind,
+        kind: SlotKind,
         newcomer: Option<IpAddr>,
         now: Instant,
-        limits: &Limits,
+        limits: &ServeLimits,
     ) -> Option<u64> {
         let pool = self.pool(kind);
         let ids = pool.beyond_its_share(newcomer)?;
         let answers_nothing = |id: &&u64| {
-            self.open.get(id).is_some_and(|seat| seat.activity.standing(now, limits) != Standing::Busy)
+            self.open.get(id).is_some_and(|seat| seat.activity.standing(now, limits) != ConnectionState::Busy)
         };
         ids.iter().rev().take(LOOKED_AT).find(answers_nothing).or(ids.last()).copied()
     }

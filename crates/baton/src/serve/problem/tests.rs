@@ -12,7 +12,7 @@ fn said(problem: impl Into<Problem>) -> (u16, &'static str, Option<u64>) {
 
 #[test]
 fn a_problem_is_what_the_standard_says() {
-    let problem = Problem::new(Code::BranchBusy, "branch \"main\" is busy").with("run_id", "r1");
+    let problem = Problem::new(ProblemCode::BranchBusy, "branch \"main\" is busy").with("run_id", "r1");
     let expected = json!({
         "type": "urn:baton:problem:branch_busy", "title": "A run is active on the branch", "status": 409,
         "detail": "branch \"main\" is busy", "code": "branch_busy", "run_id": "r1",
@@ -27,7 +27,7 @@ fn a_problem_is_what_the_standard_says() {
 #[test]
 fn every_code_has_its_status() {
     let told: Vec<(&str, u16)> =
-        Code::ALL.iter().map(|code| (code.as_str(), code.status().as_u16())).collect();
+        ProblemCode::ALL.iter().map(|code| (code.as_str(), code.status().as_u16())).collect();
     let expected = vec![
         ("invalid_request", 400),
         ("unauthorized", 401),
@@ -56,7 +56,7 @@ fn every_code_has_its_status() {
 fn a_failed_run_has_the_status_of_whoever_failed_it() {
     let told: Vec<(&str, u16)> = RunCode::ALL
         .iter()
-        .map(|code| (code.as_str(), Code::Run(*code).status().as_u16()))
+        .map(|code| (code.as_str(), ProblemCode::Run(*code).status().as_u16()))
         .filter(|(_, status)| *status != 500)
         .collect();
     let expected = vec![

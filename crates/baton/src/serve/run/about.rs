@@ -18,22 +18,22 @@ pub(crate) const CORRELATION: HeaderName = HeaderName::from_static("x-correlatio
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct About {
+pub(crate) struct RunHeaders {
     pub(crate) run: RunId,
     pub(crate) thread: ThreadId,
     pub(crate) trace_id: String,
     pub(crate) correlation: String,
 }
 
-impl About {
+impl RunHeaders {
     /// The headers of a run that this process has just begun: they need no read of the store.
     pub(super) fn started(
         handle: &RunHandle,
         correlation: Option<String>,
         parent: Option<&TraceParent>,
-    ) -> About {
+    ) -> RunHeaders {
         let run = handle.run;
-        About {
+        RunHeaders {
             run,
             thread: handle.thread.clone(),
             trace_id: parent.map_or_else(|| run.trace_id(), |parent| parent.trace_id.clone()),
@@ -42,14 +42,14 @@ impl About {
     }
 
     /// The headers of a run that was read.
-    pub(crate) fn of(row: &RunRow) -> About {
+    pub(crate) fn of(row: &RunRow) -> RunHeaders {
         let (trace_id, correlation) = (trace_id_of(row), correlation_of(row));
-        About { run: row.id, thread: row.thread.clone(), trace_id, correlation }
+        RunHeaders { run: row.id, thread: row.thread.clone(), trace_id, correlation }
     }
 
     /// Reads the headers of a run by its id.
-    pub(crate) async fn read(engine: &Engine, tenant: &Tenant, run: RunId) -> Result<About, StoreError> {
-        Ok(About::of(&engine.store().run(tenant, run).await?))
+    pub(crate) async fn read(engine: &Engine, tenant: &Tenant, run: RunId) -> Result<RunHeaders, StoreError> {
+        Ok(RunHeaders::of(&engine.store().run(tenant, run).await?))
     }
 
     /// Puts the headers on a response.

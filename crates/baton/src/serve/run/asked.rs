@@ -13,8 +13,8 @@ use baton_store::NewKey;
 use serde_json::Value;
 
 use super::super::auth::Caller;
-use super::super::problem::{Code, Problem};
-use super::super::shapes::{Config, OnDisconnect, WhenBusy};
+use super::super::problem::{Problem, ProblemCode};
+use super::super::shapes::{OnDisconnect, RunConfig, WhenBusy};
 use super::super::state::Service;
 
 /// The only agent.
@@ -23,15 +23,15 @@ const AGENT: &str = "default";
 const CHANNEL: &str = "CHAT";
 
 /// A message, by any of the routes.
-pub(crate) struct Asked {
+pub(crate) struct MessageRequest {
     pub(crate) text: String,
     pub(crate) thread: Option<ThreadId>,
     pub(crate) correlation: Option<String>,
-    pub(crate) config: Config,
+    pub(crate) config: RunConfig,
     pub(crate) key: Option<NewKey>,
 }
 
-impl Asked {
+impl MessageRequest {
     /// Whether the run is cancelled if the caller disconnects.
     pub(super) fn cancels(&self) -> bool {
         self.config.on_disconnect == Some(OnDisconnect::Cancel)
@@ -44,7 +44,7 @@ impl Asked {
         caller: &Caller,
         traceparent: Option<TraceParent>,
     ) -> Result<RunRequest, Problem> {
-        let Asked { text, thread, correlation, config, key } = self;
+        let MessageRequest { text, thread, correlation, config, key } = self;
         if text.trim().is_empty() {
             return Err(Problem::invalid("the message is empty: say what you want"));
         }
@@ -87,13 +87,13 @@ pub(crate) fn agent(caller: &Caller, name: Option<&str>) -> Result<(), Problem> 
     let name = name.unwrap_or(AGENT);
     if !caller.agents.is_empty() && !caller.agents.iter().any(|allowed| allowed == name) {
         let detail = format!("this token may use the agents {}, and no other", caller.agents.join(", "));
-        return Err(Problem::new(Code::Forbidden, detail).with("rule", "token.agents"));
+        return Err(Problem::new(ProblemCode::Forbidden, detail).with("rule", "token.agents"));
     }
     match name {
         AGENT => Ok(()),
         _ => {
             let detail = format!("there is no such agent; there is {AGENT:?}");
-            Err(Problem::new(Code::Forbidden, detail).with("rule", "config.agent"))
+            Err(Problem::new(ProblemCode::Forbidden, detail).with("rule", "config.agent"))
         }
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn mode(caller: &Caller, wanted: Option<Mode>) -> Result<Mode, Proble
     if mode > caller.max_mode {
         let most = caller.max_mode.as_str();
         let detail = format!("this token may use modes up to {most}: send that, or less");
-        return Err(Problem::new(Code::Forbidden, detail).with("rule", "token.max_mode"));
+        return Err(Problem::new(ProblemCode::Forbidden, detail).with("rule", "token.max_mode"));
     }
     Ok(mode)
 }
@@ -132,7 +132,7 @@ fn model(service: &Service, name: Option<&str>) -> Result<(String, Roles), Probl
     }
     if !known.iter().any(|known| known == name) {
         let detail = format!("this model is not configured; there are {}", known.join(", "));
-        return Err(Problem::new(Code::Forbidden, detail).with("rule", "config.model"));
+        return Err(Problem::new(ProblemCode::Forbidden, detail).with("rule", "config.model"));
     }
     // The settings of the model hold in every role that it answers in.
     let Some(candidate) = chosen.roles.values().flatten().find(|candidate| candidate.model == name) else {
@@ -142,7 +142,7 @@ fn model(service: &Service, name: Option<&str>) -> Result<(String, Roles), Probl
     Ok((name.to_owned(), chosen.role_names().into_iter().map(alone).collect()))
 }
 
-fn narrow(config: &Config) -> Result<Narrow, Problem> {
+fn narrow(config: &RunConfig) -> Result<Narrow, Problem> {
     let rounds = |limit: u64| (limit - 1) / 2;
     let wrong = |detail: &str| Err(Problem::invalid(detail));
     if config.recursion_limit == Some(0) {

@@ -56,7 +56,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Age, Config, Fork, ForkRun, Process, Prune};
+    use super::super::{Age, Fork, ForkRun, Process, Prune, RunConfig};
     use serde::de::DeserializeOwned;
 
     fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -75,7 +75,7 @@ mod tests {
         }
         assert_eq!(read::<ForkRun>("{\"step\": 3.0}").map(|it| it.step), Ok(3));
         assert!(read::<ForkRun>("{\"step\": 4294967296}").is_err());
-        assert!(read::<Config>("{\"max_tokens\": -1}").is_err());
+        assert!(read::<RunConfig>("{\"max_tokens\": -1}").is_err());
         let age =
             |text: &str| read::<Prune>(&format!("{{\"older_than\": {text}}}")).map(|prune| prune.older_than);
         assert_eq!(age("60"), Ok(Some(Age::Seconds(60))));

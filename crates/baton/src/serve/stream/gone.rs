@@ -4,14 +4,14 @@ use baton_core::id::{RunId, Tenant};
 use baton_engine::Engine;
 
 /// Cancels a run when it is dropped, unless the caller stayed to the end.
-pub(crate) struct Gone {
+pub(crate) struct CancelOnDrop {
     cancels: Option<(Engine, Tenant, RunId)>,
 }
 
-impl Gone {
+impl CancelOnDrop {
     /// Dropping it cancels the run.
-    pub(crate) fn cancels(engine: &Engine, tenant: &Tenant, run: RunId) -> Gone {
-        Gone { cancels: Some((engine.clone(), tenant.clone(), run)) }
+    pub(crate) fn cancels(engine: &Engine, tenant: &Tenant, run: RunId) -> CancelOnDrop {
+        CancelOnDrop { cancels: Some((engine.clone(), tenant.clone(), run)) }
     }
 
     /// The caller got everything: there is nothing to cancel.
@@ -20,7 +20,7 @@ impl Gone {
     }
 }
 
-impl Drop for Gone {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some((engine, tenant, run)) = self.cancels.take() else { return };
         // Without a runtime the process is ending, and the process that takes the run over does not learn of it.

@@ -17,7 +17,7 @@ pub(super) const BREATH: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct Coalescer {
     since: Since,
     /// Text rests until then.
     rests_until: Option<Instant>,
@@ -33,7 +33,7 @@ enum Since {
     More,
 }
 
-impl Pace {
+impl Coalescer {
     /// Notes an item that was read. Answers until when it should rest before more is read and all of it goes out:
     /// always in the future, since a timer that is set to the past would still wait for its next tick.
     pub(super) fn read(&mut self, is_text: bool, now: impl FnOnce() -> Instant) -> Option<Instant> {
@@ -67,13 +67,13 @@ mod tests {
     const OTHER: bool = false;
 
     /// Reads these items one after the other at a moment; answers until when each rests.
-    fn read<const N: usize>(pace: &mut Pace, kinds: [bool; N], at: Instant) -> [Option<Instant>; N] {
+    fn read<const N: usize>(pace: &mut Coalescer, kinds: [bool; N], at: Instant) -> [Option<Instant>; N] {
         kinds.map(|is_text| pace.read(is_text, || at))
     }
 
     #[test]
     fn the_first_piece_of_text_goes_out_at_once_and_the_next_after_a_breath() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (mut pace, now) = (Coalescer::default(), Instant::now());
         assert_eq!(read(&mut pace, [TEXT, TEXT], now), [None, None]);
         pace.goes_out(|| now);
         assert_eq!(read(&mut pace, [TEXT], now), [Some(now + BREATH)]);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_slow_speaker_never_waits() {
-        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let (mut pace, mut now) = (Coalescer::default(), Instant::now());
         for _ in 0..3 {
             assert_eq!(read(&mut pace, [TEXT], now), [None]);
             pace.goes_out(|| now);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_goes_out_at_once_and_text_right_after_it_does_too() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (mut pace, now) = (Coalescer::default(), Instant::now());
         read(&mut pace, [TEXT], now);
         pace.goes_out(|| now);
         assert_eq!(read(&mut pace, [OTHER, TEXT], now), [None, None], "it takes text along");
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn waking_up_for_nothing_changes_nothing() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (mut pace, now) = (Coalescer::default(), Instant::now());
         pace.goes_out(|| now);
         assert_eq!(read(&mut pace, [TEXT], now), [None]);
         pace.goes_out(|| now);

@@ -100,22 +100,22 @@ fn asking(models: baton_engine::ModelSource) -> Engine {
     .unwrap()
 }
 
-async fn watch(engine: &Engine, closing: CancellationToken) -> Watch {
+async fn watch(engine: &Engine, closing: CancellationToken) -> RunStream {
     let request = baton_engine::RunRequest::new("hi", "nobody/there");
     let mut handle = engine.start(request).await.unwrap();
     handle.rested().await;
     watching(engine, handle.run, closing)
 }
 
-fn watching(engine: &Engine, run: RunId, closing: CancellationToken) -> Watch {
-    Watch {
+fn watching(engine: &Engine, run: RunId, closing: CancellationToken) -> RunStream {
+    RunStream {
         engine: engine.clone(),
         pass: Pass::default(),
         auth: Arc::new(Auth::new(baton_store::Store::memory(), Vec::new())),
         tenant: Tenant::local(),
         run,
         from: Cursor::default(),
-        showing: Showing::default(),
+        showing: SseRendering::default(),
         until: Until::End,
         heartbeat: Duration::from_secs(15),
         buffer: 16 << 10,

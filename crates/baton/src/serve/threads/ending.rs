@@ -8,7 +8,7 @@ use baton_engine::{Engine, EngineError};
 use baton_store::{RunFilter, StoreError};
 use tokio::time::{Instant, timeout_at};
 
-use super::super::problem::{Code, Problem};
+use super::super::problem::{Problem, ProblemCode};
 use super::super::runs::go_on;
 use super::super::state::Service;
 
@@ -37,7 +37,7 @@ pub(super) async fn end_runs(service: &Service, tenant: &Tenant, thread: &Thread
                 Ok(ended) => ended?,
                 Err(_) => {
                     let detail = "its runs were told to stop and have not yet: try again in a moment";
-                    return Err(Problem::new(Code::BranchBusy, detail)
+                    return Err(Problem::new(ProblemCode::BranchBusy, detail)
                         .with("run_id", run.to_string())
                         .after(2));
                 }

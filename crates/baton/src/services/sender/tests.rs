@@ -42,13 +42,13 @@ fn the_key_of_an_event_is_its_digest_and_its_number() {
 
 #[test]
 fn a_status_is_about_one_event_or_about_all() {
-    let not_now = |why: &str| Taken::NotNow(why.to_owned());
-    let not_this = |status: u16| Taken::NotThis(format!("it answers with status {status}"));
+    let not_now = |why: &str| Delivery::NotNow(why.to_owned());
+    let not_this = |status: u16| Delivery::NotThis(format!("it answers with status {status}"));
     for (status, meant) in [
-        (202, Taken::Yes),
-        (400, Taken::Never(400)),
-        (413, Taken::Never(413)),
-        (422, Taken::Never(422)),
+        (202, Delivery::Yes),
+        (400, Delivery::Never(400)),
+        (413, Delivery::Never(413)),
+        (422, Delivery::Never(422)),
         (401, not_now("it does not accept our token (status 401)")),
         (403, not_now("it does not accept our token (status 403)")),
         (429, not_now("it answers with status 429")),
@@ -76,7 +76,7 @@ fn one_event_that_is_not_taken_does_not_slow_down_the_others() {
 
 #[test]
 fn whose_event_was_not_taken_waits_longer_each_time_and_begins_only_at_the_first_page() {
-    let (mut held, now) = (Held::default(), Instant::now());
+    let (mut held, now) = (Backoffs::default(), Instant::now());
     let whose = |id: &str| ("a".parse().unwrap(), id.to_owned());
     held.note(whose("x"), Some("500"), now);
     assert_eq!(

@@ -27,7 +27,7 @@ fn somebody(by: &str) -> Caller {
     Caller { by: Some(by.to_owned()), ..Caller::open() }
 }
 
-async fn said(auth: &Auth, values: &[&str]) -> Result<Caller, Code> {
+async fn said(auth: &Auth, values: &[&str]) -> Result<Caller, ProblemCode> {
     let caller = auth.caller(&headers(values)).await.map_err(|problem| problem.code)?;
     Ok(Caller { pass: Pass::default(), ..caller })
 }
@@ -60,7 +60,7 @@ async fn with_tokens_only_those_who_have_one() {
         &[&long],
     ];
     for values in refused {
-        assert_eq!(said(&auth, values).await, Err(Code::Unauthorized), "{values:?}");
+        assert_eq!(said(&auth, values).await, Err(ProblemCode::Unauthorized), "{values:?}");
     }
 }
 
@@ -80,16 +80,16 @@ async fn a_new_token_works_at_once_and_a_revoked_one_stops() {
         pass: Pass::default(),
     };
     assert_eq!(said(&auth, &["Bearer fresh"]).await, Ok(expected));
-    assert_eq!(said(&auth, &[]).await, Err(Code::Unauthorized));
+    assert_eq!(said(&auth, &[]).await, Err(ProblemCode::Unauthorized));
     store.revoke_token("id-fresh", None).await.unwrap();
     auth.refresh().await.unwrap();
     // No token is left: the service stays closed all the same.
-    assert_eq!(said(&auth, &["Bearer fresh"]).await, Err(Code::Unauthorized));
+    assert_eq!(said(&auth, &["Bearer fresh"]).await, Err(ProblemCode::Unauthorized));
     assert!(!auth.is_open());
     let restarted = Auth::new(store.clone(), Vec::new());
     restarted.refresh().await.unwrap();
     for values in [&["Bearer fresh"][..], &[]] {
-        assert_eq!(said(&restarted, values).await, Err(Code::Unauthorized));
+        assert_eq!(said(&restarted, values).await, Err(ProblemCode::Unauthorized));
     }
     assert_eq!(store.require_no_tokens(None).await, Ok(true));
     auth.refresh().await.unwrap();
@@ -120,10 +120,10 @@ async fn what_a_proxy_sent_on_is_not_from_this_machine() {
             HeaderValue::from_static("x"),
         );
         let refused = open.caller(&headers).await.map_err(|problem| problem.code);
-        assert_eq!(refused, Err(Code::Unauthorized), "{name}");
+        assert_eq!(refused, Err(ProblemCode::Unauthorized), "{name}");
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer ci"));
         let refused = open.caller(&headers).await.map_err(|problem| problem.code);
-        assert_eq!(refused, Err(Code::Unauthorized), "{name}, with a token that nobody made");
+        assert_eq!(refused, Err(ProblemCode::Unauthorized), "{name}, with a token that nobody made");
         assert_eq!(auth.caller(&headers).await.map(|caller| caller.by), Ok(Some("ci".to_owned())));
     }
 }
@@ -161,7 +161,7 @@ async fn an_unknown_token_is_looked_for_at_once_and_not_for_every_request() {
     store.add_token(&token("late", "acme", &["read"]), None).await.unwrap();
     assert!(said(&auth, &["Bearer late"]).await.is_ok());
     store.add_token(&token("later", "acme", &["read"]), None).await.unwrap();
-    assert_eq!(said(&auth, &["Bearer later"]).await, Err(Code::Unauthorized), "it was asked just now");
+    assert_eq!(said(&auth, &["Bearer later"]).await, Err(ProblemCode::Unauthorized), "it was asked just now");
 }
 
 #[tokio::test]
@@ -171,8 +171,8 @@ async fn an_expired_token_is_none() {
     store.add_token(&expired, None).await.unwrap();
     let auth = Auth::new(store, Vec::new());
     auth.refresh().await.unwrap();
-    assert_eq!(said(&auth, &["Bearer old"]).await, Err(Code::Unauthorized));
-    assert_eq!(said(&auth, &[]).await, Err(Code::Unauthorized));
+    assert_eq!(said(&auth, &["Bearer old"]).await, Err(ProblemCode::Unauthorized));
+    assert_eq!(said(&auth, &[]).await, Err(ProblemCode::Unauthorized));
 }
 
 #[test]
@@ -188,5 +188,5 @@ fn who_may_do_everything_may_do_each() {
     let reader = Caller { scopes: [Scope::Read].into_iter().collect(), ..Caller::open() };
     assert_eq!(reader.need(Scope::Read), Ok(()));
     let refused = reader.need(Scope::Run).unwrap_err();
-    assert_eq!((refused.code, refused.more["scope"].clone()), (Code::Forbidden, "run".into()));
+    assert_eq!((refused.code, refused.more["scope"].clone()), (ProblemCode::Forbidden, "run".into()));
 }

@@ -1,32 +1,37 @@
 use axum::http::Version;
 
-use super::super::activity::Busy;
+use super::super::activity::BusyGuard;
 use super::*;
 use crate::serve::network::Network;
 
 /// Connections as the accept loop sees them.
 struct House {
-    places: Places,
-    limits: Limits,
+    places: ConnectionSlots,
+    limits: ServeLimits,
     now: Instant,
     open: Vec<Open>,
 }
 
 struct Open {
     from: &'static str,
-    given: Given,
+    given: SlotGrant,
     activity: Activity,
-    busy: Option<Busy>,
+    busy: Option<BusyGuard>,
 }
 
 impl House {
     /// This many places, the reserve among them.
     fn new(most: usize) -> House {
-        House { places: Places::new(most), limits: Limits::default(), now: Instant::now(), open: Vec::new() }
+        House {
+            places: ConnectionSlots::new(most),
+            limits: ServeLimits::default(),
+            now: Instant::now(),
+            open: Vec::new(),
+        }
     }
 
     /// A newcomer; answers which place it got.
-    fn comes(&mut self, from: &'static str) -> Option<Kind> {
+    fn comes(&mut self, from: &'static str) -> Option<SlotKind> {
         let activity = Activity::new();
         let given = self.places.give(from.parse().unwrap(), &activity, self.now, &self.limits)?;
         let kind = given.kind;
@@ -35,7 +40,7 @@ impl House {
     }
 
     /// The same, which begins a request.
-    fn asks(&mut self, from: &'static str) -> Option<Kind> {
+    fn asks(&mut self, from: &'static str) -> Option<SlotKind> {
         let kind = self.comes(from)?;
         let open = self.open.last_mut().unwrap();
         open.busy = Some(open.activity.begins(Version::HTTP_11));
@@ -62,28 +67,28 @@ const C: &str = "192.0.2.3";
 #[test]
 fn one_address_may_have_all_places_while_nobody_else_wants_one() {
     let mut house = House::new(40);
-    assert!((0..38).all(|_| house.asks(A) == Some(Kind::Regular)));
-    assert_eq!([(); 3].map(|()| house.asks(A)), [Some(Kind::Reserve), Some(Kind::Reserve), None]);
+    assert!((0..38).all(|_| house.asks(A) == Some(SlotKind::Regular)));
+    assert_eq!([(); 3].map(|()| house.asks(A)), [Some(SlotKind::Reserve), Some(SlotKind::Reserve), None]);
     assert_eq!(house.told(), []);
     let ended = house.open[7].given.id;
     assert!(house.places.take_back(ended).is_some());
-    assert_eq!(house.asks(A), Some(Kind::Regular));
+    assert_eq!(house.asks(A), Some(SlotKind::Regular));
 }
 
 #[test]
 fn another_address_gets_its_share_and_no_more() {
     let mut house = House::new(42); // 40 and 2
     assert!((0..40).all(|_| house.asks(A).is_some()));
-    assert!((0..20).all(|_| house.asks(B) == Some(Kind::Regular)));
+    assert!((0..20).all(|_| house.asks(B) == Some(SlotKind::Regular)));
     assert_eq!((house.held(A), house.held(B)), (20, 20));
     let youngest: Vec<_> = (20..40).map(|n| (n, Leave::Now)).collect();
     assert_eq!(house.told(), youngest, "those that were answered longest stay");
     assert_eq!(
         (house.asks(B), house.asks(A)),
-        (Some(Kind::Reserve), Some(Kind::Reserve)),
+        (Some(SlotKind::Reserve), Some(SlotKind::Reserve)),
         "both have their share"
     );
-    assert!((0..13).all(|_| house.asks(C) == Some(Kind::Regular)));
+    assert!((0..13).all(|_| house.asks(C) == Some(SlotKind::Regular)));
     let held = [A, B, C].map(|from| house.held(from));
     assert!(held.iter().all(|held| (13..=15).contains(held)), "{held:?}");
 }
@@ -93,7 +98,11 @@ fn a_share_of_the_reserve_is_kept_for_others_too() {
     let mut house = House::new(80); // 76 and 4
     assert!((0..80).all(|_| house.asks(A).is_some()));
     for n in 0..40 {
-        assert_eq!(house.asks(B), if n < 38 { Some(Kind::Regular) } else { Some(Kind::Reserve) }, "{n}");
+        assert_eq!(
+            house.asks(B),
+            if n < 38 { Some(SlotKind::Regular) } else { Some(SlotKind::Reserve) },
+            "{n}"
+        );
     }
     assert_eq!((house.asks(A), house.asks(B)), (None, None));
 }
@@ -107,7 +116,7 @@ fn an_idle_connection_gives_way_to_anybody_the_longest_idle_first() {
     }
     assert_eq!(
         [(); 4].map(|()| house.asks(A)),
-        [Some(Kind::Regular), Some(Kind::Regular), Some(Kind::Regular), Some(Kind::Reserve)]
+        [Some(SlotKind::Regular), Some(SlotKind::Regular), Some(SlotKind::Regular), Some(SlotKind::Reserve)]
     );
     assert_eq!(house.told(), [2, 4, 9].map(|n| (n, Leave::Idle)));
     assert_eq!(house.asks(A), None);
@@ -116,12 +125,12 @@ fn an_idle_connection_gives_way_to_anybody_the_longest_idle_first() {
 #[test]
 fn the_idle_connections_of_whoever_has_most_give_way_first() {
     let mut house = House::new(16);
-    assert_eq!(house.asks(B), Some(Kind::Regular));
+    assert_eq!(house.asks(B), Some(SlotKind::Regular));
     assert!((0..14).all(|_| house.asks(A).is_some()));
     for n in [0, 5] {
         house.open[n].busy = None;
     }
-    assert_eq!(house.asks(A), Some(Kind::Regular));
+    assert_eq!(house.asks(A), Some(SlotKind::Regular));
     assert_eq!(house.told(), [(5, Leave::Idle)]);
 }
 
@@ -132,21 +141,21 @@ fn one_that_was_idle_and_is_asked_again_stays() {
     for open in &mut house.open {
         open.busy = None;
     }
-    assert_eq!(house.asks(A), Some(Kind::Regular)); // which has searched all of them
+    assert_eq!(house.asks(A), Some(SlotKind::Regular)); // which has searched all of them
     for open in &mut house.open {
         open.busy = Some(open.activity.begins(Version::HTTP_11));
     }
     assert_eq!(house.told(), [(0, Leave::Idle)]);
-    assert_eq!((house.asks(A), house.told()), (Some(Kind::Reserve), vec![]));
+    assert_eq!((house.asks(A), house.told()), (Some(SlotKind::Reserve), vec![]));
 }
 
 #[test]
 fn a_connection_that_does_not_get_on_gives_way() {
     let mut house = House::new(16);
     assert!((0..15).all(|_| house.comes(A).is_some()));
-    assert_eq!(house.asks(A), Some(Kind::Reserve), "they may be about to ask");
+    assert_eq!(house.asks(A), Some(SlotKind::Reserve), "they may be about to ask");
     house.now += house.limits.header_deadline / 10 + Duration::from_secs(1);
-    assert_eq!((house.asks(A), house.told()), (Some(Kind::Regular), vec![(0, Leave::Now)]));
+    assert_eq!((house.asks(A), house.told()), (Some(SlotKind::Regular), vec![(0, Leave::Now)]));
 }
 
 #[test]
@@ -157,7 +166,7 @@ fn it_is_not_looked_again_at_once_where_nobody_gave_way() {
     house.open[3].busy = None;
     assert_eq!(house.asks(A), None);
     house.now += LOOK_EVERY;
-    assert_eq!((house.asks(A), house.told()), (Some(Kind::Regular), vec![(3, Leave::Idle)]));
+    assert_eq!((house.asks(A), house.told()), (Some(SlotKind::Regular), vec![(3, Leave::Idle)]));
 }
 
 #[test]
@@ -165,10 +174,10 @@ fn proxies_have_no_share() {
     let mut house = House::new(16);
     house.limits.proxies = vec![Network::configured("192.0.2.1").unwrap()];
     assert!((0..15).all(|_| house.asks(A).is_some()));
-    assert_eq!((house.asks(B), house.asks(B)), (Some(Kind::Reserve), None), "they keep what they have");
+    assert_eq!((house.asks(B), house.asks(B)), (Some(SlotKind::Reserve), None), "they keep what they have");
     let mut house = House { limits: house.limits, ..House::new(16) };
     assert!((0..15).all(|_| house.asks(B).is_some()));
-    assert!((0..8).all(|_| house.asks(A) == Some(Kind::Regular)));
+    assert!((0..8).all(|_| house.asks(A) == Some(SlotKind::Regular)));
     assert_eq!((house.held(A), house.held(B)), (8, 7), "and take what others have beyond their share");
 }
 
@@ -177,9 +186,9 @@ fn a_network_of_ipv6_is_one_source() {
     let mut house = House::new(16);
     let of_one = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:1"];
     assert!((0..15).all(|n| house.asks(of_one[n % 3]).is_some()));
-    assert!((0..7).all(|_| house.asks("2001:db8:0:1::1") == Some(Kind::Regular)));
+    assert!((0..7).all(|_| house.asks("2001:db8:0:1::1") == Some(SlotKind::Regular)));
     assert_eq!(
         (house.asks(of_one[0]), house.asks("::ffff:192.0.2.1")),
-        (Some(Kind::Reserve), Some(Kind::Regular))
+        (Some(SlotKind::Reserve), Some(SlotKind::Regular))
     );
 }

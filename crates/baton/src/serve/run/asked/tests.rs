@@ -1,10 +1,10 @@
 use super::*;
 
-fn said<T>(result: Result<T, Problem>) -> Result<T, (Code, String)> {
+fn said<T>(result: Result<T, Problem>) -> Result<T, (ProblemCode, String)> {
     result.map_err(|problem| (problem.code, problem.detail))
 }
 
-fn config(text: &str) -> Config {
+fn config(text: &str) -> RunConfig {
     serde_json::from_str(text).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn numbers_that_mean_nothing_are_refused() {
         (r#"{"timeout_s": 0}"#, "`timeout_s`"),
     ] {
         let (code, detail) = said(narrow(&config(text))).unwrap_err();
-        assert_eq!((code, detail.split_whitespace().next()), (Code::InvalidRequest, Some(field)));
+        assert_eq!((code, detail.split_whitespace().next()), (ProblemCode::InvalidRequest, Some(field)));
     }
 }
 
@@ -57,7 +57,10 @@ fn a_caller_may_ask_for_less_and_not_for_more() {
     assert_eq!(mode(&caller(Mode::Conservative), None), Ok(Mode::Conservative));
     assert_eq!(mode(&caller(Mode::Moderate), Some(Mode::Conservative)), Ok(Mode::Conservative));
     let refused = mode(&caller(Mode::Moderate), Some(Mode::Exploratory)).unwrap_err();
-    assert_eq!((refused.code, &refused.more["rule"]), (Code::Forbidden, &Value::from("token.max_mode")));
+    assert_eq!(
+        (refused.code, &refused.more["rule"]),
+        (ProblemCode::Forbidden, &Value::from("token.max_mode"))
+    );
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn there_is_one_agent_for_those_who_may_use_it() {
         let said = agent(&caller(agents), name);
         said.map_err(|problem| (problem.code, problem.more["rule"].as_str().unwrap_or_default().to_owned()))
     };
-    let by = |rule: &str| Err((Code::Forbidden, rule.to_owned()));
+    let by = |rule: &str| Err((ProblemCode::Forbidden, rule.to_owned()));
     assert_eq!(code(&[], None), Ok(()));
     assert_eq!(code(&[], Some("default")), Ok(()));
     assert_eq!(code(&[], Some("other")), by("config.agent"));
